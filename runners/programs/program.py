@@ -1,31 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reads the file of a program: how its server starts, how a client drives it, and what counts.
 
-docs/adding-a-program.md describes each key. A mistake in a file is one sentence.
+docs/adding-a-program.md describes each key. The dataclasses below are the schema; a mistake in a
+file is one sentence.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from probes.messages import shown
-from runners.process import UsageError
-from runners.programs.table import PLACEHOLDER, Command, Table, Word, texts
+from probes.messages import UsageError, shown
 
 HERE = Path(__file__).parent
+BASES = HERE / "bases"
 TRANSPORTS = ("unix", "tcp")
 TRANSPORT = re.compile(r"(unix|tcp)(-[a-z0-9-]+)?")
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 END = re.compile(r"(port|socket)(_[a-z0-9_]+)?")
-# What a client may say besides `requests`, `failed` and `per_second`: a time, with its unit.
+# What a client may print besides `requests`, `failed` and `per_second`: a time, with its unit.
 TIME = re.compile(r"(window|mean|p50|p99)_(s|ms|us|ns)")
+FIGURES = ("requests", "failed", "per_second")
 NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 DEPTH = 8  # placeholders whose values have placeholders
 
-Words = Mapping[str, Word]
+Word = str | list[str]
+Words = dict[str, Word]
+Command = tuple[str, ...]
+Pattern = re.Pattern[str]
+
+
+# Of a field that holds all keys of a table that no other field is named after.
+REST = {"rest": True}
 
 
 @dataclass(frozen=True)
@@ -35,11 +45,15 @@ class Process:
     `listens`: ends to wait for; None takes those in its words.
     """
 
-    name: str
     command: Command
+    name: str = ""
     before: tuple[Command, ...] = ()
     after: tuple[Command, ...] = ()
-    listens: tuple[str, ...] | None = None
+    listens: Command | None = None
+
+    @property
+    def title(self) -> str:
+        return self.name or Path(self.command[0]).name
 
 
 @dataclass(frozen=True)
@@ -50,25 +64,25 @@ class Client:
     """
 
     command: Command
-    figures: Mapping[str, re.Pattern[str]]
     json: bool = False
     waits: bool = False
+    figures: dict[str, Pattern] = field(default_factory=dict, metadata=REST)
 
 
 @dataclass(frozen=True)
 class Counter:
-    """Where the server's own count of requests is: a command's output, or an answer to `ask`.
+    """The source of the server's own count: a command's output, or an answer to `ask`.
 
     `also`: further counts, each with its pattern.
     """
 
-    requests: re.Pattern[str]
+    requests: Pattern
     command: Command = ()
     ask: str = ""
     to: str = ""
     own: int = 0  # what each reading adds to the count
     others: str = "0"  # what a run of the client adds to it beside its requests
-    also: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    also: dict[str, Pattern] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,44 +93,49 @@ class Case:
     """
 
     name: str
-    clients: int
-    size: int
-    requests: int
-    depth: int  # requests that a client sends before it waits
-    words: Words
-    record: Mapping[str, Any]
-    probed: bool
+    clients: int = 1
+    size: int = 1
+    requests: int = 1
+    depth: int = 1  # requests that a client sends before it waits
+    record: dict[str, Any] = field(default_factory=dict)
+    probed: bool = True
+    words: Words = field(default_factory=dict, metadata=REST)
 
-    def whole(self, requests: int) -> int:
-        """The nearest number of requests that clients can send: whole turns of each."""
+    def counts(self, requests: int) -> dict[str, int]:
+        """Round to turns of all clients, and share the requests between them."""
         turn = self.clients * self.depth
-        return max(1, round(requests / turn)) * turn
+        total = max(1, round(requests / turn)) * turn
+        return {"requests": total, "each": total // self.clients}
 
 
 @dataclass(frozen=True)
 class Program:
     """A program's file."""
 
-    name: str
     about: str
-    file: Path
-    processes: tuple[Process, ...]
     client: Client
-    cases: tuple[Case, ...]
-    transports: Mapping[str, Words]
+    cases: tuple[Case, ...] = ()
+    processes: tuple[Process, ...] = ()
     counter: Counter | None = None
-    packages: tuple[str, ...] = ()
-    path: tuple[str, ...] = ()
-    over: tuple[str, ...] = ()
+    packages: Command = ()
+    path: Command = ()
+    over: Command = ()
     build: tuple[Command, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
     words: Words = field(default_factory=dict)
     takes: int = 0
+    transports: dict[str, Words] = field(default_factory=dict, metadata=REST)
+    file: Path = field(default=HERE, metadata={"ours": True})
+
+    @property
+    def name(self) -> str:
+        return self.file.stem
 
     def case(self, name: str) -> Case:
         """Raises UsageError."""
-        if found := [case for case in self.cases if case.name == name]:
-            return found[0]
+        for case in self.cases:
+            if case.name == name:
+                return case
         names = ", ".join(case.name for case in self.cases)
         raise UsageError(f"{self.file} has no case {shown(name)}: there is {names}.")
 
@@ -127,134 +146,154 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Program:
-    """The program of this name, or of this file. Raises UsageError."""
+    """Read the program of this name, or of this file. Raises UsageError."""
     return read(Path(name) if name.endswith(".toml") else HERE / f"{name}.toml")
 
 
 def read(file: Path) -> Program:
     """Raises UsageError."""
-    try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not TOML: {error}.") from None
     if not NAME.fullmatch(file.stem):
-        raise UsageError(
-            f"{file}: a program's name is small letters, digits and -, so rename the file."
-        )
-    program = _program(file, Table(str(file), data))
+        raise UsageError(f"{file}: a program's name is small letters, digits and -.")
+    table = _table(file)
+    table |= {"cases": table.pop("case", []), "processes": table.pop("process", [])}
+    program: Program = _made(Program, table, str(file))
+    program = replace(
+        program,
+        file=file,
+        transports={name: {} for name in TRANSPORTS} | program.transports,
+        cases=tuple(
+            replace(case, record={"variant": case.name} | case.record) for case in program.cases
+        ),
+    )
     _check(program)
     return program
 
 
-def _program(file: Path, table: Table) -> Program:
-    files = table.table("files").data
-    program = Program(
-        name=file.stem,
-        about=table.get("about", str),
-        file=file,
-        processes=tuple(map(_process, table.tables("process"))),
-        client=_client(table.table("client")),
-        cases=tuple(map(_case, table.tables("case"))),
-        transports={
-            name: table.table(name).words()
-            for name in dict.fromkeys((*TRANSPORTS, *filter(TRANSPORT.fullmatch, table.data)))
-        },
-        counter=_counter(table.table("counter")) if "counter" in table.data else None,
-        packages=table.command("packages", []),
-        path=table.command("path", []),
-        over=table.command("over", []),
-        build=table.commands("build"),
-        files=dict(zip(files, texts(f"{file}: files", list(files.values())), strict=True)),
-        words=table.table("words").words(),
-        takes=table.get("takes", int, 0),
-    )
-    table.get("counter", dict, {})
-    table.close()
-    return program
+def _table(file: Path) -> dict[str, Any]:
+    """The file's tables, merged into those of the files that `base` names. Raises UsageError."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is not TOML: {error}.") from None
+    merged: dict[str, Any] = {}
+    for base in _made(Command, table.pop("base", []), f"{file}: base"):
+        merged = _merged(merged, _table(BASES / f"{Path(base).name}.toml"))
+    return _merged(merged, table)
 
 
-def _process(table: Table) -> Process:
-    command = table.command("command")
-    listens = table.command("listens") if "listens" in table.data else None
-    if not command:
-        raise UsageError(f"{table.place}: command is empty.")
-    name = table.get("name", str, Path(command[0]).name)
-    process = Process(name, command, table.commands("before"), table.commands("after"), listens)
-    table.close()
-    return process
+def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    """Both tables; a key of the second wins, but processes and packages are added."""
+    merged = base | table
+    for key in base.keys() & table.keys():
+        if isinstance(base[key], dict) and isinstance(table[key], dict):
+            merged[key] = _merged(base[key], table[key])
+        elif key in ("process", "packages"):
+            merged[key] = base[key] + table[key]
+    return merged
 
 
-def _client(table: Table) -> Client:
-    command = table.command("command")
-    keys = [key for key in table.data if key in FIGURES or TIME.fullmatch(key)]
-    figures = {key: table.pattern(key) for key in keys}
-    json, waits = table.get("json", bool, False), table.get("waits", bool, False)
-    client = Client(command, figures, json, waits)
-    table.known |= {*FIGURES, "window_s", "mean_us", "p50_us", "p99_us"}
-    table.close()
-    return client
+def _made(kind: Any, value: Any, place: str) -> Any:
+    """Make a value of this type from TOML. Raises UsageError, which names the place."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is UnionType and type(None) in inner:
+        return _made(inner[0], value, place)
+    if is_dataclass(kind):
+        return _record(kind, _of_type(dict, value, place), place)
+    if origin is tuple:
+        items = enumerate(_of_type(list, value, place), 1)
+        return tuple(_made(inner[0], item, f"{place} {number}") for number, item in items)
+    if origin is dict:
+        table = _of_type(dict, value, place).items()
+        return {key: _made(inner[1], item, f"{place}: {key}") for key, item in table}
+    if kind == Word:
+        if isinstance(value, list):
+            return list(_made(Command, value, place))
+        return str(value) if type(value) is int else _of_type(str, value, place)
+    if kind == Pattern:
+        try:
+            pattern = re.compile(_of_type(str, value, place), re.MULTILINE)
+        except re.error as error:
+            raise UsageError(f"{place} is not a pattern ({error}).") from None
+        if pattern.groups != 1:
+            raise UsageError(f"{place} needs one group (…), which is the number.")
+        return pattern
+    return value if kind is Any else _of_type(kind, value, place)
 
 
-FIGURES = ("requests", "failed", "per_second")
+TYPES: dict[type, str] = {
+    **{str: "text", int: "a whole number", bool: "true or false"},
+    **{list: "a list", dict: "a table"},
+}
 
 
-def _counter(table: Table) -> Counter:
-    counter = Counter(
-        table.pattern("requests"),
-        table.command("command", []),
-        table.get("ask", str, ""),
-        table.get("to", str, ""),
-        table.get("own", int, 0),
-        table.get("others", str, "0"),
-        {name: table.table("also").pattern(name) for name in table.get("also", dict, {})},
-    )
-    if bool(counter.command) == bool(counter.ask and counter.to):
-        raise UsageError(f"{table.place} needs either command, or ask and to.")
-    table.close()
-    return counter
+def _of_type(kind: type, value: Any, place: str) -> Any:
+    if type(value) is not kind:
+        raise UsageError(f"{place} is not {TYPES[kind]}.")
+    return value
 
 
-def _case(table: Table) -> Case:
-    name = table.get("name", str)
-    if not NAME.fullmatch(name):
-        raise UsageError(f"{table.place}: its name is not small letters, digits and -.")
-    numbers = {key: table.get(key, int, 1) for key in ("clients", "size", "requests", "depth")}
-    if low := next((key for key, number in numbers.items() if number < 1), ""):
-        raise UsageError(f"{table.place}: {low} is not at least 1.")
-    record = {"variant": name, **table.table("record").data}
-    table.known.add("record")
-    probed = table.get("probed", bool, True)
-    words = {key: str(value) for key, value in record.items()} | table.words()
-    return Case(name, **numbers, words=words, record=record, probed=probed)
+def _record(kind: Any, table: dict[str, Any], place: str) -> Any:
+    """Make a dataclass of a table."""
+    hints = get_type_hints(kind)
+    parts: dict[str, Field[Any]] = {
+        part.name: part for part in fields(kind) if not part.metadata.get("ours")
+    }
+    others = [name for name, part in parts.items() if part.metadata.get("rest")]
+    known = parts.keys() - others
+    given = {key: value for key, value in table.items() if key in known}
+    more = {key: value for key, value in table.items() if key not in known}
+    lacking = [name for name in parts if name in known and name not in given]
+    for name in lacking:
+        if parts[name].default is MISSING and parts[name].default_factory is MISSING:
+            raise UsageError(f"{place} lacks the key {name}.")
+    allowed = ALLOWED.get(kind)
+    for key in more:
+        if not others or (allowed and not allowed(key)):
+            raise UsageError(
+                f"{place} has the unknown key {shown(key)}: there is {', '.join(sorted(known))}."
+            )
+    made = {key: _made(hints[key], value, f"{place}: {key}") for key, value in given.items()}
+    made |= {name: _made(hints[name], more, place) for name in others}
+    return kind(**made)
+
+
+# The keys that a table may have beside its fields.
+ALLOWED: dict[type, Callable[[str], object]] = {
+    Program: TRANSPORT.fullmatch,
+    Client: lambda key: key in FIGURES or TIME.fullmatch(key),
+    Case: lambda key: PLACEHOLDER.fullmatch(f"{{{key}}}"),
+}
 
 
 def _check(program: Program) -> None:
     """Raise UsageError for a file that could never run."""
-    place = program.file
-    if not program.cases:
-        raise UsageError(f"{place} lacks [[case]].")
-    if len({case.name for case in program.cases}) < len(program.cases):
-        raise UsageError(f"{place} has two cases of one name.")
+    place, counter = program.file, program.counter
+    if not program.cases or len({case.name for case in program.cases}) < len(program.cases):
+        raise UsageError(f"{place} needs cases ([[case]]), each with a name of its own.")
+    if counter and bool(counter.command) == bool(counter.ask and counter.to):
+        raise UsageError(f"{place}, [counter] needs either command, or ask and to.")
     for case in program.cases:
-        told = {
-            name: client_command(program, case, symbolic(program, case, name))
-            for name in TRANSPORTS
-        }
-        if told["unix"] == told["tcp"] and start_of(program, case, "unix") == start_of(
-            program, case, "tcp"
-        ):
+        if min(case.clients, case.size, case.requests, case.depth) < 1:
+            raise UsageError(f"{place}: a number of the case {shown(case.name)} is below 1.")
+        if not NAME.fullmatch(case.name):
+            raise UsageError(f"{place}: {shown(case.name)} is not small letters, digits and -.")
+        clients = [
+            client_command(program, symbolic(program, case, transport)) for transport in TRANSPORTS
+        ]
+        starts = [start_of(program, case, transport) for transport in TRANSPORTS]
+        if clients[0] == clients[1] and starts[0] == starts[1]:
             raise UsageError(
                 f"{place}: server and client are told the same for both transports: say in [unix] "
                 "and [tcp] what differs."
             )
 
 
-class Values(dict[str, Word]):
+class Values(Words):
     """Placeholder → value. `asked` are the ends that were asked for."""
 
-    def __init__(self, place: str, values: Words) -> None:
+    def __init__(self, place: str, values: Mapping[str, Word]) -> None:
         super().__init__(values)
         self.place = place
         self.asked: set[str] = set()
@@ -267,22 +306,20 @@ class Values(dict[str, Word]):
         """Raises UsageError."""
         if END.fullmatch(name):
             self.asked.add(name)
-        if name in self:
-            return self[name]
-        if END.fullmatch(name):
-            self[name] = self.end(name)
-            return self[name]
-        raise UsageError(f"{self.place}: nothing says what {{{name}}} is.")
+            if name not in self:
+                self[name] = self.end(name)
+        if name not in self:
+            raise UsageError(f"{self.place}: nothing says what {{{name}}} is.")
+        return self[name]
 
     def text(self, text: str, depth: int = 0) -> str:
         """The text with its placeholders filled in."""
         if depth > DEPTH:
             raise UsageError(f"{self.place}: placeholders whose values name each other.")
 
-        def fill(found: re.Match[str]) -> str:
-            value = self.value(found[1])
-            whole = value if isinstance(value, str) else " ".join(value)
-            return self.text(whole, depth + 1)
+        def fill(match: re.Match[str]) -> str:
+            value = self.value(match[1])
+            return self.text(value if isinstance(value, str) else " ".join(value), depth + 1)
 
         return PLACEHOLDER.sub(fill, text)
 
@@ -290,30 +327,25 @@ class Values(dict[str, Word]):
         """A command; a word that is a list's placeholder becomes that list's words."""
         filled: list[str] = []
         for word in words:
-            found = PLACEHOLDER.fullmatch(word)
-            value = self.value(found[1]) if found else word
+            match = PLACEHOLDER.fullmatch(word)
+            value = self.value(match[1]) if match else word
             filled += self.command(value) if isinstance(value, list) else [self.text(word)]
         return filled
 
 
-def values_of(program: Program, case: Case, transport: str, **fixed: str) -> dict[str, Word]:
+def values_of(program: Program, case: Case, transport: str, **fixed: str) -> Words:
     """What the file says of each placeholder, and what we say."""
     numbers = {"clients": case.clients, "size": case.size, "depth": case.depth, "seconds": 1}
-    ours = {"transport": transport, "here": str(program.file.parent.absolute()), "run": "timed"}
     return {
-        **{name: str(number) for name, number in (numbers | counts(case, case.requests)).items()},
-        **ours,
+        **{name: str(number) for name, number in (numbers | case.counts(case.requests)).items()},
+        **{"transport": transport, "here": str(program.file.parent.absolute()), "run": "timed"},
+        "end": "{socket}" if transport.startswith("unix") else "{port}",
         **program.words,
-        **program.transports[transport],
+        **program.transports.get(transport, {}),
+        **{key: str(value) for key, value in case.record.items()},
         **case.words,
         **fixed,
     }
-
-
-def counts(case: Case, requests: int) -> dict[str, int]:
-    """`requests` in whole turns, and how many of them each client sends."""
-    whole = case.whole(requests)
-    return {"requests": whole, "each": whole // case.clients}
 
 
 def symbolic(program: Program, case: Case, transport: str) -> Values:
@@ -333,7 +365,7 @@ def start_of(program: Program, case: Case, transport: str) -> str:
     return repr((lines, {name: values.text(text) for name, text in program.files.items()}))
 
 
-def client_command(program: Program, case: Case, values: Values) -> list[str]:
+def client_command(program: Program, values: Values) -> list[str]:
     if program.counter:
         values.command((*program.counter.command, program.counter.to, program.counter.others))
     return values.command(program.client.command)

@@ -23,12 +23,11 @@ from runners.programs.program import (
     NS,
     TIME,
     Case,
+    Command,
     Process,
     Program,
     client_command,
-    counts,
 )
-from runners.programs.table import Command
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
 READY_SECONDS = 30  # for a server to come up
@@ -79,13 +78,13 @@ class Service:
                 return first
             requests = round(seconds * first["per_second"])
         values = self._values(case, transport)
-        numbers = counts(case, requests or case.requests)
+        numbers = case.counts(requests or case.requests)
         values |= {name: str(number) for name, number in numbers.items()}
         if seconds is not None:
             values["seconds"] = str(max(1, round(seconds)))
         if watch is not None:
             values["run"] = "probed"
-        argv = client_command(self.program, case, values)
+        argv = client_command(self.program, values)
         before, closed = self._count(values), time_wait()
         if watch is not None:
             time.sleep(SETTLE_SECONDS)
@@ -146,7 +145,7 @@ class Service:
             if name.startswith("port") and end not in self._listening() and answers(end):
                 raise RunError(
                     f"{self.program.name}: port {end} is in use by another program, so "
-                    f"{process.name} cannot listen there."
+                    f"{process.title} cannot listen there."
                 )
         log = self.place.directory / f"{number}.log"
         with log.open("wb") as output:
@@ -172,7 +171,7 @@ class Service:
         self, process: Process, keeper: subprocess.Popen[bytes], ends: dict[str, str], log: Path
     ) -> None:
         """Wait until it listens at all these ends. Raises RunError."""
-        what = f"{self.program.name}: {process.name}"
+        what = f"{self.program.name}: {process.title}"
         deadline = time.monotonic() + READY_SECONDS
         silent = dict(ends)
         while silent := {name: end for name, end in silent.items() if not answers(end)}:
