@@ -90,14 +90,14 @@ def test_the_file_of_the_page_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot be read .No such file"):
+    with pytest.raises(UsageError, match="there is no "):
         parse(["--program", str(tmp_path / "mine.toml")])
 
 
 def test_a_file_of_the_users_own_is_taken_and_may_not_hide_ours(tmp_path: Path) -> None:
     file = write(tmp_path)
     assert parse(["--program", f"memcached,{file}"]).programs == ("memcached", str(file))
-    with pytest.raises(UsageError, match="has the name of a program that is there"):
+    with pytest.raises(UsageError, match="has the name of a program"):
         parse(["--program", str(write(tmp_path, name="redis"))])
 
 
