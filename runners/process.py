@@ -5,6 +5,8 @@ Each program dies with us and holds no more privilege than it needs.
 """
 
 import argparse
+import os
+import re
 import shutil
 import signal
 import socket
@@ -13,7 +15,7 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -31,6 +33,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 User = tuple[int, int]
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
 LONGEST_SECONDS = 900  # of what unpacks, or reads package lists: nobody waits for ever
+PACKAGE_OF = {
+    **dict.fromkeys(("apt-cache", "apt-config", "apt-get"), "apt"),
+    **{"dpkg-deb": "dpkg", "ip": "iproute2", "mke2fs": "e2fsprogs"},
+}
+SEARCH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/sbin"
 OVERDUE = 124  # the status of what took longer, as of timeout(1)
 # Without a terminal no line can change: each step prints a line, and a sign of life now and then.
 SIGN_OF_LIFE_SECONDS = 15.0
@@ -125,6 +132,43 @@ def attempt(
 def answer(argv: Sequence[object], **options: Any) -> str:
     """What a program prints about itself; empty where it hangs."""
     return attempt(argv, timeout=ANSWER_SECONDS, **options).stdout
+
+
+def find_program(name: str) -> str:
+    """The path of a program of this machine. Raises RunError, which names its package."""
+    path = shutil.which(name, path=SEARCH)
+    if path is None:
+        package = PACKAGE_OF.get(name, name)
+        raise RunError(f"{name} is missing on this machine: apt-get install {package}")
+    return path
+
+
+def plain_environment(**extra: str) -> dict[str, str]:
+    """A small environment without a language, so that messages parse the same everywhere.
+
+    It keeps our proxies, and the variables for pathcost.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.lower().endswith("_proxy") or name.startswith("PATHCOST_")
+    }
+    return {"PATH": SEARCH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **kept, **extra}
+
+
+def run_tool(
+    argv: Sequence[str], purpose: str, env: Mapping[str, str] | None = None, **options: Any
+) -> str:
+    """What a program of this machine printed. Raises RunError, with its complaint, if it fails."""
+    words = [find_program(argv[0]), *argv[1:]]
+    done = attempt(words, env=env or plain_environment(), **options)
+    if done.returncode != 0:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("E: ")] or lines[-1:]
+        causes = [line for line in lines if line[2:].startswith(" Failed to fetch")]  # apt's, best
+        why = [*causes, *reversed(errors), f"status {done.returncode}"][0]
+        raise RunError(f"cannot {purpose}: {argv[0]} failed: {re.sub('^[EW]: ', '', why)}", lines)
+    return done.stdout
 
 
 def last_words(text: str, otherwise: str = "it gave no reason") -> str:

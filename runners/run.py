@@ -24,8 +24,8 @@ from runners.cell import Cell, CellRun, Pass, Plan
 from runners.checks.tools import try_tools
 from runners.exact import run as exact
 from runners.guest.boot import stored_guest
-from runners.guest.cache import Cache
 from runners.guest.qemu import stopping
+from runners.guest.store import Cache
 from runners.host import preflight
 from runners.host.root import Root
 from runners.host.session import Session, analyse
@@ -224,7 +224,7 @@ def prepare_guests(session: Session) -> list[guest.Guest]:
     with progress.step("guest: preparing"):
         return [
             guest.prepare(
-                session.invoker.cache, kernel, progress.say, note=progress.note,
+                session.invoker.cache, kernel, progress.say,
                 transports=options.transports, storable=storable,
             )
             for kernel in options.kernels
@@ -239,7 +239,7 @@ def run_in_guests(
         return []
     plan, progress = prepared.plans["guest"], session.progress
     lacks = prepared.planner.uncounted("guest", plan, "function", alone=False)
-    cache = Cache(session.invoker.cache, progress.say, progress.note)
+    cache = Cache(session.invoker.cache, progress.say)
     return [run_in_guest(plan, machine, raw, progress, lacks, cache) for machine in guests]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What run.sh shows and does not do: `list`, `preflight`, `cache`, --dry-run, a run's intention."""
 
+import os
 import textwrap
 import time
 from argparse import Namespace as Options
@@ -23,7 +24,7 @@ from runners.cell import (
 )
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
-from runners.guest.contents import foreign, kept, megabytes, total
+from runners.guest.store import foreign, kept, remove
 from runners.host import preflight
 from runners.host.session import Session
 from runners.plan import (
@@ -136,6 +137,7 @@ def show_cache(options: Options) -> None:
     """Print what is kept, what for, its size, its last use; or remove it."""
     folder = invoker().cache.resolve()
     rows, others = kept(folder), foreign(folder)
+    total = f"{sum(row.size for row in rows) / 1e6:.0f} MB"
     if not rows:
         if options.clear and others:
             raise UsageError(
@@ -145,17 +147,18 @@ def show_cache(options: Options) -> None:
         return
     if options.clear:
         hold(folder, alone=True)
-        size = total(rows)
-        if stay := [row.path.name for row in rows if not row.remove()]:
+        for row in rows:
+            remove(row.path)
+        if stay := [row.path.name for row in rows if os.path.lexists(row.path)]:
             raise RunError(f"cannot remove all of {folder}: {', '.join(stay)} stays.")
-        print(f"removed {len(rows)} entries, {size}, from {folder}")
+        print(f"removed {len(rows)} entries, {total}, from {folder}")
     else:
         print(f"{folder}\n{CACHE_COLUMNS.format('', 'of', 'size', 'last used')}")
         for row in rows:
             day = time.strftime("%Y-%m-%d", time.localtime(row.used))
-            print(CACHE_COLUMNS.format(row.kind.what, row.purpose[:50], megabytes(row.size), day))
-        print(CACHE_COLUMNS.format("all", "", total(rows), "").rstrip())
-        print("What is not used goes by itself: stored machines after 7 days, the rest after 30.")
+            size = f"{row.size / 1e6:.0f} MB"
+            print(CACHE_COLUMNS.format(row.kind, row.purpose[:50], size, day))
+        print(CACHE_COLUMNS.format("all", "", total, "").rstrip())
     if others:
         print(textwrap.shorten(f"not pathcost's, and left alone: {', '.join(others)}", WIDTH))
 

@@ -24,6 +24,7 @@ from runners.exact.knobs import Knob
 from runners.exact.machine import PLUGIN, RefusedError, boot, digest
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.record import Symbols, read_record, read_symbols
+from runners.guest.store import suspect
 from runners.process import RunError
 
 TABLES = ("tree", "iteration")  # of a CountedCell
@@ -147,7 +148,7 @@ def count(guest: ExactGuest, run: CellRun) -> CountedCell:
     except RefusedError as error:
         return CountedCell(line, refused=str(error))
     except (RunError, RecordError) as error:
-        guest.blame_cache()
+        suspect(guest.stored.parent)
         return CountedCell(line | {"error": str(error)})
     differing = sum(record != records[-1] for record in records)  # from the last, which is reported
     line |= describe(cell, window, result, guest.knob)
@@ -156,7 +157,7 @@ def count(guest: ExactGuest, run: CellRun) -> CountedCell:
         try:
             line["payload"] = _payload_line(cell, follow_payload(guest, run))
         except (RunError, RecordError) as error:
-            guest.blame_cache()
+            suspect(guest.stored.parent)
             line["payload_error"] = str(error)
     return CountedCell(line, "".join(steady_lines(window)), "".join(iteration_lines(window)))
 

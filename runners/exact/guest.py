@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from probes.transports import Transport, every_module
+from probes.transports import Transport
 from runners.exact.kernel_tree import build_tree, is_tree
-from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob, module_names
+from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
 from runners.exact.machine import (
     BOOT_LIMITS,
     IDLE_SECONDS,
@@ -31,16 +31,12 @@ from runners.exact.machine import (
     store,
 )
 from runners.exact.record import Symbols, read_symbols
-from runners.guest.cache import Cache, Say, read_manifest
-from runners.guest.debian import TRIXIE, PackageSources, unpack
-from runners.guest.errors import HangError
-from runners.guest.initramfs import strip_elf
+from runners.guest.debian import TRIXIE, PackageSources
+from runners.guest.image import strip_elf
 from runners.guest.kernels import prepare_kernel
-from runners.guest.modules import module_files
-from runners.guest.process import attempt, run
-from runners.guest.qemu import LIBRARIES, Limits, prepare_qemu
-from runners.guest.sealed import blame_cache
-from runners.process import REPOSITORY, RunError
+from runners.guest.qemu import LIBRARIES, HangError, Limits, prepare_qemu
+from runners.guest.store import Cache, Say, read_manifest, suspect
+from runners.process import REPOSITORY, RunError, attempt, plain_environment, run_tool
 
 KNOB_PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 SWITCH = "__switch_to_asm"
@@ -80,10 +76,6 @@ class ExactGuest:
     steps: Order = ()
     knob: Knob = NOTHING
 
-    def blame_cache(self) -> None:
-        """After a failure: raise DamagedError if an entry of the cache is to blame."""
-        _blame_cache(self.machine, self.stored)
-
     @property
     def plugin(self) -> dict[str, str]:
         """What the recorder has to know about this kernel. Raises RunError."""
@@ -110,11 +102,9 @@ class ExactGuest:
         }
 
 
-def prepare_guest(
-    cache: Path, kernel: str, say: Say, *, note: Say | None = None, cpus: int = 1
-) -> ExactGuest:
+def prepare_guest(cache: Path, kernel: str, say: Say, *, cpus: int = 1) -> ExactGuest:
     """Everything that counting needs, from the cache or made and put there. Raises RunError."""
-    with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
+    with Cache(cache, say) as cached, PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
         name = str(build_tree(cached.folder, Path(kernel), say)) if is_tree(kernel) else kernel
         prepared = prepare_kernel(cached, sources, qemu, name)
@@ -124,7 +114,7 @@ def prepare_guest(
 def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
     """The first boot of BOOTS that does not hang. Raises as `_ready` does."""
     shifted = [replace(machine, knobs=f"{machine.knobs} {word}".strip()) for word in BOOTS]
-    known = [tried for tried in shifted if cache.holds("snapshot", tried.recipe())]
+    known = [tried for tried in shifted if cache.find("snapshot", tried.recipe())]
     for tried in known or shifted[: 1 if machine.cpus == 1 else None]:
         try:
             return _ready(cache, tried)
@@ -176,7 +166,7 @@ def _ready(cache: Cache, machine: EmulatedMachine, limits: Limits = BOOT_LIMITS)
         version = (entry / "version").read_text(encoding="utf-8").strip()
         symbols = read_symbols(entry / "symbols")
     except (RunError, ValueError):
-        _blame_cache(machine, *used)
+        suspect(*used)
         raise
     return ExactGuest(machine, symbols, version, stored / "state", recipe)
 
@@ -206,17 +196,16 @@ def symbols_entry(
 
 def guest_for(
     cache: Path, base: ExactGuest, path: Transport, knob: Knob = NOTHING,
-    say: Say = lambda _: None, note: Say | None = None,
+    say: Say = lambda _: None,
 ) -> ExactGuest:  # fmt: skip
     """The guest in which cells of a transport with a knob are counted; `base` has neither.
 
     Raises RunError, and LackingError where this kernel cannot give what they need.
     """
-    with Cache(cache, say, note) as cached, PackageSources(cached) as sources:
+    with Cache(cache, say) as cached, PackageSources(cached) as sources:
         kernel = base.machine.kernel
         theirs = path.modules if kernel.version else ()  # a user's kernel has them built in
-        needed = module_files(cached, sources, kernel, theirs, every_module())
-        needed += module_files(cached, sources, kernel, knob.modules, module_names())
+        needed = kernel.modules((*theirs, *knob.modules))
         files = lean_modules(needed)
         load: Order = [("run", KNOB, "load", *files)] if needed else []
         programs, image = (
@@ -253,7 +242,7 @@ def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="pathcost-modules-") as name:
         copies = [Path(shutil.copy(module, name)) for module in modules]
         words = ["strip", "--strip-debug", "--remove-section=.BTF", *map(str, copies)]
-        run(words, "strip the kernel's modules")
+        run_tool(words, "strip the kernel's modules")
         return {f"/modules/{copy.name}": copy.read_bytes() for copy in copies}
 
 
@@ -262,9 +251,8 @@ def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str,
     package, path = PROGRAMS[name]
 
     def build(partial: Path) -> dict[str, object]:
-        packages, versions = sources.archive(TRIXIE).fetch([package], f"exact: {package}")
-        with cache.scratch("tools-packages") as root:
-            unpack(packages, root)
+        with cache.scratch("scratch-tools") as root:
+            versions = sources.archive(TRIXIE).unpack([package], root, package)
             needed = _closure(root, path)
             for file in needed:
                 target = partial / "root" / file
@@ -287,16 +275,12 @@ def _closure(root: Path, program: str) -> list[str]:
     libraries = root / LIBRARIES
     loader = libraries / Path(LOADER).name
     listing = [loader, "--library-path", libraries, "--list", root / program]
-    done = attempt([str(word) for word in listing])
+    done = attempt(listing, env=plain_environment())
     if done.returncode != 0:
         raise RunError(f"{program} does not load: {done.stderr.strip()}")
     paths = re.findall(r"=> (\S+) \(", done.stdout)
     inside = {f"{LIBRARIES}/{Path(path).name}" for path in paths if str(root) in path}
     return [program, f"{LIBRARIES}/{loader.name}", *sorted(inside)]
-
-
-def _blame_cache(machine: EmulatedMachine, *used: Path) -> None:
-    blame_cache(machine.qemu.root, machine.kernel.file, *machine.image.values(), *used)
 
 
 @contextmanager

@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runners.guest.cache import Say
-from runners.guest.process import SEARCH
-from runners.guest.sealed import remove
-from runners.process import REPOSITORY, RunError, command
+from runners.guest.store import Say, remove
+from runners.process import REPOSITORY, SEARCH, RunError, command
 
 CONFIG = REPOSITORY / "runners/kernel/minimal.config"
 IMAGE = Path("arch/x86/boot/bzImage")

@@ -112,18 +112,6 @@ def described() -> dict[str, str]:
     return words
 
 
-def module_names() -> list[str]:
-    """Every module that some knob needs, with any value."""
-    return sorted(
-        {
-            module
-            for row in read_table().values()
-            for value in (row["value"] if isinstance(row.get("value"), list) else [""])
-            for module in _filled(row.get("modules", []), value)
-        }
-    )
-
-
 def _filled(item: Any, value: str) -> Any:
     """A part of a row with this value in its texts, and with tuples for lists."""
     if isinstance(item, str):

@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runners.exact.knobs import NAME_LENGTH
-from runners.guest import initramfs
+from runners.guest.image import initramfs, strip_elf
 from runners.guest.kernels import Kernel
-from runners.guest.process import run
 from runners.guest.qemu import Ended, Limits, Qemu, Snapshot, explain, watch
-from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError
+from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError, run_tool
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"
@@ -160,7 +159,7 @@ def run_qemu(
     with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name, on_one_cpu():
         folder = Path(name)
         folder.chmod(0o755)
-        (folder / "initramfs").write_bytes(initramfs.archive(machine.files()))
+        (folder / "initramfs").write_bytes(initramfs(machine.files()))
         steps = [*(("file", path, str(len(data))) for path, data in files.items()), *order]
         (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
         (folder / "contents").write_bytes(b"".join(files.values()))
@@ -219,14 +218,14 @@ def digest(data: bytes) -> str:
 
 def programs() -> dict[str, bytes]:
     """The guest's two programs, by their names in the guest."""
-    return {file.name: initramfs.strip_elf(file.read_bytes()) for file in (INIT, WORKLOAD)}
+    return {file.name: strip_elf(file.read_bytes()) for file in (INIT, WORKLOAD)}
 
 
 def _with_symbols(path: Path) -> bytes:
     """A program with its symbols, but without what depends on where it was built."""
     with tempfile.NamedTemporaryFile(prefix="pathcost-named-") as out:
         words = ["strip", "--strip-debug", "--remove-section=.note.gnu.build-id"]
-        run([*words, "-o", out.name, str(path)], "strip the workload")
+        run_tool([*words, "-o", out.name, str(path)], "strip the workload")
         return Path(out.name).read_bytes()
 
 

@@ -16,7 +16,7 @@ from runners.exact.count import Checkpoints, count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
 from runners.exact.knobs import find
 from runners.exact.payload import LEAST_SIZE
-from runners.guest.errors import LackingError
+from runners.guest.store import LackingError
 from runners.host.session import Session
 from runners.process import REPOSITORY, Progress, RunError, UsageError
 from runners.store import Invoker, Manifest, RunFolder, Scratch, place
@@ -213,8 +213,8 @@ class Station:
         A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
         """
         kernel, cpus, cells = work
-        cache, say, note = self.who.cache, self.progress.say, self.progress.note
-        base = prepare_guest(cache, kernel, say, note=note, cpus=cpus)
+        cache, say = self.who.cache, self.progress.say
+        base = prepare_guest(cache, kernel, say, cpus=cpus)
         todo: list[tuple[ExactGuest, CellRun]] = []
         lacking: dict[str, str] = {}
         # Those with one knob that need the same kernel modules and programs, together.
@@ -227,7 +227,7 @@ class Station:
             first = group[0].cell
             knob = find(first.knob)
             try:
-                guest = guest_for(cache, base, path_of(first), knob, say, note)
+                guest = guest_for(cache, base, path_of(first), knob, say)
             except LackingError as error:
                 if knob.name:
                     lacking[knob.name] = str(error)

@@ -23,12 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from runners.guest import initramfs
-from runners.guest.cache import Cache
-from runners.guest.image import INIT_PATH, MEBI, ROOT_OPTION, Image
+from runners.guest.image import INIT, INIT_PATH, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import BARE, Disk, Ended, Limits, Qemu, Snapshot, explain, watch
-from runners.guest.sealed import blame_cache, read_sealed, write_sealed
+from runners.guest.store import Cache, read_json, suspect, write_json
 from runners.host.late import START, WAITING
 from runners.process import RunError, last_words
 
@@ -38,8 +36,6 @@ IDLE_SECONDS = 60  # a guest that waits for its own clock uses some
 STORE_SECONDS = 300  # for booting and attaching, on a busy machine
 CONSOLE = "console.log"
 STATE, INITRAMFS = "state", "initramfs"  # of a stored guest
-FIRST = Path(__file__).with_name("initramfs-init")
-DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
 # A kretprobe of 5.10 sees as many calls at a time as the kernel could have CPUs: with two, it
 # misses the third process that receives.
@@ -124,10 +120,8 @@ class Guest:
             (partial / "out").rename(out)
             return texts
         except RunError:
-            blame_cache(
-                *(self.qemu.root, self.kernel.file, self.image.file, *self.modules),
-                *([stored] if stored else []),
-            )
+            if stored:
+                suspect(stored)
             raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -136,9 +130,9 @@ class Guest:
         self, folder: Path, input_tar: Path, command: Sequence[str], memory: int, cpus: int
     ) -> None:
         """Boot, and store the machine in `folder` as soon as `command` waits. Raises RunError."""
-        drivers = {f"{n}.ko": file.read_bytes() for n, file in enumerate(self.drivers)}
-        first = {"init": FIRST.read_bytes(), "bin/busybox": self.image.busybox.read_bytes()}
-        (folder / INITRAMFS).write_bytes(initramfs.archive(first | drivers))
+        drivers = {f"drivers/{n}": file.read_bytes() for n, file in enumerate(self.drivers)}
+        first = {"init": INIT.read_bytes(), "bin/busybox": self.image.busybox.read_bytes()}
+        (folder / INITRAMFS).write_bytes(initramfs(first | drivers))
         with (
             tempfile.TemporaryDirectory(prefix="pathcost-") as scratch,
             self.disks(input_tar, Path(scratch, "disk"), order(command)) as disks,
@@ -155,13 +149,13 @@ class Guest:
         disks: Sequence[Disk],
         memory: int = 1536,
         cpus: int = 2,
-        initramfs: Path | None = None,
+        first: Path | None = None,
         options: str = "quiet",
     ) -> list[str]:
         """QEMU's command line, with these disks and without a network. The first disk is the root.
 
-        The kernel itself finds NVMe disks. With an `initramfs`, which has the driver and mounts the
-        root, disks are virtio's: QEMU cannot store a machine that has NVMe.
+        The kernel itself finds NVMe disks. With a `first` file system, which has
+        the driver, disks are virtio's: QEMU cannot store a machine that has NVMe.
         """
         argv = [
             *self.qemu.argv, *BARE, *ACCELERATOR[self.accelerator],
@@ -169,12 +163,12 @@ class Guest:
             "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
             f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} {options}",
         ]  # fmt: skip
-        if initramfs:
-            argv += ["-initrd", str(initramfs)]
+        if first:
+            argv += ["-initrd", str(first)]
         else:
             argv += ["-device", "nvme,id=nvme,serial=pathcost"]
         for number, disk in enumerate(disks, start=1):
-            device = "virtio-blk-pci" if initramfs else f"nvme-ns,bus=nvme,nsid={number}"
+            device = "virtio-blk-pci" if first else f"nvme-ns,bus=nvme,nsid={number}"
             read_only = "on" if disk.writer is None else "off"
             for descriptor in disk.descriptors:
                 argv += ["-add-fd", f"fd={descriptor},set={number}"]
@@ -216,11 +210,9 @@ def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[b
         return known
     cache.say("guest: trying whether KVM works here")
     answer = _try_kvm(Guest(kernel, image, qemu, "kvm", ""))
-    if not answer[0]:
-        blame_cache(qemu.root, kernel.file, image.file)
     cache.lock()
     trials = {old: kept for old, kept in _trials(memory).items() if old.startswith(boot)}
-    write_sealed(memory, trials | {key: answer})
+    write_json(memory, trials | {key: answer})
     return answer
 
 
@@ -239,8 +231,9 @@ def _try_kvm(machine: Guest) -> tuple[bool, str]:
 
 
 def _trials(memory: Path) -> dict[str, tuple[bool, str]]:
-    """Key → whether that guest booted, and how we know. A damaged file is as good as none."""
-    return {key: (boots, why) for key, (boots, why) in (read_sealed(memory) or {}).items()}
+    """Key → whether that guest booted, and how we know."""
+    trials = read_json(memory)
+    return trials if isinstance(trials, dict) else {}
 
 
 def stored_guest(
@@ -259,7 +252,7 @@ def stored_guest(
     recipe = {
         "version": 1,
         "machine": guest.command_line([], memory, cpus, Path(INITRAMFS)),
-        "made from": [guest.qemu.key, guest.kernel.key, guest.image.key, FIRST.read_text()],
+        "made from": [guest.qemu.key, guest.kernel.key, guest.image.key],
         "input": _digest(input_tar),
         "command": list(command),
     }

@@ -13,13 +13,12 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
-from runners import process
-from runners.guest.cache import Cache, Say
-from runners.guest.process import attempt, environment, failed, find_program, run
-from runners.process import RunError, command
+from runners.guest.store import Cache, Say
+from runners.process import RunError, attempt, command, find_program, plain_environment, run_tool
 
 TRIXIE = ("trixie", "trixie-security")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -66,33 +65,22 @@ class Mirror:
         return f"deb [arch=amd64 signed-by={KEYRING}{late}] {site} {suite} main"
 
 
-@dataclass(frozen=True)
-class Package:
-    """One package file of the archive."""
-
-    name: str
-    version: str
-    file: str
-    size: int
-
-
 def find_mirror() -> Mirror:
     """The mirror that this machine's apt uses or, on another distribution, mmdebstrap's default.
 
     Raises RunError if neither has a mirror.
     """
-    lines = run(
+    lines = run_tool(
         ["apt-get", "indextargets", "--format", "$(SITE)|$(RELEASE)"], "read apt's sources"
     ).splitlines()
     if mirror := choose_mirror(line.partition("|")[::2] for line in lines):
         return mirror
     show = 'cat "$1/etc/apt/sources.list" >&2; exit 1'  # the exit stops it before it does anything
-    show_only = [
-        find_program("mmdebstrap"), "--variant=custom", "--mode=chrootless", "--format=null",
-        f"--setup-hook={show}", "trixie", "-",
-    ]  # fmt: skip
-    said = attempt(show_only).stderr
-    sources = re.findall(r"^deb (?:\[[^]]*\] )?(\S+) (\S+)", said, re.MULTILINE)
+    words = ("--variant=custom", "--mode=chrootless", "--format=null", f"--setup-hook={show}")
+    printed = attempt(
+        [find_program("mmdebstrap"), *words, "trixie", "-"], env=plain_environment()
+    ).stderr
+    sources = re.findall(r"^deb (?:\[[^]]*\] )?(\S+) (\S+)", printed, re.MULTILINE)
     if mirror := choose_mirror(sources):
         return mirror
     raise RunError("no Debian mirror is known here: neither apt's sources nor mmdebstrap name one")
@@ -100,19 +88,19 @@ def find_mirror() -> Mirror:
 
 def choose_mirror(sources: Iterable[Sequence[str]]) -> Mirror | None:
     """The mirror among (site, suite) pairs. Some of them may belong to other distributions."""
-    found: dict[bool, str] = {}  # whether it is the security archive → site
+    sites: dict[bool, str] = {}  # whether it is the security archive → site
     for site, suite in sources:
         release, _, part = suite.partition("-")
         if release in RELEASES and not site.startswith("cdrom:"):
-            found.setdefault(part == "security", site)
-    if False not in found:
+            sites.setdefault(part == "security", site)
+    if False not in sites:
         return None
-    return Mirror(found[False], found.get(True, found[False].rstrip("/") + "-security"))
+    return Mirror(sites[False], sites.get(True, sites[False].rstrip("/") + "-security"))
 
 
 def kept_configuration() -> list[str]:
     """The proxies and time-outs of this machine's apt, which hold for us too."""
-    host = run(["apt-config", "dump"], "read apt's configuration", environment())
+    host = run_tool(["apt-config", "dump"], "read apt's configuration")
     return re.findall(r"^Acquire::(?:https?|ftp|Retries)\b.*;$", host, re.MULTILINE)
 
 
@@ -120,9 +108,7 @@ class Archive:
     """The packages of some suites, through a private apt in `folder`."""
 
     def __init__(self, folder: Path, mirror: Mirror, suites: Sequence[str], say: Say) -> None:
-        self.folder = folder
-        self.suites = tuple(suites)
-        self.say = say
+        self._folder, self._suites, self._say = folder, ", ".join(suites), say
         for tool in TOOLS:  # now, rather than after a minute of downloads
             find_program(tool)
         if not KEYRING.exists():
@@ -133,79 +119,77 @@ class Archive:
             (folder / name).mkdir(parents=True)
         (folder / "status").touch()
         (folder / "sources.list").write_text("".join(mirror.line(s) + "\n" for s in suites))
-        kept = "".join(f"{line}\n" for line in kept_configuration())
-        (folder / "apt.conf").write_text(kept + CONFIGURATION.replace("FOLDER", str(folder)))
-        self._env = environment(APT_CONFIG=str(folder / "apt.conf"))
-        run(["apt-get", "update"], f"read the package lists of {', '.join(suites)}", self._env)
+        lines = [*kept_configuration(), CONFIGURATION.replace("FOLDER", str(folder))]
+        (folder / "apt.conf").write_text("\n".join(lines))
+        self._env = plain_environment(APT_CONFIG=str(folder / "apt.conf"))
+        say(f"reading the package lists of {self._suites}")
+        self._apt("update", f"read the package lists of {self._suites}")
+
+    def _apt(self, words: str, purpose: str, *names: str, program: str = "apt-get") -> str:
+        folder = self._folder / "archives"
+        return run_tool([program, *words.split(), *names], purpose, self._env, cwd=folder)
 
     def versions(self, pattern: str) -> dict[str, str]:
         """Package → newest version, for the packages whose whole name matches `pattern`."""
-        names = run(["apt-cache", "pkgnames"], "list packages", self._env).split()
+        names = self._apt("pkgnames", "list packages", program="apt-cache").split()
         wanted = [name for name in names if re.fullmatch(pattern, name)]
         if not wanted:
             return {}
-        text = run(["apt-cache", "show", "--no-all-versions", *wanted], "read versions", self._env)
-        found = re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", text, re.MULTILINE | re.DOTALL)
-        return dict(found)
+        show = "show --no-all-versions"
+        text = self._apt(show, "read versions", *wanted, program="apt-cache")
+        rows = re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", text, re.MULTILINE | re.DOTALL)
+        return dict(rows)
 
-    def fetch(
+    def unpack(
         self,
         wanted: Sequence[str],
+        root: Path,
         what: str,
+        *,
+        tar_options: Sequence[str] = (),
         dependencies: bool = True,
         left_out: Collection[str] = (),
-    ) -> tuple[list[Path], dict[str, str]]:
-        """The files of the `wanted` packages and of everything on which they depend, but for those
-        `left_out`, and package → version. Downloads what earlier calls have not, and reports the
-        progress.
+    ) -> dict[str, str]:
+        """Unpack packages into `root`: those `wanted`, and all on which they depend.
+
+        Those `left_out` do not come along. What an earlier call has downloaded is not fetched
+        again. `what` tells a user what it is for. Returns package → version.
         """
-        packages = [p for p in self._plan(wanted, dependencies) if p.name not in left_out]
-        archives = self.folder / "archives"
-        lacking = [p for p in packages if not (archives / p.file).exists()]
-        if lacking:
-            total = sum(p.size for p in lacking)
-            self.say(f"{what}: downloading {total / 1e6:.0f} MB")
-            self._download([f"{p.name}={p.version}" for p in lacking], what, total)
-        return [archives / p.file for p in packages], {p.name: p.version for p in packages}
+        how = "install -y" if dependencies else "download"
+        printed = self._apt(
+            f"{how} --print-uris -o Dir::Cache::archives={self._folder}/empty",
+            f"find {' '.join(wanted)} in {self._suites}",
+            *wanted,
+        )
+        rows = [row for row in URI_LINE.findall(printed) if row[0] not in left_out]
+        files = {f"{n}_{v}_{a}.deb": (f"{n}={unquote(v)}", int(size)) for n, v, a, size in rows}
+        archives = self._folder / "archives"
+        if lacking := [row for name, row in files.items() if not (archives / name).exists()]:
+            size = sum(size for _, size in lacking)
+            self._say(f"{what}: downloading {size / 1e6:.0f} MB")
+            self._apt("download", f"download {what}", *(name for name, _ in lacking))
+        self._say(f"{what}: unpacking {len(files)} packages")
+        root.mkdir(exist_ok=True)
+        unpack = partial(_unpack, root=root, options=tar_options)
+        first = [archives / name for name in files if name.startswith("base-files_")]
+        for package in first:  # it makes /bin, /lib, … links into /usr
+            unpack(package)
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            others = (archives / name for name in files if archives / name not in first)
+            list(pool.map(unpack, others))
+        return {name: unquote(version) for name, version, _, _ in rows}
 
-    def _plan(self, wanted: Sequence[str], dependencies: bool) -> list[Package]:
-        how = ["install", "-y"] if dependencies else ["download"]
-        text = run(
-            [
-                "apt-get", *how, "--print-uris",
-                "-o", f"Dir::Cache::archives={self.folder}/empty", *wanted,
-            ],
-            f"find {' '.join(wanted)} in {', '.join(self.suites)}",
-            self._env,
-            cwd=str(self.folder / "empty"),
-        )  # fmt: skip
-        return [
-            Package(name, unquote(version), f"{name}_{version}_{architecture}.deb", int(size))
-            for name, version, architecture, size in URI_LINE.findall(text)
-        ]
 
-    def _download(self, names: Sequence[str], what: str, total: int) -> None:
-        archives = self.folder / "archives"
-        with (self.folder / "download.log").open("w+") as log:
-            fetching = subprocess.Popen(
-                command([find_program("apt-get"), "download", *names]),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._env,
-                cwd=archives,
-            )
-            before = sum(f.stat().st_size for f in archives.glob("*.deb"))
-            status = None
-            while status is None:
-                try:
-                    status = fetching.wait(5)
-                except subprocess.TimeoutExpired:
-                    here = sum(f.stat().st_size for f in archives.glob("*.deb")) - before
-                    self.say(f"{what}: {here / 1e6:.0f} of {total / 1e6:.0f} MB")
-            if status != 0:
-                log.seek(0)
-                raise failed("apt-get", f"download {what}", status, log.read())
+def _unpack(package: Path, root: Path, options: Sequence[str]) -> None:
+    tar = ["tar", "-x", "-f", "-", "-C", str(root), "--keep-directory-symlink", "--no-same-owner"]
+    with subprocess.Popen(
+        command([find_program("dpkg-deb"), "--fsys-tarfile", str(package)]),
+        stdout=subprocess.PIPE,
+        env=plain_environment(),
+    ) as reader:
+        run_tool([*tar, *options], f"unpack {package.name}", stdin=reader.stdout)
+    if reader.returncode != 0:
+        raise RunError(f"cannot unpack {package.name}: dpkg-deb failed")
 
 
 class PackageSources(ExitStack):
@@ -214,44 +198,12 @@ class PackageSources(ExitStack):
     def __init__(self, cache: Cache) -> None:
         super().__init__()
         self._cache = cache
-        self._mirror: Mirror | None = None
         self._archives: dict[tuple[str, ...], Archive] = {}
 
     def archive(self, suites: Sequence[str]) -> Archive:
-        """The packages of these suites. For builders only, which hold the lock.
-
-        Raises RunError.
-        """
+        """The packages of these suites. For builders only, which hold the lock. Raises RunError."""
         key = tuple(suites)
         if key not in self._archives:
-            self._cache.say(f"guest: reading the package lists of {', '.join(key)}")
-            self._mirror = self._mirror or find_mirror()
-            folder = self.enter_context(self._cache.scratch("apt-" + "+".join(key)))
-            self._archives[key] = Archive(folder, self._mirror, key, self._cache.say)
+            folder = self.enter_context(self._cache.scratch("scratch-" + "+".join(key)))
+            self._archives[key] = Archive(folder, find_mirror(), key, self._cache.say)
         return self._archives[key]
-
-
-def unpack(packages: Sequence[Path], root: Path, options: Sequence[str] = ()) -> None:
-    """Unpack package files into `root`, several at a time; `options` go to tar (excludes, members).
-
-    Debian's base-files must come first: it makes links such as /lib (see `image`).
-    """
-    root.mkdir(exist_ok=True)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        list(pool.map(lambda package: _unpack_one(package, root, options), packages))
-
-
-def _unpack_one(package: Path, root: Path, options: Sequence[str]) -> None:
-    tar = [
-        find_program("tar"), "-x", "-f", "-", "-C", str(root), "--keep-directory-symlink",
-        "--no-same-owner", *options,
-    ]  # fmt: skip
-    with subprocess.Popen(
-        command([find_program("dpkg-deb"), "--fsys-tarfile", str(package)]),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment(),
-    ) as reader:
-        done = process.attempt(tar, stdin=reader.stdout, env=environment())
-    if done.returncode != 0 or reader.returncode != 0:
-        raise failed("tar", f"unpack {package.name}", done.returncode, done.stderr)

@@ -4,16 +4,21 @@
 Packages are unpacked, not installed: nothing in the guest needs a package's set-up script.
 The image is one partition, because `root=PARTUUID=` finds it under any name that the disk's driver
 gives it. It has an ext4 without a journal, which is only mounted read-only.
+
+A guest's whole file system can also be in memory, as a cpio archive in the `newc` format. Every
+field that could vary (times, owners, inodes) is fixed, so equal files make equal bytes. What
+depends on where a program was built is stripped.
 """
 
 import shutil
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from runners.guest.cache import Cache
-from runners.guest.debian import TRIXIE, PackageSources, unpack
-from runners.guest.process import environment, run
+from runners.guest.debian import TRIXIE, PackageSources
+from runners.guest.store import Cache
+from runners.process import plain_environment, run_tool
 
 PACKAGES = (
     "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "findutils", "grep",
@@ -44,6 +49,13 @@ MEBI = 1 << 20
 SECTOR = 512
 INODES_PER_MEBI = 64  # as mke2fs counts by itself
 
+FOLDER, PROGRAM = 0o040755, 0o100755
+DEVICE = 0o020600
+CONSOLE = (5, 1)
+HEADER = struct.Struct("<16sHHIQQQIHHHHHH")  # of a 64-bit ELF file
+SEGMENT = struct.Struct("<IIQQQQQQ")
+LOAD, NOTE = 1, 4
+
 
 @dataclass(frozen=True)
 class Image:
@@ -60,7 +72,7 @@ class Image:
 def prepare_image(cache: Cache, sources: PackageSources) -> Image:
     """The root image from the cache; it is built there first if need be. Raises RunError."""
     recipe = {
-        "version": 2,
+        "version": 3,
         "suites": TRIXIE,
         "packages": PACKAGES,
         "unused": UNUSED,
@@ -69,13 +81,10 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
     }
 
     def build(partial: Path) -> dict[str, object]:
-        packages, versions = sources.archive(TRIXIE).fetch(PACKAGES, "guest: image")
-        cache.say("guest: unpacking Debian 13")
-        with cache.scratch("image-root") as root:
-            options = [f"--exclude={path}" for path in UNUSED]
-            base = [file for file in packages if file.name.startswith("base-files_")]
-            unpack(base, root, options)  # first: it makes /bin, /lib, … links into /usr
-            unpack([file for file in packages if file not in base], root, options)
+        with cache.scratch("scratch-image") as root:
+            left_out = [f"--exclude={path}" for path in UNUSED]
+            archive = sources.archive(TRIXIE)
+            versions = archive.unpack(PACKAGES, root, "the guest's root", tar_options=left_out)
             for name in ("dev", "proc", "sys", "run", "tmp", "etc", "usr/lib/pathcost"):
                 (root / name).mkdir(parents=True, exist_ok=True)
             # What the guest needs of the packages' set-up scripts.
@@ -84,7 +93,7 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
             (root / INIT_PATH).chmod(0o755)
             shutil.copyfile(root / "usr/bin/busybox", partial / "busybox")
             _compile_python(root)
-            cache.say("guest: writing the image")
+            cache.say("writing the guest's root")
             write_disk(root, partial / "root.img")
         return {"packages": versions, "what": "Debian 13"}
 
@@ -96,14 +105,14 @@ def _compile_python(root: Path) -> None:
     """Compile the library here: under emulation each larger import would take a second longer."""
     libraries = root / "usr/lib/x86_64-linux-gnu"
     python = next(iter(sorted((root / "usr/lib").glob("python3.*"))))
-    run(
+    run_tool(
         [
             str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries),
             str(root / "usr/bin" / python.name), "-S", "-m", "compileall", "-q",
             "-s", str(root), "-p", "/", "--invalidation-mode", "unchecked-hash", str(python),
         ],
         "compile the guest's Python library",
-        environment(PYTHONHOME=str(root / "usr")),
+        plain_environment(PYTHONHOME=str(root / "usr")),
     )  # fmt: skip
 
 
@@ -115,14 +124,14 @@ def write_disk(root: Path, file: Path, room: int = 0) -> None:
     nodes = [entry.lstat() for entry in root.rglob("*")]
     blocks = sum(-(-node.st_size // 4096) for node in nodes)
     size = -(-(blocks * 4096 * 21 // 20 + len(nodes) * 512 + 16 * MEBI) // MEBI) + room
-    run(
+    run_tool(
         [
             "mke2fs", "-q", "-t", "ext4", "-O", "has_journal" if room else "^has_journal",
             "-b", "4096", "-m", "0", "-N", str(len(nodes) + 1024 + room * INODES_PER_MEBI),
             "-E", f"offset={MEBI},root_owner=0:0", "-d", str(root), str(file), f"{size}M",
         ],
         "write the guest's root image",
-        environment(MKE2FS_SYNC="0"),
+        plain_environment(MKE2FS_SYNC="0"),
     )  # fmt: skip
     with file.open("r+b") as disk:
         disk.write(partition_table(MEBI // SECTOR, size * MEBI // SECTOR))
@@ -133,3 +142,54 @@ def partition_table(start: int, sectors: int) -> bytes:
     """A master boot record with one Linux partition."""
     entry = struct.pack("<B3xB3xII", 0, 0x83, start, sectors)
     return struct.pack("<440xIxx16s48xH", DISK_ID, entry, 0xAA55)
+
+
+def initramfs(files: Mapping[str, bytes]) -> bytes:
+    """`files` (path → contents) as an initramfs, with the console that a first process needs."""
+    parents = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+    folders = sorted(parents - {".", "dev"})  # a folder sorts before its contents
+    entries = [
+        _entry("dev", FOLDER, 1),
+        _entry("dev/console", DEVICE, 2, device=CONSOLE),
+        *(_entry(name, FOLDER, number) for number, name in enumerate(folders, start=3)),
+        *(
+            _entry(name, PROGRAM, number, data)
+            for number, (name, data) in enumerate(files.items(), start=3 + len(folders))
+        ),
+        _entry("TRAILER!!!", 0, 0),
+    ]
+    return _padded(b"".join(entries), 512)
+
+
+def _entry(
+    name: str, mode: int, inode: int, data: bytes = b"", device: tuple[int, int] = (0, 0)
+) -> bytes:
+    path = name.encode() + b"\0"
+    fields = (inode, mode, 0, 0, 1, 0, len(data), 0, 0, *device, len(path), 0)
+    head = b"070701" + b"".join(b"%08x" % field for field in fields)
+    return _padded(head + path, 4) + _padded(data, 4)
+
+
+def _padded(data: bytes, to: int) -> bytes:
+    return data + bytes(-len(data) % to)
+
+
+def strip_elf(program: bytes) -> bytes:
+    """The loaded part of an ELF program, with blank notes and without sections.
+
+    Debug information holds the path of the sources, and the build id is a hash of it. Both would
+    change the guest's memory, then the times of its ticks, and in the end its counts.
+    """
+    fields = list(HEADER.unpack_from(program))
+    start, size, count = fields[5], fields[9], fields[10]
+    data = bytearray(program)
+    end = 0
+    for number in range(count):
+        kind, _, offset, _, _, length, _, _ = SEGMENT.unpack_from(program, start + number * size)
+        if kind == LOAD:
+            end = max(end, offset + length)
+        elif kind == NOTE:
+            data[offset : offset + length] = bytes(length)
+    fields[6] = fields[12] = fields[13] = 0  # the section table: its place, length and names
+    data[: HEADER.size] = HEADER.pack(*fields)
+    return bytes(data[:end])

@@ -3,21 +3,24 @@
 
 Debian's cloud kernels have NVMe, ext4 and the serial console built in, and so need neither modules
 nor an initramfs. The kernel is unpacked here rather than in the guest, where it takes a second.
+The modules that some transports and knobs need go in with the input, and are loaded before the
+command starts. The user's own kernel must have them built in.
 """
 
 import hashlib
+import lzma
 import re
 import struct
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from runners.guest.cache import Cache, read_manifest
-from runners.guest.debian import TRIXIE, PackageSources, unpack
-from runners.guest.process import environment
+from probes.transports import every_module
+from runners.guest.debian import TRIXIE, Archive, PackageSources
 from runners.guest.qemu import NEEDS, Qemu
-from runners.process import LONGEST_SECONDS, UsageError, command
+from runners.guest.store import Cache, LackingError, read_manifest, read_regular
+from runners.process import LONGEST_SECONDS, UsageError, command, plain_environment
 
 DEFAULT = "6.12"
 SUITES: Mapping[str, tuple[str, ...]] = {
@@ -28,18 +31,42 @@ SUITES: Mapping[str, tuple[str, ...]] = {
 }
 SERIES = tuple(SUITES)
 PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
+DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
+# Modules of transports and of exact mode's knobs.
+MODULES = (*every_module(), "nf_tables", "tcp_bbr", "tcp_dctcp", "tcp_vegas", "tcp_westwood")
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
 ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
+DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, None without."""
+    """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, None without.
+
+    `orders` has the names of the modules to load for each of MODULES; None where it has none such.
+    """
 
     file: Path
     release: str
     version: str | None
     key: str
+    orders: Mapping[str, list[str] | None] = field(default_factory=dict)
+
+    def modules(self, wanted: Sequence[str], *, all_or_none: bool = True) -> tuple[Path, ...]:
+        """The files of the `wanted` modules and of all on which they depend, in loading order.
+
+        Of names with a bar between them the first is meant that the kernel has. What is built into
+        the kernel has no file. Where the caller wants `all_or_none`, a module that the kernel comes
+        without raises LackingError.
+        """
+        files: dict[str, None] = {}
+        for names in wanted:
+            orders = [self.orders.get(name) for name in names.split("|")]
+            order = next((order for order in orders if order is not None), None)
+            if order is None and all_or_none:
+                raise LackingError(f"kernel {self.release} comes without the module {names}")
+            files |= dict.fromkeys(order or ())
+        return tuple(self.file.parent / "modules" / f"{name}.ko" for name in files)
 
 
 @dataclass(frozen=True)
@@ -49,6 +76,13 @@ class Offer:
     package: str
     release: str
     version: str
+
+    @property
+    def packages(self) -> list[str]:
+        """Those with the kernel and its modules."""
+        if not self.package.startswith("linux-binary-"):
+            return [self.package]
+        return [self.package, f"linux-modules-{self.release}", f"linux-base-{self.release}"]
 
 
 def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str) -> Kernel:
@@ -62,25 +96,64 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
         return own
 
     def build(partial: Path) -> dict[str, object]:
-        likely = SUITES.get(".".join(name.split(".")[:2]))
-        for suites in sorted(SUITES.values(), key=lambda suites: suites != likely):
-            archive = sources.archive(suites)
-            if offer := choose(read_offers(archive.versions(PACKAGE)), name):
-                break
-        else:
-            raise unknown(name)
-        packages, _ = archive.fetch([offer.package], f"guest: kernel {offer.release}", False)
-        cache.say(f"guest: unpacking kernel {offer.release}")
-        with cache.scratch("kernel-package") as root:
-            unpack(packages, root, ["--wildcards", "*/vmlinuz*"])
+        archive, offer = _find(sources, name)
+        with cache.scratch("scratch-kernel") as root:
+            what = f"kernel {offer.release}"
+            archive.unpack(offer.packages, root, what, dependencies=False)
             image = next(root.rglob("vmlinuz*"))
             (partial / "kernel").write_bytes(unpack_kernel(image.read_bytes(), qemu))
-        names = {"release": offer.release, "version": offer.version, "package": offer.package}
-        return {**names, "what": offer.release}
+            (partial / "modules").mkdir()
+            tree = next(root.rglob(f"lib/modules/{offer.release}"))
+            files = {_module(path): path for path in tree.rglob("*.ko*")}
+            builtin = (tree / "modules.builtin").read_text(encoding="utf-8").split()
+            files |= dict.fromkeys((_module(Path(line)) for line in builtin), Path())
+            target = partial / "modules"
+            orders = {name: _in_order(name, files, target) for name in (*MODULES, DRIVER)}
+        about = {"release": offer.release, "version": offer.version, "package": offer.package}
+        return {**about, "what": offer.release, "orders": orders}
 
-    entry = cache.entry("kernel", {"version": 1, "name": name, "suites": SUITES}, build)
-    manifest = read_manifest(entry)
-    return Kernel(entry / "kernel", manifest["release"], manifest["version"], entry.name)
+    recipe = {"version": 2, "name": name, "suites": SUITES, "modules": MODULES}
+    entry = cache.entry("kernel", recipe, build)
+    about = read_manifest(entry)
+    names = (about["release"], about["version"], entry.name)
+    return Kernel(entry / "kernel", *names, about["orders"])
+
+
+def _find(sources: PackageSources, name: str) -> tuple[Archive, Offer]:
+    """The archive that offers a kernel. Raises UsageError."""
+    likely = SUITES.get(".".join(name.split(".")[:2]))
+    for suites in sorted(SUITES.values(), key=lambda suites: suites != likely):
+        archive = sources.archive(suites)
+        if offer := choose(read_offers(archive.versions(PACKAGE)), name):
+            return archive, offer
+    raise unknown(name)
+
+
+def _module(path: Path) -> str:
+    return path.name.partition(".ko")[0].replace("-", "_")
+
+
+def _in_order(name: str, files: Mapping[str, Path], target: Path) -> list[str] | None:
+    """Write a module and its dependencies to `target`, without compression, as the kernel loads it.
+
+    Returns their names in loading order, None if one is missing. What is built in has no file.
+    """
+    if name not in files:
+        return None
+    if files[name] == Path():
+        return []
+    data = files[name].read_bytes()
+    if files[name].suffix == ".xz":
+        data = lzma.decompress(data)
+    (target / f"{name}.ko").write_bytes(data)
+    match = DEPENDS.search(data)
+    order: list[str] = []
+    for needed in filter(None, (match[1].decode() if match else "").split(",")):
+        before = _in_order(needed.replace("-", "_"), files, target)
+        if before is None:
+            return None
+        order += before
+    return list(dict.fromkeys([*order, name]))
 
 
 def check_name(name: str) -> Kernel | None:
@@ -132,7 +205,7 @@ def _numbers(version: str) -> list[int]:
 def own_kernel(path: Path) -> Kernel:
     """The user's own bzImage. Raises UsageError if the file is no bzImage."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise UsageError(f"cannot read the kernel {path}: {error.strerror}.") from None
     if data[0x202:0x206] != b"HdrS":
@@ -161,7 +234,7 @@ def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
     try:
         inside = subprocess.run(
             command([*qemu.program(program), "-dc"]), input=packed, capture_output=True,
-            env=environment(), timeout=LONGEST_SECONDS, check=False,
+            env=plain_environment(), timeout=LONGEST_SECONDS, check=False,
         ).stdout  # fmt: skip
     except subprocess.TimeoutExpired:
         return image

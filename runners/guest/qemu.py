@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from probes.bcc.people import stat_fields
-from runners.guest.cache import Cache, read_manifest
-from runners.guest.debian import TRIXIE, PackageSources, unpack
-from runners.guest.errors import HangError
-from runners.guest.process import attempt, environment
-from runners.process import RunError, command
+from runners.guest.debian import TRIXIE, PackageSources
+from runners.guest.store import Cache, read_manifest
+from runners.process import RunError, attempt, command, plain_environment
 from runners.store import inherited
 
 PACKAGES = ("qemu-system-x86", "zstd", "lz4")
@@ -62,6 +60,10 @@ POLL = 0.01
 CONSOLE_LINES = 15  # of an error
 
 
+class HangError(RunError):
+    """The guest's kernel hangs: its machine does nothing, or never prints a line."""
+
+
 @dataclass(frozen=True)
 class Qemu:
     """An unpacked QEMU: `version` is its package's, `key` names this build."""
@@ -88,12 +90,12 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
     """QEMU from the cache; it is unpacked there first if need be. Raises RunError."""
 
     def build(partial: Path) -> dict[str, object]:
-        packages, versions = sources.archive(TRIXIE).fetch(PACKAGES, "guest: QEMU")
-        cache.say("guest: unpacking QEMU")
-        unpack(packages, partial / "root", [f"--exclude={path}" for path in UNUSED])
+        left_out = [f"--exclude={path}" for path in UNUSED]
+        archive = sources.archive(TRIXIE)
+        versions = archive.unpack(PACKAGES, partial / "root", "QEMU", tar_options=left_out)
         qemu = Qemu(partial / "root", "", "")
         for program in (qemu.argv, qemu.program("zstd"), qemu.program("lz4")):
-            done = attempt([*program, "--version"])
+            done = attempt([*program, "--version"], env=plain_environment())
             if done.returncode != 0:
                 raise RunError(f"the unpacked QEMU does not start: {done.stderr.strip()}")
         return {"packages": versions, "what": versions["qemu-system-x86"]}
@@ -189,7 +191,7 @@ def watch(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=complaints,
-            env=environment(),
+            env=plain_environment(),
             pass_fds=descriptors,
             start_new_session=True,
             cwd="/",

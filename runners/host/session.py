@@ -102,7 +102,7 @@ class Session:
                 sys.path.insert(1, str(packages))  # after our own
         os.environ |= {
             "MPLBACKEND": "agg",  # whatever the user's is
-            "MPLCONFIGDIR": str(self.invoker.cache / "matplotlib"),
+            "MPLCONFIGDIR": str(self.invoker.cache / "matplotlib-fonts"),
             "OPENBLAS_NUM_THREADS": "1",  # no table of ours is worth a thread
         }
 

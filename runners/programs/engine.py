@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from runners.guest.cache import Say
+from runners.guest.store import Say
 from runners.host.workload import private_directory
 from runners.process import DONE, FAILED, UsageError, run_main
 from runners.programs import packages

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-from runners.guest.cache import Say
+from runners.guest.store import Say
 from runners.process import RunError
 from runners.programs import engine
 from runners.programs.probes import PROBED_REPEATS, REPEATS, Probes, Records, rounds

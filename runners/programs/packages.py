@@ -11,8 +11,8 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from runners.guest.cache import Cache, Say
-from runners.guest.debian import PackageSources, unpack
+from runners.guest.debian import PackageSources
+from runners.guest.store import Cache, Say
 from runners.process import RunError, attempt, last_words
 from runners.programs.program import Program, Values, symbolic
 
@@ -64,21 +64,19 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
         )
         versions: dict[str, str] = {}
         if program.packages:
-            archive = packages.archive(SUITES)
-            files, versions = archive.fetch(
-                program.packages, program.name, left_out=LEFT_OUT - {*program.packages}
-            )
             for name in MERGED:
                 (partial / "usr" / name).mkdir(parents=True)
                 (partial / name).symlink_to(f"usr/{name}")
-            say(f"{program.name}: unpacking {len(files)} packages")
-            unpack(files, partial, OPTIONS)
+            left_out = LEFT_OUT - {*program.packages}
+            versions = packages.archive(SUITES).unpack(
+                program.packages, partial, program.name, tar_options=OPTIONS, left_out=left_out
+            )
             _drop_privileges(partial)
         for command in program.build:
             _build(program, command, partial, say)
         return {"packages": versions, "what": program.name}
 
-    with Cache(cache, say, note) as cached, PackageSources(cached) as packages:
+    with Cache(cache, say) as cached, PackageSources(cached) as packages:
         return cached.entry("program", recipe, make)
 
 

@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runners.guest.sealed import read_sealed, write_sealed
+from runners.guest.store import read_json, write_json
 from runners.host.environment import cpu_model
 from runners.host.workload import private_directory
 from runners.process import WORKLOAD, RunError, attempt, last_words
@@ -60,13 +60,13 @@ def fingerprint() -> dict[str, Any]:
 def prices(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """The list, from the cache or measured now. Raises RunError."""
     kept, wanted = cache / "prices.json", fingerprint()
-    found: dict[str, Any] | None = read_sealed(kept)
+    found: dict[str, Any] | None = read_json(kept)
     if found is None or found["fingerprint"] != wanted:
         say(f"measuring what messages cost on this machine, once: about {TAKES} s")
         found = measured() | {"fingerprint": wanted}
         with suppress(OSError):  # without a cache they are measured each time
             cache.mkdir(parents=True, exist_ok=True)
-            write_sealed(kept, found)
+            write_json(kept, found)
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from runners.cell import Cell, CellRun
 from runners.exact.guest import ExactGuest, prepare_guest
-from runners.guest.errors import HangError
+from runners.guest.qemu import HangError
 from runners.process import RunError
 from runners.store import invoker
 from tests.build import make

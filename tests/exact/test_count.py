@@ -28,9 +28,9 @@ from runners.exact.payload import OTHER, STRING, register_of, spans
 from runners.exact.record import Symbols
 from runners.exact.replay import CallTree, Counts
 from runners.exact.run import fast_cells
-from runners.guest.cache import Cache
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import Qemu
+from runners.guest.store import Cache
 from runners.process import RunError
 from tests.exact.conftest import cell_run
 

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase as fnmatch
 import pytest
 
 from analysis.paths.tree import UNCLASSIFIED, layer_of
-from runners.exact import guest as guests
 from runners.exact.cells import path_of
 from runners.exact.count import measure
 from runners.exact.digest import describe
@@ -19,8 +18,9 @@ from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.iterations import ReplayedWindow
 from runners.exact.knobs import Knob, find, read_table, scripts
 from runners.exact.machine import cpu_option, failure
-from runners.guest.errors import LackingError
+from runners.guest.kernels import MODULES
 from runners.guest.qemu import Ended
+from runners.guest.store import LackingError
 from runners.process import RunError, UsageError
 from runners.store import invoker
 from tests.exact.conftest import REPOSITORY, cell_run
@@ -83,6 +83,11 @@ def test_a_cpu_that_qemu_does_not_emulate_is_a_sentence(complaint: str, sentence
     error = failure(Ended(1, [], complaint))
     assert isinstance(error, UsageError)
     assert re.match(sentence.replace("+", r"\+"), str(error))
+
+
+def test_the_modules_of_knobs_are_stored_with_the_kernel() -> None:
+    names = ("nft=1", *(f"cc={name}" for name in read_table()["cc"]["value"]))
+    assert {module for name in names for module in find(name).modules} <= set(MODULES)
 
 
 def turned(base: ExactGuest, name: str) -> tuple[ReplayedWindow, dict[str, object]]:
@@ -153,10 +158,7 @@ def test_a_knob_that_was_not_in_force_makes_the_cell_invalid(exact_guest: ExactG
 
 
 @pytest.mark.emulated
-def test_a_kernel_without_the_module_lacks_the_knob(
-    exact_guest: ExactGuest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guests, "module_names", lambda: ["no_such_module"])
+def test_a_kernel_without_the_module_lacks_the_knob(exact_guest: ExactGuest) -> None:
     knob = replace(find("nft=1"), modules=("no_such_module",))
     with pytest.raises(LackingError, match="comes without the module no_such_module"):
         guest_for(invoker().cache, exact_guest, path_of(cell_run().cell), knob)

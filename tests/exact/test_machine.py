@@ -22,9 +22,9 @@ from runners.exact.count import follow_payload, measure
 from runners.exact.digest import describe, steady_lines
 from runners.exact.guest import BOOTS, CONSOLE, FIRST_PROGRAM, ExactGuest, ready_guest
 from runners.exact.machine import BOOT_LIMITS, LIMITS, READY, EmulatedMachine
-from runners.guest.cache import Cache
-from runners.guest.errors import HangError
-from runners.guest.initramfs import strip_elf
+from runners.guest.image import strip_elf
+from runners.guest.qemu import HangError
+from runners.guest.store import Cache
 from runners.process import RunError
 from tests.exact.conftest import cell_run
 

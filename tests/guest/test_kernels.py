@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
-from runners.guest.cache import Cache
 from runners.guest.debian import PackageSources
 from runners.guest.kernels import choose, own_kernel, prepare_kernel, read_offers
 from runners.guest.qemu import Qemu
+from runners.guest.store import Cache
 from runners.process import UsageError
 
 PACKAGES = {
@@ -97,5 +97,7 @@ def test_what_is_not_a_bzimage_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\x7fELF")
     with pytest.raises(UsageError, match="is not a bzImage"):
         own_kernel(path)
+    with pytest.raises(UsageError, match="is not a bzImage"):
+        own_kernel(Path("/dev/zero"))
     with pytest.raises(UsageError, match="No such file"):
         own_kernel(tmp_path / "nothing")

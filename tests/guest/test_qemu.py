@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from runners.guest.boot import Guest
-from runners.guest.errors import HangError
 from runners.guest.image import Image
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import Disk, Ended, Limits, Qemu, explain, watch
+from runners.guest.qemu import Disk, Ended, HangError, Limits, Qemu, explain, watch
 from runners.process import RunError
 
 PANIC = "[    1.7] Kernel panic - not syncing: "
@@ -27,7 +26,7 @@ def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
     guest = Guest(kernel, Image(tmp_path, ""), Qemu(tmp_path, "", ""), "tcg", "")
     with Path(os.devnull).open("rb") as null:
         argv = guest.command_line([Disk(null)])
-        stored = guest.command_line([Disk(null)], initramfs=tmp_path)
+        stored = guest.command_line([Disk(null)], first=tmp_path)
     assert "-nodefaults" in argv
     assert not {"-nic", "-net", "-netdev"} & set(argv)
     assert [argv[n + 1].split(",")[0] for n, word in enumerate(argv) if word == "-device"] == [
@@ -53,7 +52,7 @@ def test_lines_come_whole() -> None:
         ("while echo; do :; done", {"timeout": 1}, RunError, "did not finish within 1 s"),
         ("sleep 60", {"idle": 1}, HangError, "its machine did nothing for 1 s"),
         # One that is slow does not hang.
-        ("while :; do :; done", {"timeout": 4, "idle": 1}, RunError, "did not finish"),
+        ("while :; do :; done", {"timeout": 6, "idle": 4}, RunError, "did not finish"),
         ("while :; do :; done", {"work": 1}, HangError, "1 s of processor time without a further"),
     ],
 )

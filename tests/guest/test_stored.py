@@ -11,7 +11,7 @@ import pytest
 from runners import guest
 from runners.cell import Plan
 from runners.cli import parse
-from runners.guest.cache import Cache
+from runners.guest.store import Cache
 from runners.plan import OptionsPlanner
 from runners.process import Progress
 from runners.run import run_in_guest, waiting_plan

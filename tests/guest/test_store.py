@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The cache holds whole entries or none, whatever interrupts a build; listing and clearing it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from runners import store
+from runners.guest.store import Cache, LackingError, prune, read_manifest, suspect
+from runners.process import REPOSITORY, RunError
+
+RECIPE: dict[str, object] = {"packages": ("a",), "version": 1}
+CONTENT = "0123456789"
+
+
+def build(folder: Path) -> dict[str, object]:
+    """A small tree as of an unpacked program."""
+    (folder / "lib").mkdir()
+    (folder / "lib/real.so").write_text(CONTENT)
+    (folder / "lib/link.so").symlink_to("real.so")
+    (folder / "file").write_text(CONTENT)
+    return {"what": "made up"}
+
+
+def never(folder: Path) -> dict[str, object]:
+    """A builder that must not be called."""
+    raise AssertionError(f"built again in {folder}")
+
+
+@contextmanager
+def cache_in(folder: Path, *, may_build: bool = True) -> Iterator[Cache]:
+    with Cache(folder, lambda _: None, may_build=may_build) as cache:
+        yield cache
+
+
+def fill(folder: Path, kind: str, version: int, days: int = 0) -> Path:
+    """An entry that was last used so many days ago."""
+    with cache_in(folder) as cache:
+        entry = cache.entry(kind, {"version": version}, build)
+    then = time.time() - days * 86400
+    os.utime(entry / "manifest.json", (then, then))
+    return entry
+
+
+def test_an_entry_is_built_once_and_says_what_is_in_it(tmp_path: Path) -> None:
+    with cache_in(tmp_path) as cache:
+        entry = cache.entry("image", RECIPE, build)
+        for other in ({"packages": ["b"], "version": 1}, {"packages": ["a"], "version": 2}):
+            assert cache.entry("image", other, build) != entry
+        with cache_in(tmp_path) as reader:  # without the lock
+            assert reader.entry("image", RECIPE, never) == entry
+    assert read_manifest(entry)["what"] == "made up"
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: Path) -> dict[str, object]:
+        build(folder)
+        raise RunError("no mirror")
+
+    with cache_in(tmp_path) as cache:
+        with pytest.raises(RunError, match="no mirror"):
+            cache.entry("image", RECIPE, fail)
+        assert {path.name for path in tmp_path.iterdir()} == {"lock", "in-use"}
+        assert cache.find("image", RECIPE) is None
+
+
+KILLED = """
+    import os, signal
+    from pathlib import Path
+    from runners.guest.store import Cache
+
+    def die(folder):
+        (folder / "file").write_text("half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with Cache(Path("."), print) as cache:
+        cache.entry("image", {"packages": ["a"], "version": 1}, die)
+"""
+
+
+def test_a_killed_build_is_never_taken_for_whole_and_is_cleared(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", textwrap.dedent(KILLED)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert [path.read_text() for path in tmp_path.glob("*.partial/file")] == ["half"]
+    (tmp_path / "film.partial").mkdir()
+    with cache_in(tmp_path) as cache:
+        assert cache.find("image", RECIPE) is None
+    assert [path.name for path in tmp_path.glob("*.partial")] == ["film.partial"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entry: os.truncate(entry / "lib/real.so", 9),
+        lambda entry: (entry / "file").unlink(),
+        lambda entry: (entry / "manifest.json").write_text("[" * 200_000),
+        lambda entry: entry.rename(entry.with_name("away")),
+        suspect,
+    ],
+)
+def test_a_damaged_entry_is_built_anew(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    with cache_in(tmp_path) as cache:
+        entry = cache.entry("image", RECIPE, build)
+    damage(entry)
+    with cache_in(tmp_path, may_build=False) as cache, pytest.raises(LackingError):
+        cache.entry("image", RECIPE, never)
+    with cache_in(tmp_path) as cache:
+        assert cache.entry("image", RECIPE, build) == entry == cache.find("image", RECIPE)
+    assert (entry / "lib/link.so").read_text() == CONTENT
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"cannot write to the cache: .*file"):
+        Cache(tmp_path / "file", print).lock()
+
+
+def test_of_each_kind_only_the_last_used_stay(tmp_path: Path) -> None:
+    guests = [fill(tmp_path, "guest", number, days) for number, days in enumerate((1, 3, 2))]
+    kernels = [fill(tmp_path, "kernel", number, 400) for number in range(3)]
+    prune(tmp_path)
+    assert [entry.exists() for entry in guests] == [True, False, True]
+    assert all(entry.exists() for entry in kernels)
+
+
+def run_sh(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-B", "-m", "runners", *arguments],
+        env=os.environ | {"PATHCOST_CACHE": str(cache), "PYTHONPATH": str(REPOSITORY)},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with something of several kinds, and things of the user's. Nobody uses it."""
+    folder, held = tmp_path / "cache", dict[Path, int]()
+    monkeypatch.setattr(store, "_held", held)
+    for kind in ("qemu", "kernel", "snapshot"):
+        fill(folder, kind, 1)
+    os.close(held.pop(folder))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/complete").write_text("another cache's")
+    (folder / "python-ba9876543210").symlink_to(tmp_path / "elsewhere")
+    (folder / "exact-kept").mkdir()
+    (folder / f"exact-kept/{'0' * 32}.json").write_text("{}")
+    (folder / "prices.json").write_text("{}")
+    for theirs in ("qemu-notes", "film.partial", "matplotlib"):
+        (folder / theirs).mkdir()
+    return folder
+
+
+def test_what_is_kept_is_listed_and_cleared_and_nothing_else(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(cache)
+    listed = run_sh(tmp_path / "link", "cache")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    lines = listed.stdout.splitlines()
+    assert lines[0] == str(cache)
+    assert sum("made up" in line for line in lines) == 3
+    assert sum(line.endswith(time.strftime("%Y-%m-%d")) for line in lines) == 6
+    assert "film.partial, matplotlib, qemu-notes" in listed.stdout
+    cleared = run_sh(tmp_path / "link", "cache", "--clear")
+    assert (cleared.returncode, cleared.stderr) == (0, "")
+    left = {str(path.relative_to(cache)) for path in cache.rglob("*")}
+    assert left == {"film.partial", "in-use", "lock", "matplotlib", "qemu-notes"}
+    assert (tmp_path / "elsewhere/complete").read_text() == "another cache's"
+    # A folder without anything of ours may be another one than was meant.
+    refused = run_sh(cache, "cache", "--clear")
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert run_sh(tmp_path / "absent", "cache", "--clear").returncode == 0
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_cache_in_use_is_not_cleared(cache: Path) -> None:
+    user = subprocess.Popen(
+        [sys.executable, "-B", "-c",
+         "from runners.guest.store import Cache\nfrom pathlib import Path\nimport sys\n"
+         "with Cache(Path(sys.argv[1]), print): pass\n"  # it boots from the entries after this
+         "print('used', flush=True)\nsys.stdin.read()", str(cache)],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert user.stdout is not None
+    assert user.stdout.readline() == "used\n"
+    done = run_sh(cache, "cache", "--clear")
+    assert done.returncode == 1
+    assert "another run uses the cache" in done.stderr
+    user.communicate()
+    assert run_sh(cache, "cache", "--clear").returncode == 0
