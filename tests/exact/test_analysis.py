@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Exact cells in the tidy table and the report, from a made-up run; layers of the reference."""
+"""Exact cells in the tidy table, the ledger and the report, from a made-up run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from analysis.analyse import analyse
+from analysis.counts.ledger import build_ledgers
+from analysis.counts.measures import measure_all, over_repeats
 from analysis.main import main
+from analysis.paths import functions
 from analysis.paths.cells import ExactCell
+from analysis.paths.export import folded
+from analysis.paths.figures import branches, draw_exact
 from analysis.paths.tree import UNCLASSIFIED, Span, layer_of, own_layer
 from analysis.raw.run import read_run
 from probes.messages import RunError
@@ -71,9 +77,9 @@ def write_run(folder: Path, schedulings: tuple[str, ...] = ("fifo",), **changes:
 
 def test_the_tidy_table_has_the_steady_round_trip_and_the_windows_mean(tmp_path: Path) -> None:
     tidy = analyse(read_run(write_run(tmp_path))).tables.tidy
-    tcp = tidy[(tidy["transport"] == "tcp") & (tidy["quantity"] == "instructions")]
-    per_message = tcp["value"] / tcp["messages"]
-    assert dict(zip(tcp["key"], per_message, strict=True)) == {
+    tcp = tidy[tidy["transport"] == "tcp"].assign(each=tidy["value"] / tidy["messages"])
+    instructions = tcp[tcp["quantity"] == "instructions"]
+    assert dict(zip(instructions["key"], instructions["each"], strict=True)) == {
         "total": 31,
         "layer:syscall": 5,
         "layer:tcp": 26,  # memset's two belong to its caller
@@ -85,15 +91,19 @@ def test_the_tidy_table_has_the_steady_round_trip_and_the_windows_mean(tmp_path:
     steps = tidy[tidy["quantity"] == "steps"].set_index("transport")["value"]
     assert dict(steps) == {"unix": 40, "tcp": 67}
     assert set(tidy[tidy["quantity"] == "steady_share"]["value"]) == {146 / 299}
-    assert set(tidy["instrument"]) == {"exact"}
+    memory = tcp[tcp["quantity"] == "memory_bytes"].set_index("key")["each"]
+    assert memory["loaded"] == (2944 + 460 + 46) / 46
+    assert memory["stored"] == (2944 + 92) / 46
+    assert (memory["loaded layer:tcp"], memory["loaded layer:user"]) == (10, 1)
+    assert set(tidy["instrument"]) == set(tidy["target"]) == {"exact"}
+    assert set(tidy["conditions"]) == {"same-cpu+fifo"}
     assert tidy["valid"].all()
 
 
 def test_a_failed_check_makes_the_cell_invalid(tmp_path: Path) -> None:
     broken = [{"name": "sums", "ok": False, "detail": "1 and 2"}]
-    analysis = analyse(read_run(write_run(tmp_path, checks=broken)))
-    rows = analysis.tables.tidy[analysis.tables.tidy["quantity"] == "instructions"]
-    assert not rows["valid"].any()
+    tidy = analyse(read_run(write_run(tmp_path, checks=broken))).tables.tidy
+    assert not tidy[tidy["quantity"] == "instructions"]["valid"].any()
 
 
 def test_a_failed_cell_is_missing_with_its_reason(tmp_path: Path) -> None:
@@ -110,29 +120,22 @@ def test_a_cut_off_file_is_a_sentence(tmp_path: Path) -> None:
         analyse(read_run(tmp_path))
 
 
-def test_the_report_shows_layers_functions_and_copies(tmp_path: Path) -> None:
-    assert main([str(write_run(tmp_path)), "--quiet"]) == 0
-    page = (tmp_path / "report.html").read_text()
-    for word in ("Every instruction", "tcp_sendmsg", "rep_movs_alternative", "no checksum"):
-        assert word in page
-    assert "| tcp | 0 | 52 |" in (tmp_path / "report.md").read_text()
-
-
-def test_schedulers_stand_side_by_side_with_the_steady_share_and_the_mean(tmp_path: Path) -> None:
+def test_the_report_shows_schedulers_layers_functions_and_copies(tmp_path: Path) -> None:
     assert main([str(write_run(tmp_path, ("fifo", "other"))), "--quiet"]) == 0
-    page = (tmp_path / "report.md").read_text()
+    html, page = ((tmp_path / f"report.{end}").read_text() for end in ("html", "md"))
+    for word in ("Every instruction", "tcp_sendmsg", "rep_movs_alternative", "no checksum"):
+        assert word in html
+    assert "| tcp | 0 | 52 |" in page
     figures = "40 | 40 | 146 of 299 | 67 | 62 | 67 | 146 of 299 | 67 | 1.55 | 1.00 |"
     rows = [line for line in page.splitlines() if figures in line]
-    (fifo, _) = analyse(read_run(tmp_path)).exact
-    assert fifo.sentence.startswith(
-        "A message of 64 B takes 20 instructions over a Unix socket and 31 instructions over TCP "
-        "(1.55 times as many) under SCHED_FIFO"
-    )
-    assert "146 of 299 and 146 of 299 iterations" in fifo.sentence
-    assert "34 and 34" in fifo.sentence
     assert [row.split(" | ")[0] for row in rows] == [
         "| with the default scheduler", "| under SCHED_FIFO",
     ]  # fmt: skip
+    costs = (
+        "A message of 64 B takes 20 instructions over a Unix socket and 31 instructions over TCP"
+    )
+    assert f"{costs} (1.55 times as many) under SCHED_FIFO" in page
+    assert "146 of 299 and 146 of 299 iterations" in page
 
 
 def test_the_ledger_has_the_default_scheduler_first_and_marks_the_other(tmp_path: Path) -> None:
@@ -140,19 +143,10 @@ def test_the_ledger_has_the_default_scheduler_first_and_marks_the_other(tmp_path
     (ledger,) = analysis.ledgers
     for measure in ("instructions", "steps", "instructions_mean", "instructions_share"):
         lines = ledger.row(measure).lines
-        assert [line.source.split(" · ")[1] for line in lines] == [
-            "default scheduler", "SCHED_FIFO",
-        ]  # fmt: skip
-        assert ledger.row(measure).measure.headline
+        sources = [line.source.split(" · ")[1] for line in lines]
+        assert sources == ["default scheduler", "SCHED_FIFO"]
     # A folder of raw files for every source of a verdict, whatever the scheduler.
     assert {line.target for line in lines} <= {target for target, _ in analysis.folders}
-
-
-def test_the_headline_of_an_exact_run_is_its_instructions(tmp_path: Path) -> None:
-    assert main([str(write_run(tmp_path)), "--quiet"]) == 0
-    page = (tmp_path / "report.md").read_text()
-    assert "A message of 64 B takes 20 instructions over a Unix socket and 31" in page
-    assert "no valid cell" not in page
 
 
 def test_a_helper_takes_its_callers_layer_and_is_marked() -> None:
@@ -170,23 +164,6 @@ def test_nearly_all_of_the_reference_has_a_layer(reference_exact: Path) -> None:
         assert unknown < 0.02 * sum(cost for _, cost in costs)
 
 
-def test_bytes_loaded_and_stored_are_told_by_layer(tmp_path: Path) -> None:
-    tidy = analyse(read_run(write_run(tmp_path))).tables.tidy
-    rows = tidy[(tidy["quantity"] == "memory_bytes") & (tidy["transport"] == "tcp")]
-    told = dict(zip(rows["key"], rows["value"] / rows["messages"], strict=True))
-    assert told["loaded"] == (2944 + 460 + 46) / 46
-    assert told["stored"] == (2944 + 92) / 46
-    assert told["loaded layer:tcp"] == 10
-    assert told["loaded layer:user"] == 1
-
-
-def test_bytes_loaded_and_stored_are_rows_of_the_ledger(tmp_path: Path) -> None:
-    (ledger,) = analyse(read_run(write_run(tmp_path))).ledgers
-    for measure, value in (("memory_loaded", 3450 / 46), ("memory_stored", 3036 / 46)):
-        (line,) = ledger.row(measure).lines
-        assert (line.instrument, line.entries["same-cpu", "tcp"].value) == ("exact", value)
-
-
 @pytest.mark.parametrize(
     ("path", "voluntary"),
     [
@@ -202,3 +179,63 @@ def test_a_switch_is_voluntary_unless_the_task_was_preempted(path: str, voluntar
     idle = Span(("swapper/0", "do_idle", "schedule_idle", "__schedule", "__switch_to_asm"), 101, 1)
     cell = SimpleNamespace(tree=(node, idle))
     assert ExactCell.switches(cell) == ((1, 0) if voluntary else (0, 1))  # type: ignore[arg-type]
+
+
+def test_trees_and_stacks_hold_every_instruction(tmp_path: Path) -> None:
+    (comparison,) = analyse(read_run(write_run(tmp_path))).exact
+    by_function = {branch.function: branch.values for branch in branches(comparison)}
+    assert by_function["[user]"] == (40, 62)
+    assert by_function["tcp_sendmsg"] == (0, 52)
+    assert by_function["unix_stream_sendmsg"] == (30, 0)
+    for cell in comparison.cells:
+        lines = folded(cell).splitlines()
+        assert sum(int(line.split(" ")[1]) for line in lines) == cell.total
+    first, second = draw_exact((comparison,)), draw_exact((comparison,))
+    assert [figure.name for figure in first] == ["journey", "exact-flame"]
+    assert [figure.svg for figure in first] == [figure.svg for figure in second]
+
+
+EXACT = {"tcp_sendmsg": 1.0, "schedule": 1.0, "ip_rcv": 1.0, "tcp_ack": 1.0, "memset": 1.0}
+EXACT["__tcp_select_window"] = 2.0
+FTRACE = {"tcp_sendmsg": 46, "schedule": 92, "ip_rcv": 52, "tcp_ack": 23, "tick_periodic": 3}
+FTRACE["__tcp_select_window"] = 46
+
+
+def calls() -> pd.DataFrame:
+    """Calls of functions, as exact mode and ftrace counted them in 2 and in 46 messages."""
+    exact = [("exact-other", "exact", name, 2 * calls, 2) for name, calls in EXACT.items()]
+    probed = [("guest", "ftrace", name, calls, 46) for name, calls in FTRACE.items()]
+    columns = ["target", "instrument", "key", "value", "messages"]
+    rows = pd.DataFrame([*exact, *probed], columns=columns)
+    return rows.assign(
+        kernel="6.12.0", transport="tcp", pattern="pingpong", size=64, conditions="same-cpu",
+        quantity="function_calls", valid=True,
+    )  # fmt: skip
+
+
+def test_each_function_has_a_verdict() -> None:
+    rows = functions.crosscheck(calls())
+    assert dict(zip(rows["function"], rows["verdict"], strict=True)) == {
+        "tcp_sendmsg": functions.EQUAL,
+        "schedule": functions.CONDITIONS,
+        "ip_rcv": functions.EDGE,
+        "tcp_ack": functions.OPEN,
+        "__tcp_select_window": functions.AGE,
+        "memset": functions.UNSEEN,
+        "tick_periodic": functions.OUTSIDE,
+    }
+    seen = "over TCP 6 (over 23 round trips in a guest ftrace counted 5: 5 of these and 0 others;"
+    assert seen in functions.hits_text(rows)
+    other_kernel = calls().assign(kernel=calls()["instrument"])
+    assert functions.crosscheck(other_kernel).empty
+
+
+def test_the_ledger_counts_functions_by_exact_mode_first() -> None:
+    rows = calls().assign(run="r", probe_level="function", repeat=0, cell=1, unit="count")
+    rows["probed"] = rows["instrument"] == "ftrace"
+    elsewhere = rows[rows["probed"]].assign(conditions="cross-cpu")
+    figures = over_repeats(measure_all(pd.concat([rows, elsewhere])))
+    (ledger,) = build_ledgers(figures, ())
+    for measure in ("functions_hit", "function_calls"):
+        assert [line.instrument for line in ledger.row(measure).lines] == ["exact", "ftrace"]
+    assert ledger.row("functions_hit").lines[0].entries["same-cpu", "tcp"].value == len(EXACT)

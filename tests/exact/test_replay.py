@@ -50,19 +50,15 @@ class RecordWriter:
 
     def run(self, where: str, end: str = "", offset: int = 0) -> None:
         """Run a block of one nop and what ends it; `offset` bytes into its function."""
-        code = CODE[end]
         address = AT[where] + offset if where else 0x400000 + offset
+        if end in AT:  # a direct call
+            code = b"\xe8" + ((AT[end] - address - 6) % (1 << 32)).to_bytes(4, "little")
+        else:
+            code = CODE[end]
         block = CodeBlock(address, b"\x90" + code, bytes([1, len(code)]))
         if block not in self.blocks:
             self.blocks.append(block)
         self.words.append(self.blocks.index(block) << COUNT_BITS | 2)
-
-    def call_direct(self, where: str, target: str, offset: int = 0) -> None:
-        address = AT[where] + offset
-        relative = (AT[target] - address - 6) % (1 << 32)
-        code = b"\x90\xe8" + relative.to_bytes(4, "little")
-        self.blocks.append(CodeBlock(address, code, b"\x01\x05"))
-        self.words.append((len(self.blocks) - 1) << COUNT_BITS | 2)
 
     def event(self, event: RecordEvent, value: int = 0) -> None:
         self.words.append(EVENT_BIT | event << KIND_SHIFT | value)
@@ -87,7 +83,7 @@ def found(machine: Replay, counts: Counts) -> dict[str, tuple[int, int]]:
 
 @pytest.fixture
 def machine() -> RecordWriter:
-    """In the kernel, in `f`, called from the entry point."""
+    """In the kernel, called from the entry point."""
     record = RecordWriter()
     record.run("", SYSCALL)
     record.run("entry_SYSCALL_64", CALL)
@@ -95,67 +91,42 @@ def machine() -> RecordWriter:
 
 
 ENTRY = "client;entry_SYSCALL_64"
+Step = tuple[str, str, int]  # function, what ends the block, where it begins
+CALLED = [("f", CALL, 0), ("g", RETURN, 0), ("f", RETURN, 3), ("entry_SYSCALL_64", SYSRET, 3)]
+TAIL_CALL = [("f", "", 0), ("h", RETURN, 0), ("entry_SYSCALL_64", "", 3)]
+THUNK = "__x86_indirect_thunk_rax"
+RETPOLINE = [("f", CALL, 0), (THUNK, CALL, 0), (THUNK, RETURN, 8), ("g", RETURN, 0), ("f", "", 3)]
+TICK = "asm_sysvec_tick"
+INTERRUPT = [("f", CALL, 0), (TICK, CALL, 0), ("tick", RETURN, 0), (TICK, IRET, 3),
+             ("g", RETURN, 0), ("f", "", 3)]  # fmt: skip
+MOVED_AWAY = [("f", "", 0), ("f.cold", "", 0)]
+# No processor enters what a direct call leads to, whatever it is called.
+HELPER = [("f", "asm_helper", 0), ("asm_helper", RETURN, 0), ("f", "", 6)]
 
 
-def test_a_call_returns_to_its_caller(machine: RecordWriter) -> None:
-    machine.run("f", CALL)
-    machine.run("g", RETURN)
-    machine.run("f", RETURN, offset=3)
-    machine.run("entry_SYSCALL_64", SYSRET, offset=3)
-    machine.run("", offset=8)
-    assert machine.replay() == {
-        "client": (0, 4),
-        ENTRY: (1, 4),
-        f"{ENTRY};f": (1, 4),
-        f"{ENTRY};f;g": (1, 2),
-    }
-
-
-def test_a_tail_call_ends_with_its_caller(machine: RecordWriter) -> None:
-    machine.run("f")
-    machine.run("h", RETURN)
-    machine.run("entry_SYSCALL_64", offset=3)
-    assert machine.replay()[f"{ENTRY};f;h"] == (1, 2)
-    assert machine.replay()[ENTRY] == (1, 4)
-
-
-def test_a_retpoline_leaves_no_frame(machine: RecordWriter) -> None:
-    machine.run("f", CALL)
-    machine.run("__x86_indirect_thunk_rax", CALL)
-    machine.run("__x86_indirect_thunk_rax", RETURN, offset=8)
-    machine.run("g", RETURN)
-    machine.run("f", offset=3)
-    result = machine.replay()
-    assert result[f"{ENTRY};f;g"] == (1, 2)
-    assert result[f"{ENTRY};f"] == (1, 4)
-
-
-def test_an_interrupt_is_under_what_it_interrupted_and_resumes_it(machine: RecordWriter) -> None:
-    machine.run("f", CALL)
-    machine.run("asm_sysvec_tick", CALL)
-    machine.run("tick", RETURN)
-    machine.run("asm_sysvec_tick", IRET, offset=3)
-    machine.run("g", RETURN)
-    machine.run("f", offset=3)
-    result = machine.replay()
-    assert result[f"{ENTRY};f;asm_sysvec_tick;tick"] == (1, 2)
-    assert result[f"{ENTRY};f;g"] == (1, 2)  # the call before the interrupt still counts
-    assert result[f"{ENTRY};f"] == (1, 4)
-
-
-def test_a_helper_called_asm_is_no_interrupt(machine: RecordWriter) -> None:
-    machine.call_direct("f", "asm_helper")
-    machine.run("asm_helper", RETURN)
-    machine.run("f", offset=6)
-    result = machine.replay()
-    assert result[f"{ENTRY};f;asm_helper"] == (1, 2)
-    assert result[f"{ENTRY};f"] == (1, 4)
-
-
-def test_the_part_that_the_compiler_moved_away_is_the_function(machine: RecordWriter) -> None:
-    machine.run("f")
-    machine.run("f.cold")
-    assert machine.replay()[f"{ENTRY};f"] == (1, 4)
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (CALLED, {"": (1, 4), ";f": (1, 4), ";f;g": (1, 2)}),
+        (TAIL_CALL, {"": (1, 4), ";f": (1, 2), ";f;h": (1, 2)}),
+        (RETPOLINE, {"": (1, 2), ";f": (1, 4), ";f;g": (1, 2)}),
+        # It is under what it interrupted, and the call before the interrupt still counts.
+        (INTERRUPT, {"": (1, 2), ";f": (1, 4), f";f;{TICK}": (1, 4), f";f;{TICK};tick": (1, 2),
+                     ";f;g": (1, 2)}),
+        (MOVED_AWAY, {"": (1, 2), ";f": (1, 4)}),
+        (HELPER, {"": (1, 2), ";f": (1, 4), ";f;asm_helper": (1, 2)}),
+    ],
+    ids=["call", "tail call", "retpoline", "interrupt", "moved away", "helper"],
+)  # fmt: skip
+def test_who_called_whom(
+    machine: RecordWriter, steps: list[Step], expected: dict[str, tuple[int, int]]
+) -> None:
+    for name, end, offset in steps:
+        machine.run(name, end, offset)
+    calls = machine.replay()
+    calls.pop("client")
+    thunk = {f"{ENTRY};f;{THUNK}": calls[f"{ENTRY};f;{THUNK}"]} if steps is RETPOLINE else {}
+    assert calls == {f"{ENTRY}{path}": counts for path, counts in expected.items()} | thunk
 
 
 def test_each_task_has_its_stack_and_a_sleeper_is_rooted_anew(machine: RecordWriter) -> None:

@@ -1,19 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The gate: inlining told from work, the allowance, the exit status, the summary, KTAP."""
+"""What changed, by a knob, by the compiler, between kernels; and the gate's judgement."""
 
+from __future__ import annotations
+
+import json
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.analyse import analyse
 from analysis.main import main
-from analysis.paths.changes import Inlined, Parts, Renamed, parts
-from analysis.paths.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN
+from analysis.paths.cells import read_exact
+from analysis.paths.changes import (
+    ExactPair,
+    Inlined,
+    Parts,
+    Renamed,
+    costs_of_one,
+    knob_name,
+    knob_pairs,
+    parts,
+)
+from analysis.paths.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN, parse_allowance
 from analysis.paths.tree import Span
+from analysis.raw.run import read_run
+from tests.analysis.make_run import exact_line, exact_target, manifest, shape
 from tests.exact import test_analysis
 from tests.exact.test_analysis import BASE, write_run
 
@@ -118,28 +135,28 @@ def a_pair(folder: Path, monkeypatch: pytest.MonkeyPatch, more: int, **after: An
 
 
 @pytest.mark.parametrize(
-    ("more", "allowance", "status"),
+    ("more", "allowance", "holds"),
     [
-        (0, "0", WITHIN),
-        (1, "0", BEYOND),
-        (-20, "0", WITHIN),
-        (6, "6", WITHIN),
-        (7, "6", BEYOND),
-        (6, "10%", WITHIN),  # of 62
-        (7, "10%", BEYOND),
+        (0, "0", True),
+        (1, "0", False),
+        (-20, "0", True),
+        (6, "6", True),
+        (7, "6", False),
+        (6, "10%", True),
+        (7, "10%", False),
     ],
 )
-def test_the_allowance_decides_the_status(
-    more: int, allowance: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = a_pair(tmp_path, monkeypatch, more)
-    assert main(["--diff", *runs, "--allowance", allowance]) == status
+def test_the_allowance_is_instructions_or_a_part(more: int, allowance: str, holds: bool) -> None:
+    pair: Any = SimpleNamespace(before=SimpleNamespace(total=62), more=more)
+    assert parse_allowance(allowance).holds(pair) == holds
 
 
 def test_the_summary_names_the_function_and_is_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = a_pair(tmp_path, monkeypatch, 7)
+    assert main(["--diff", *runs, "--allowance", "7", "--quiet"]) == WITHIN
+    capsys.readouterr()
     assert main(["--diff", *runs, "--allowance", "0"]) == BEYOND
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= MOST_LINES
@@ -189,3 +206,101 @@ def test_a_damaged_run_cannot_be_told_and_a_wrong_allowance_is_wrong_use(
     assert main(["--diff", *runs, "--allowance", "much"]) == 2
     Path(runs[1], "raw/exact-6.12.0/tree/1.tsv").unlink()
     assert main(["--diff", *runs, "--allowance", "0"]) == UNTOLD
+
+
+NFT = f"{BASE};nft_do_chain"
+PROGRAM = f"{BASE};tcp_sendmsg;bpf_prog_0123456789abcdef_count"
+PROBE = {"what": "a probe", "one": "", "number": None, "event": "bpf_prog_????????????????_*"}
+PLAIN: Tree = {BASE: (2, 10), f"{BASE};tcp_sendmsg": (2, 50), f"{BASE};tcp_ack": (1, 4)}
+WITHOUT_ACK = {path: both for path, both in PLAIN.items() if not path.endswith("tcp_ack")}
+
+
+def rules(number: int) -> dict[str, Any]:
+    return {"name": f"nft={number}", "what": "rules", "one": "rule", "number": number}
+
+
+# Knob, tree and variants of each cell. A rule costs 20 a round trip, the hook 6.
+CELLS: list[tuple[dict[str, Any] | None, Tree, list[dict[str, Any]]]] = [
+    (None, PLAIN, [{"iterations": 3, "moved": {f"{BASE};tcp_sendmsg": [0, -8]}}]),
+    (rules(1), PLAIN | {NFT: (2, 26)}, []),
+    (rules(10), PLAIN | {NFT: (2, 206)}, []),
+    ({"name": "noack", "what": "no ack", "one": "", "number": None}, WITHOUT_ACK, []),
+    ({"name": "probe", **PROBE}, PLAIN | {PROGRAM: (4, 80), f"{PROGRAM};lookup": (4, 20)}, []),
+    # As the other iterations without it went: no difference.
+    (
+        {"name": "idle", "what": "nothing", "one": "", "number": None},
+        PLAIN | {f"{BASE};tcp_sendmsg": (2, 42)},
+        [],
+    ),
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    target = tmp_path / "raw/exact-6.12.0"
+    (target / "tree").mkdir(parents=True)
+    lines = []
+    for number, (knob, tree, variants) in enumerate(CELLS, 1):
+        rows = [f"{path}\t{calls}\t{steps}\t{steps}\n" for path, (calls, steps) in tree.items()]
+        (target / f"tree/{number}.tsv").write_text(
+            "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
+        )
+        steps = sum(steps for _, steps in tree.values())
+        shapes = [shape("steady", 9, 9, steps, steps)]
+        line = exact_line(number, "tcp", iterations=9, shapes=shapes, variants=variants, knob=knob)
+        if knob and knob["name"] == "nft=10":
+            line["checks"] = [{"name": "in force", "ok": False, "detail": "no call"}]
+        lines.append(line)
+    exact = [exact_target(tmp_path / "raw", lines)]
+    (tmp_path / "run.json").write_text(json.dumps(manifest("made-up", exact=exact)))
+    return tmp_path
+
+
+def by_name(run: Path) -> dict[str, ExactPair]:
+    return {knob_name(pair): pair for pair in knob_pairs(read_exact(read_run(run)))}
+
+
+def test_a_knobs_difference_is_per_message_and_by_function(run: Path) -> None:
+    rows = by_name(run)
+    assert (rows["nft=1"].difference, rows["nft=1"].share) == (13, 26 / 64)
+    (moved,) = rows["nft=1"].functions()
+    assert (moved.name, moved.fate, moved.difference, moved.calls_after) == (
+        "nft_do_chain", "added", 26, 2,
+    )  # fmt: skip
+    assert [(moved.name, moved.fate) for moved in rows["noack"].functions()] == [
+        ("tcp_ack", "vanished")
+    ]
+    assert [(row.name, row.difference) for row in rows["nft=1"].layers()] == [("netfilter", 26)]
+    assert (rows["probe"].events, rows["probe"].of_an_event) == (2, 25)
+    # The iterations that are most alike are compared.
+    assert (rows["idle"].functions(), rows["idle"].before.total) == ([], 56)
+
+
+def test_a_variant_has_its_own_steps_and_instructions(run: Path) -> None:
+    path = run / "raw/exact-6.12.0/cells.jsonl"
+    more = f'"moved": {{"{BASE};tcp_sendmsg": [0, -8]}}'
+    repeats = f'"repeats": {{"{BASE};tcp_sendmsg": -5}}'
+    path.write_text(path.read_text().replace(more, f"{more}, {repeats}"))
+    cell = read_exact(read_run(run))[0].as_variant(1)
+    assert (cell.steps, cell.total, cell.repeated()["tcp_sendmsg"]) == (56, 61, 0)
+
+
+def test_what_one_more_costs_by_valid_cells(run: Path) -> None:
+    cost = "rule: a message over tcp takes +13.0 instructions with 1"
+    assert list(costs_of_one(by_name(run).values())) == [f"{cost}."]
+    path = run / "raw/exact-6.12.0/cells.jsonl"
+    path.write_text(path.read_text().replace('"ok": false', '"ok": true'))
+    each = f"{cost}, +10.0 for each more up to 10."
+    assert list(costs_of_one(by_name(run).values())) == [each]
+
+
+def test_a_knob_has_rows_and_a_section_of_its_own(run: Path) -> None:
+    analysis = analyse(read_run(run))
+    assert "same-cpu+fifo+nft=10" in set(analysis.tables.tidy["conditions"])
+    # It is no placement: the ledger shows what is without it.
+    assert {c[0] for ledger in analysis.ledgers for c in ledger.columns} == {"same-cpu"}
+    assert [len(c.cells) for c in analysis.exact] == [1]
+    assert main([str(run), "--quiet"]) == 0
+    page = (run / "report.md").read_text()
+    for words in ("What one thing changes", "is invalid", "What the probes themselves cost"):
+        assert words in page
