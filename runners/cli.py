@@ -66,28 +66,25 @@ def named(what: str, known: Iterable[str]) -> Kind:
     return several(one_of(what, known), known)
 
 
-def whole(least: int, most: int = MILLIONS, step: int = 1) -> Kind:
-    """Read a whole number between two bounds, a multiple of `step`."""
-
-    def read(word: str) -> int:
-        number = int(word) if re.fullmatch(r"[0-9]{1,9}", word) else -1
-        if not least <= number <= most or number % step:
-            kind = "an even" if step == 2 else "a whole"
-            raise ArgumentTypeError(f"{shown(word)} is not {kind} number from {least} to {most}")
-        return number
-
-    return read
-
-
-def number(least: float, most: float) -> Kind:
-    """Read a number between two bounds."""
+def number(least: float, most: float, step: int = 0) -> Kind:
+    """Read a number between two bounds; with a `step` a whole one, and a multiple of it."""
+    form = r"[0-9]{1,9}" if step else r"[0-9]{1,9}(\.[0-9]{1,6})?"
 
     def read(word: str) -> float:
-        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", word) or not least <= float(word) <= most:
-            raise ArgumentTypeError(f"{shown(word)} is not a number from {least:g} to {most:g}")
-        return float(word)
+        value = float(word) if re.fullmatch(form, word) else -1
+        if not least <= value <= most or (step and value % step):
+            kind = ("a", "a whole", "an even")[step]
+            raise ArgumentTypeError(
+                f"{shown(word)} is not {kind} number from {least:g} to {most:,g}"
+            )
+        return int(value) if step else value
 
     return read
+
+
+def whole(least: int, most: int = MILLIONS) -> Kind:
+    """Read a whole number between two bounds."""
+    return number(least, most, 1)
 
 
 def size(most: int = cell.LARGEST) -> Kind:
@@ -213,18 +210,14 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
                "send messages of so many bytes, such as 64,4K"),
         Option("run", "--placements", "LIST", named("placement", cell.PLACEMENTS),
                "same-cpu,cross-cpu", f"place both processes: {_listed(cell.PLACEMENTS)}"),
-        Option("exact", "--placements", "LIST", named("placement", CPUS), (),
-               f"place both processes: {_listed(CPUS)} (default: both; with --knob same-cpu)"),
-        Option("gate", "--placements", "LIST", named("placement", CPUS), "same-cpu",
-               f"place both processes: {_listed(CPUS)}"),
+        Option(COUNTED, "--placements", "LIST", named("placement", CPUS), (),
+               "place both processes: same-cpu, cross-cpu (default: both; gate: same-cpu)"),
         Option(MEASURED, "--wait", "LIST", named("way of waiting", cell.WAITS), "block",
                f"wait for a message: {_listed(cell.WAITS)}", "waits"),
         Option("run", "--sched", "LIST", named("scheduler", cell.SCHEDULERS), "other",
                f"schedule both processes: {_listed(cell.SCHEDULERS)}", "scheds"),
-        Option("exact", "--sched", "LIST", named("scheduler", SCHEDULERS), (),
-               "schedule both processes: fifo, other (default: both; with --knob fifo)", "scheds"),
-        Option("gate", "--sched", "LIST", named("scheduler", SCHEDULERS), "fifo",
-               f"schedule both processes: {_listed(SCHEDULERS)}", "scheds"),
+        Option(COUNTED, "--sched", "LIST", named("scheduler", SCHEDULERS), (),
+               "schedule both processes: fifo, other (default: both; gate, --knob: fifo)", "scheds"),
         Option("run", "--topology", "LIST", named("topology", cell.TOPOLOGIES), "one",
                f"join both processes by so many connections: {_listed(cell.TOPOLOGIES)}",
                "topologies"),
@@ -273,9 +266,9 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
                "let a round trip grow by N instructions, or by N%%"),
         Option("gate", "--bisect", "GOOD..BAD", text, None,
                "find the commit that made a round trip longer, in the git tree --kernel"),
-        Option("run gate", "--messages", "N", whole(2, step=2), None,
+        Option("run gate", "--messages", "N", number(2, MILLIONS, 2), None,
                "send N messages in each measurement window (default: by target)"),
-        Option("exact", "--messages", "N", whole(20, step=2), None,
+        Option("exact", "--messages", "N", number(20, MILLIONS, 2), None,
                f"send N messages in each measurement window (default: {MESSAGES})"),
         Option("run", "--repeats", "N", whole(1, MOST_REPEATS), None,
                "run each cell N times, interleaved (default: by target)"),
@@ -312,161 +305,141 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
 
 
 class Verb(NamedTuple):
-    """`usage` has what follows the verb; `examples` are commands, each with what it does."""
+    """A verb: what does it, and its page of help. `root`: it needs root.
 
+    `argument` is what it takes without a flag: the field, and how argparse reads it.
+    """
+
+    work: Callable[[Options], object]
     summary: str
     text: str
-    examples: tuple[tuple[str, str], ...]
+    examples: str
     usage: str = "[option …]"
     root: bool = False
-    statuses: str = ""
+    statuses: str = "0 done, 1 failed"
+    argument: tuple[str, dict[str, Any]] | None = None
 
 
 VERBS = {
     "run": Verb(
+        run,
         "measure: counts and times of messages, and what explains them (without a verb, too)",
-        "Counts of kernel functions come from this kernel where it allows probes, else from a\n"
-        "guest under QEMU; times always from here. Without options: unix and tcp, 64-byte\n"
-        "ping-pong on one CPU and on two. LIST is one value, or several with commas between.",
-        (
-            ("run", "the main job, some 40 seconds once all is set up"),
-            (
-                "run --transports all --sizes 64,16K --target host",
-                "every transport, on this kernel",
-            ),
-            ("run --claims redis-documentation", "settle the claims of one source"),
-            ("run --program redis --dry-run", "what a run with a real program would do"),
-        ),
+        """\
+Counts of kernel functions come from this kernel where it allows probes, else from a guest under
+QEMU; times always from here. Without options: unix and tcp, 64-byte ping-pong on one CPU and on
+two. LIST is one value, or several with commas between.""",
+        """
+  run.sh run                                         the main job, some 40 s once all is set up
+  run.sh run --transports all --sizes 64,16K         every transport, two sizes
+  run.sh run --claims redis-documentation            settle the claims of one source
+  run.sh run --program redis --dry-run               what a run with a real program would do""",
         root=True,
     ),
     "exact": Verb(
+        exact,
         "count every instruction of a message, in an emulated machine; needs no root",
-        "Nothing of this kernel takes part. A count is exact: it repeats, to the instruction.",
-        (
-            ("exact", "both transports, schedulers and placements"),
-            ("exact --sizes 64,4K --placements same-cpu", "two sizes, on one CPU"),
-            (
-                "exact --knob nft=10,mitigations=off",
-                "what ten firewall rules add, and what mitigations do",
-            ),
-            ("exact --kernel 5.10,6.12", "the same cells on two kernels"),
-        ),
+        "Nothing of this kernel takes part. A count repeats, to the instruction.",
+        """
+  run.sh exact                                       both transports, schedulers, placements
+  run.sh exact --sizes 64,4K --placements same-cpu   two sizes, on one CPU
+  run.sh exact --knob nft=10,mitigations=off         what ten firewall rules and mitigations cost
+  run.sh exact --kernel 5.10,6.12                    the same cells on two kernels""",
     ),
     "gate": Verb(
+        gate,
         "judge one kernel's round trips by another's, instruction by instruction",
-        "With --bisect, find the commit that made one longer: a commit that does not build or boot "
-        "is skipped.",
-        (
-            ("gate --kernel 6.12 --against 6.1", "is 6.12 longer than 6.1?"),
-            (
-                "gate --kernel ~/linux --against reports/base --ktap",
-                "a tree, by a stored exact run",
-            ),
-            ("gate --kernel 6.12 --against 6.1 --allowance 0.5%", "let it grow by half a percent"),
-            ("gate --kernel ~/linux --bisect v6.1..HEAD --transports tcp", "find the commit"),
-        ),
+        "With --bisect, find the commit that made one longer; what does not boot is skipped.",
+        """
+  run.sh gate --kernel 6.12 --against 6.1                    is 6.12 longer than 6.1?
+  run.sh gate --kernel 6.12 --against 6.1 --allowance 0.5%   let it grow by half a percent
+  run.sh gate --kernel ~/linux --against base --ktap         a tree, by a stored run
+  run.sh gate --kernel ~/linux --bisect v6.1..HEAD           find the commit""",
         statuses="0 within the allowance, 1 beyond it, 125 it cannot be told",
     ),
     "watch": Verb(
+        watch,
         "show who talks to whom on this machine, and what a Unix socket would save",
         "It reads how much processes send and when, never what. Only its probes need root.",
-        (
-            ("watch", "all pairs of ten seconds"),
-            ("watch 60 --port 5432", "a minute of one server"),
-            ("watch --pid 4711 --json", "one process, for a program"),
-            ("watch --limit 100", "count every call, whatever it costs"),
-        ),
+        """
+  run.sh watch                                       all pairs of ten seconds
+  run.sh watch 60 --port 5432                        a minute of one server
+  run.sh watch --pid 4711 --json                     one process, for a program
+  run.sh watch --limit 100                           count every call, whatever it costs""",
         "[SECONDS] [option …]",
         root=True,
+        argument=(
+            "seconds",
+            {"nargs": "?", "type": number(1, 3600), "default": 10.0, "metavar": "SECONDS"},
+        ),
     ),
     "what-if": Verb(
+        what_if,
         "predict what a Unix socket would save a client and a server like these; needs no root",
         "It measures nothing of yours: what messages cost here is measured once, and kept.",
-        (
-            ("what-if", "1000 requests of 64 bytes a second"),
-            ("what-if --rate 20000 --size 4K", "more and larger ones"),
-            ("what-if --work 300us --clients 8", "a server that works for each"),
-            ("what-if --connect --json", "a connection for each request"),
-        ),
+        """
+  run.sh what-if                                     1000 requests of 64 bytes a second
+  run.sh what-if --rate 20000 --size 4K              more and larger ones
+  run.sh what-if --work 300us --clients 8            a server that works for each
+  run.sh what-if --connect --json                    a connection for each request""",
     ),
     "diff": Verb(
+        diff,
         "compare two stored runs; needs no root",
         "The comparison is a page of its own, beside B or in --out.",
-        (
-            ("diff reports/monday reports/tuesday", "what has changed since Monday"),
-            ("diff A B --out both", "write the page to a folder"),
-            ("diff A B --quiet", "print its path only"),
-            ("diff A B --no-install", "install nothing"),
-        ),
+        """
+  run.sh diff reports/monday reports/tuesday         what has changed since Monday
+  run.sh diff A B --out both                         write the page to a folder
+  run.sh diff A B --quiet                            print its path only
+  run.sh diff A B --no-install                       install nothing""",
         "A B [option …]",
+        argument=("runs", {"nargs": 2, "type": existing, "metavar": "RUN"}),
     ),
     "report": Verb(
+        report,
         "make a stored run's report again, or pool the times of several runs; needs no root",
-        "With one RUN its report is made from its raw files. With several, the ratios of times are "
-        "given\nover all of them.",
-        (
-            ("report reports/monday", "after an update, or a change of a claim"),
-            ("report reports/monday --json", "print the answer as JSON"),
-            ("report reports/monday --quiet", "print the report's path only"),
-            ("report monday tuesday friday", "one ratio over three days"),
-        ),
+        """\
+With one RUN its report is made from its raw files. With several, the ratios of times are given
+over all of them.""",
+        """
+  run.sh report reports/monday                       after an update, or a change of a claim
+  run.sh report reports/monday --json                print the answer as JSON
+  run.sh report reports/monday --quiet               print the report's path only
+  run.sh report monday tuesday friday                one ratio over three days""",
         "RUN … [option …]",
+        argument=("runs", {"nargs": "+", "type": existing, "metavar": "RUN"}),
     ),
     "list": Verb(
+        show.show_list,
         "show every transport, pattern, placement, knob and program, and what is possible here",
         "With --probe, print a probe as a script that runs alone.",
-        (
-            ("list", "all names that options take"),
-            ("list --probe copies", "the script that counts copies"),
-            ("list --probe copies > copies.bt", "keep it, to run or to change"),
-            ("list | grep tcp", "what is there of TCP"),
-        ),
+        """
+  run.sh list                                        all names that options take
+  run.sh list --probe copies                         the script that counts copies
+  run.sh list --probe copies > copies.bt             keep it, to run or to change
+  run.sh list | grep tcp                             what is there of TCP""",
     ),
     "preflight": Verb(
+        show.show_preflight,
         "show what this kernel allows, and what each lack costs",
         "Each is found by trying, so it needs root, as the probes do.",
-        (
-            ("preflight", "which kinds of probes this kernel takes"),
-            ("preflight | grep NO", "what is missing"),
-            ("preflight | tail -1", "what follows from it"),
-            ("preflight --help", "this page"),
-        ),
+        """
+  run.sh preflight                                   which kinds of probes this kernel takes
+  run.sh preflight | grep NO                         what is missing
+  run.sh preflight | tail -1                         what follows from it
+  unshare --net ./runners/run.sh preflight           the same in a network of its own""",
         root=True,
     ),
     "cache": Verb(
+        show.show_cache,
         "show what is kept for later runs, or remove it",
         "Kernels, guests, the Python environment: all of it can be made again.",
-        (
-            ("cache", "what it is, how much, and when it was last used"),
-            ("cache --clear", "remove all of it"),
-            ("cache | tail -3", "its size"),
-            ("cache --help", "this page"),
-        ),
+        """
+  run.sh cache                                       what it is, and when it was last used
+  run.sh cache | sort -k 3                           the largest last
+  run.sh cache --clear                               remove all of it
+  PATHCOST_CACHE=/big/cache ./runners/run.sh cache   of a cache elsewhere""",
     ),
 }
-WORK: dict[str, Callable[[Options], int]] = {
-    "run": run,
-    "exact": exact,
-    "gate": gate,
-    "watch": watch,
-    "what-if": what_if,
-    "diff": diff,
-    "report": report,
-}
-SHOW: dict[str, Callable[[Options], None]] = {
-    "list": show.show_list,
-    "preflight": show.show_preflight,
-    "cache": show.show_cache,
-}
-# The names and values of arguments without a flag: verb → how argparse takes them.
-ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "watch": ("seconds", {"nargs": "?", "type": number(1, 3600), "default": 10.0,
-                          "metavar": "SECONDS", "help": "watch for so long (default: 10)"}),
-    "diff": ("runs", {"nargs": 2, "type": existing, "metavar": "RUN",
-                      "help": "the folders of two runs"}),
-    "report": ("runs", {"nargs": "+", "type": existing, "metavar": "RUN",
-                        "help": "the folder of a run"}),
-}  # fmt: skip
 
 
 def rows_of(verb: str) -> Iterator[tuple[str, Option]]:
@@ -483,26 +456,19 @@ def field_of(option: Option) -> str:
 def build_parser(name: str) -> Parser:
     """The parser of a verb, with its page of help."""
     verb = VERBS[name]
-    sudo = "sudo " if verb.root else ""
-    width = max(len(command) for command, _ in verb.examples) + 2
-    examples = "".join(f"\n  run.sh {command:{width}}{text}" for command, text in verb.examples)
-    statuses = (
-        f"{verb.statuses or '0 done, 1 failed'}, 2 the request is impossible, 130 interrupted"
-    )
     parser = Parser(
         f"run.sh {name}",
-        f"{sudo}./runners/run.sh {name} {verb.usage}",
+        f"{'sudo ' if verb.root else ''}./runners/run.sh {name} {verb.usage}",
         f"{verb.summary[0].upper()}{verb.summary[1:]}.\n\n{verb.text}",
-        f"examples:{examples}\n\nexit status: {statuses}",
+        f"examples:{verb.examples}\n\nexit status: {verb.statuses}, 2 the request is impossible",
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
             prog, max_help_position=24, width=WIDTH
         ),
         allow_abbrev=False,
         add_help=False,
     )
-    if name in ARGUMENTS:
-        field, how = ARGUMENTS[name]
-        parser.add_argument(field, **how)
+    if verb.argument:
+        parser.add_argument(verb.argument[0], help=argparse.SUPPRESS, **verb.argument[1])
     groups = {title: parser.add_argument_group(title) for title in OPTIONS}
     show = groups[OUTPUT].add_mutually_exclusive_group()
     for title, option in rows_of(name):
@@ -592,8 +558,6 @@ def main(argv: list[str]) -> int:
         print(f"pathcost {version()}" if argv == ["--version"] else overview())
         return DONE
     options = parse(argv)
-    look = show.show_dry_run if "--dry-run" in options.given else SHOW.get(options.verb)
-    if look:
-        look(options)
-        return DONE
-    return WORK[options.verb](options)
+    work = show.show_dry_run if "--dry-run" in options.given else VERBS[options.verb].work
+    status = work(options)
+    return status if isinstance(status, int) else DONE

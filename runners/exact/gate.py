@@ -140,9 +140,11 @@ def bisect(options: Options) -> int:
 
 def cells_of(options: Options) -> Iterator[str]:
     """Yield the options that choose cells, as a user writes them."""
-    flags = {"wait": "waits", "sched": "scheds"}
-    for flag in ("transports", "patterns", "sizes", "placements", "wait", "sched"):
-        values = getattr(options, flags.get(flag, flag))
+    for flag, values in {
+        **{flag: getattr(options, flag) for flag in ("transports", "patterns", "sizes")},
+        **{"placements": options.placements or ["same-cpu"], "wait": options.waits},
+        **{"sched": options.scheds or ["fifo"]},
+    }.items():
         yield f"--{flag}={','.join(map(str, values))}"
     if options.messages:
         yield f"--messages={options.messages}"

@@ -94,9 +94,10 @@ def stored_results(who: Invoker) -> Checkpoints:
 
 def plan_cells(options: Options) -> list[CellRun]:
     """The cells of each kernel. Raises UsageError for what exact mode cannot do."""
-    # A knob's difference is one of the path; what the fair scheduler decides would hide it.
-    placements = options.placements or (("same-cpu",) if options.knobs else tuple(CPUS))
-    schedulers = options.scheds or (("fifo",) if options.knobs else SCHEDULERS)
+    # A difference is one of the path; what the fair scheduler decides would hide it.
+    path_alone = bool(options.knobs) or options.verb == "gate"
+    placements = options.placements or (("same-cpu",) if path_alone else tuple(CPUS))
+    schedulers = options.scheds or (("fifo",) if path_alone else SCHEDULERS)
     cells = plan(
         *(options.transports, options.sizes, options.messages, placements, schedulers),
         patterns=options.patterns,
