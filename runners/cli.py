@@ -11,8 +11,8 @@ from pathlib import Path
 from random import randrange
 from typing import Any, NamedTuple
 
-from probes.messages import is_plain, shown
 from probes.scripts import bpftrace_scripts, instruments, read_scripts
+from probes.messages import failure, is_plain, shown
 from runners import cell, guest, show
 from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS, WHOLE
@@ -217,7 +217,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         Option("run", "--sched", "LIST", named("scheduler", cell.SCHEDULERS), "other",
                f"schedule both processes: {_listed(cell.SCHEDULERS)}", "scheds"),
         Option(COUNTED, "--sched", "LIST", named("scheduler", SCHEDULERS), (),
-               "schedule both processes: fifo, other (default: both; gate, --knob: fifo)", "scheds"),
+               "schedule both processes: fifo, other (default: both; gate: fifo)", "scheds"),
         Option("run", "--topology", "LIST", named("topology", cell.TOPOLOGIES), "one",
                f"join both processes by so many connections: {_listed(cell.TOPOLOGIES)}",
                "topologies"),
@@ -510,7 +510,10 @@ def parse(argv: list[str]) -> Options:
     """Read the command line; without a verb it is one of `run`. Raises UsageError."""
     verb, words = (argv[0], argv[1:]) if argv and argv[0] in VERBS else ("run", argv)
     parser = build_parser(verb)
-    options, unread = parser.parse_known_args(words)
+    try:
+        options, unread = parser.parse_known_args(words)
+    except OSError as error:  # such as a name that is too long
+        raise UsageError(failure(error)) from None
     if unread:
         word = unread[0].partition("=")[0]
         near = get_close_matches(word, [*parser._option_string_actions, *VERBS], 1)
