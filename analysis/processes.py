@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Work in a second process."""
 
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import get_context
@@ -37,6 +38,10 @@ def in_process(work: Callable[[], Result]) -> Callable[[], Result]:
 
 
 def _send(reader: Connection, writer: Connection, work: Callable[[], object]) -> None:
+    # The parent answers a signal, and ends us: its handlers would print a traceback here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     # Ours is a copy: were it open, the pipe of a parent that was killed would never break.
     reader.close()
     with writer, suppress(Exception):

@@ -49,6 +49,8 @@ MANY_CLIENTS = ("clients", "paced")  # the patterns that --clients is of
 USUAL_RATE, MOST_RATE = 1_000, 1_000_000  # requests a second
 MOST_WORK = 1_000_000  # microseconds
 LARGEST = 1 << 30  # bytes of payload
+# A guest that is stored waits for its plan: the line that says so, and where on a disk it comes.
+WAITING, PLAN_START = "@waiting", 65536
 ONE_THREAD = ("selfloop", "selfecho")  # patterns in which one thread holds both ends
 
 # A condition that is not usual → its field. Numbers end in the name of theirs: 256-in-flight.

@@ -27,11 +27,11 @@ from runners.guest.image import INIT, INIT_PATH, MEBI, ROOT_OPTION, Image, initr
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import BARE, Disk, Ended, Limits, Qemu, Snapshot, explain, watch
 from runners.guest.store import Cache, read_json, suspect, write_json
-from runners.host.late import START, WAITING
+from runners.cell import PLAN_START, WAITING
 from runners.process import RunError, last_words
 
 OUTPUT_SIZE = 512 * MEBI
-ORDER_SIZE = START
+ORDER_SIZE = PLAN_START
 IDLE_SECONDS = 60  # a guest that waits for its own clock uses some
 STORE_SECONDS = 300  # for booting and attaching, on a busy machine
 CONSOLE = "console.log"

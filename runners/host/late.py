@@ -10,8 +10,8 @@ import os
 import time
 from pathlib import Path
 
-WAITING = "@waiting"  # the line by which the host knows
-START = 65536  # bytes: behind the order
+from runners.cell import PLAN_START, WAITING
+
 BLOCK, MOST = 4096, 4 << 20  # bytes
 POLL = 0.02  # seconds
 
@@ -31,7 +31,7 @@ def wait_for_input() -> str:
 
 def _read(descriptor: int, size: int) -> str:
     with mmap.mmap(-1, size) as memory:  # on a page, as O_DIRECT needs it
-        os.preadv(descriptor, [memory], START)
+        os.preadv(descriptor, [memory], PLAN_START)
         return memory[:].rstrip(b"\0").decode()
 
 

@@ -32,16 +32,6 @@ def test_passes_are_interleaved_a_b_b_a() -> None:
     assert [run.repeat for run in middle.runs] == [0, 0, 1, 1]
 
 
-def test_counts_need_fewer_repeats_than_times() -> None:
-    """Six repeats, four of them with probes as well: attached twice."""
-    planned = order(6)
-    probed = [part for part in planned if "copies" in part.scripts]
-    assert len(probed) == 2
-    assert {run.repeat for part in probed for run in part.runs} == {0, 1, 2, 3}
-    bare = [part for part in planned if not part.scripts]
-    assert {run.repeat for part in bare for run in part.runs} == set(range(6))
-
-
 FEW = 400  # messages that each script of a group of its own takes at most
 MIXED = ["switches", "copies", "counts", "stat", "functions"]
 TOGETHER = ("switches", "copies", "counts", "stat")
@@ -59,23 +49,6 @@ def test_instruments_count_together_and_each_alone_between_unprobed_runs() -> No
         *((), alone[0], TOGETHER, alone[1], (), alone[2], ()),
         ("functions",),
     ]
-
-
-@pytest.mark.parametrize("repeats", [1, 2])
-def test_few_repeats_are_for_counts(repeats: int) -> None:
-    after: list[tuple[str, ...]] = [()] if repeats > 1 else []
-    assert attached(repeats, MIXED) == [(), TOGETHER, *after, ("functions",)]
-
-
-def test_each_instrument_alone_has_two_runs_of_each_cell() -> None:
-    todo = cells(parse([]), HOST)
-    given = [cell for cell in todo if not cell.extra]
-    for part in passes(todo, 6, MIXED[:-1], seed=1):
-        if part.scripts:
-            ran = [run.cell for run in part.runs]
-            assert ran[: len(given)] != ran[len(given) :]
-            assert all(ran.count(cell) == 2 for cell in given)
-            assert len(ran) == 2 * len(given)
 
 
 def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
@@ -125,28 +98,10 @@ def test_a_paced_cell_has_its_rate_and_its_work_and_takes_no_longer_than_a_secon
         assert "50-per-s" in str(cell)
 
 
-def test_ways_are_crossed() -> None:
-    given = parse(["--wait", "block,spin", "--topology", "one,two", "--sched", "batch"])
-    found = {(cell.wait, cell.sched, cell.topology) for cell in cells(given, HOST)}
-    assert found == {(wait, "batch", way) for wait in ("block", "spin") for way in ("one", "two")}
-
-
 def test_messages_that_clients_cannot_share_are_refused() -> None:
     given = parse(["--patterns", "clients", "--messages", "46"])
     with pytest.raises(UsageError, match="multiple of 8"):
         cells(given, HOST)
-
-
-def test_each_probed_run_has_an_unprobed_control() -> None:
-    runs: dict[bool, list[tuple[model.Cell, int]]] = {False: [], True: []}
-    for part in order(3)[:-1]:
-        runs[bool(part.scripts)] += [(run.cell, run.repeat) for run in part.runs]
-    assert sorted(map(str, runs[False])) == sorted(map(str, runs[True]))
-
-
-def test_identifiers_are_unique_and_start_at_one() -> None:
-    ids = [run.id for part in order(4) for run in part.runs]
-    assert sorted(ids) == list(range(1, len(ids) + 1))
 
 
 def test_large_messages_are_fewer() -> None:
@@ -191,19 +146,6 @@ def test_the_default_run_takes_times_apart() -> None:
     assert probed
     assert not any(cell.extra for cell in probed)
     assert sum(run.cell.extra for part in runs for run in part.runs) == 2 * len(extra)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        ["--placements", "same-cpu"],
-        ["--patterns", "stream"],
-        ["--wait", "epoll"],
-        ["--transports", "pipe,udp"],
-    ],
-)
-def test_nothing_is_added_where_it_would_tell_nothing(given: list[str]) -> None:
-    assert not any(cell.extra for cell in cells(parse(given), HOST))
 
 
 def test_what_is_asked_for_is_not_added_again() -> None:

@@ -86,13 +86,6 @@ def test_a_short_window_holds_as_many_messages_of_each_client() -> None:
     assert all(cell.messages % unit(cell.pattern, cell.clients) == 0 for cell in found)
 
 
-def test_the_host_counts_where_there_is_no_guest() -> None:
-    beside, alone = host_plan("tracepoint"), host_plan("function", alone=True)
-    assert {part.scripts for part in beside.passes} == {()}
-    assert {part.scripts for part in alone.passes} == {(), ("segments",)}
-    assert {run.cell.size for part in beside.passes for run in part.runs} == {77}
-
-
 def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     given = parse(["--claims", "--program", "redis"])
     monkeypatch.setattr(Experiment, "seconds", 600)
@@ -114,12 +107,6 @@ def test_what_a_probe_level_cannot_count_is_said() -> None:
     assert planner().uncounted("host", Plan(()), "tracepoint", alone=True) == [
         missing(["segments"], reason("needs-function-probes", script="segments"))
     ]
-
-
-def test_the_registry_needs_nothing_for_arithmetic() -> None:
-    found = needs(choose(["wrk-table", "thousand-users"]))
-    assert (found["claims"], found["timed"], found["counted"]) == (2, [], [])
-    assert found["checks"] == [] and found["tools"] == {}
 
 
 def test_a_count_without_probes_has_a_mechanism_with_them() -> None:
@@ -157,11 +144,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     return found
 
 
-def test_each_kernel_is_asked() -> None:
-    plans = plans_of(planner(checks=["sun-path"]), ("host", "guest"), "tracepoint").values()
-    assert [plan.checks for plan in plans] == [("sun-path",)] * 2
-
-
 @pytest.mark.slow
 def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
@@ -193,24 +175,6 @@ def test_checks_agree_with_what_python_sees(
     assert (
         answers["stale-file"][0]["facts"]["bind_again"] == errno.errorcode[error.value.errno or 0]
     )
-
-
-def test_unlink_is_tried_with_a_server_and_without(
-    answers: dict[str, list[dict[str, Any]]],
-) -> None:
-    assert [(row["when"]["server"], row["facts"]["takes_clients_away"])
-            for row in answers["stale-file"]] == [("gone", False), ("alive", True)]  # fmt: skip
-
-
-def test_checks_say_under_which_circumstances(answers: dict[str, list[dict[str, Any]]]) -> None:
-    assert [row["when"] for row in answers["peercred"]] == [
-        {"connection": "own"},
-        {"connection": "inherited"},
-    ]
-    if os.getuid() == 0:
-        assert [row["when"]["umask"] for row in answers["permissions"]] == ["000", "022", "077"]
-    else:
-        assert "it needs root" in answers["permissions"][0]["error"]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
