@@ -11,8 +11,8 @@ from pathlib import Path
 from random import randrange
 from typing import Any, NamedTuple
 
-from probes.scripts import bpftrace_scripts, instruments, read_scripts
 from probes.messages import failure, is_plain, shown
+from probes.scripts import bpftrace_scripts, instruments, read_scripts
 from runners import cell, guest, show
 from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS, WHOLE
@@ -293,7 +293,6 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
                "print one JSON object (docs/json.md)", "show"),
         Option("run exact gate diff report", "--quiet", "", None, None,
                "print the report's path only", "show"),
-        Option("run exact report", "--full", "", None, None, "print the whole ledger", "show"),
         Option("gate", "--ktap", "", None, None, "print the result as KTAP (docs/gate.md)", "show"),
         Option("run exact", "--dry-run", "", None, None,
                "show every cell in its order, and how long it takes; measure nothing"),

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from runners.cell import PLAN_START, WAITING
 from runners.guest.image import INIT, INIT_PATH, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import BARE, Disk, Ended, Limits, Qemu, Snapshot, explain, watch
 from runners.guest.store import Cache, read_json, suspect, write_json
-from runners.cell import PLAN_START, WAITING
 from runners.process import RunError, last_words
 
 OUTPUT_SIZE = 512 * MEBI
