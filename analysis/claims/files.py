@@ -6,7 +6,6 @@ that every file must fit. `terms.toml` holds what "about" and "none" mean.
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -21,6 +20,7 @@ from analysis.counts.measures import CALLS, measure_of
 from analysis.counts.quantities import MEASURE_BY_ID, TIMES, program_of
 from analysis.raw.record import Model, Positive
 from analysis.wording import listed
+from probes.files import read_toml
 from probes.messages import RunError, UsageError, shown
 from runners.cell import Conditions
 
@@ -158,14 +158,9 @@ def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
 def _load(path: Path) -> list[Claim]:
     name = f"claims/{path.name}"
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        file = ClaimFile.model_validate(data)
+        file = ClaimFile.model_validate(read_toml(path, name))
     except ValidationError as error:
         raise UsageError(f"{name}, {_first_error(error)}.") from None
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read ({error.strerror}).") from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, a long number, deep brackets
-        raise UsageError(f"{name} is not TOML: {error}.") from None
     return [Claim(**dict(entry), source=file.source) for entry in file.claim]
 
 

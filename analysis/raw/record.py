@@ -6,14 +6,13 @@ writes them all as docs/run-folder.schema.json, with the comments on their field
 model names is refused.
 """
 
-import os
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from probes.files import read_regular
 from probes.messages import RunError, shown
 
 EXACT_IN_JSON = 2**53 - 1  # the largest whole number that every reader of JSON keeps
@@ -44,10 +43,7 @@ def damaged(place: object, error: object) -> RunError:
 def read_bytes(path: Path) -> bytes:
     """The content of a regular file. Raises RunError."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise damaged(path, "it is no regular file")
-            return file.read()
+        return read_regular(path)
     except OSError as error:
         raise damaged(path, error.strerror) from None
 

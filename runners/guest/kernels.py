@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from probes.files import read_regular
 from probes.transports import every_module
 from runners.guest.debian import TRIXIE, Archive, PackageSources
 from runners.guest.qemu import NEEDS, Qemu
-from runners.guest.store import Cache, LackingError, read_manifest, read_regular
+from runners.guest.store import Cache, LackingError, read_manifest
 from runners.process import LONGEST_SECONDS, UsageError, command, plain_environment
 
 DEFAULT = "6.12"
@@ -34,6 +35,7 @@ PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
 DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
 # Modules of transports and of exact mode's knobs.
 MODULES = (*every_module(), "nf_tables", "tcp_bbr", "tcp_dctcp", "tcp_vegas", "tcp_westwood")
+LARGEST = 1 << 28  # bytes of a bzImage
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
 ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
@@ -205,7 +207,7 @@ def _numbers(version: str) -> list[int]:
 def own_kernel(path: Path) -> Kernel:
     """The user's own bzImage. Raises UsageError if the file is no bzImage."""
     try:
-        data = read_regular(path)
+        data = read_regular(path, LARGEST)
     except OSError as error:
         raise UsageError(f"cannot read the kernel {path}: {error.strerror}.") from None
     if data[0x202:0x206] != b"HdrS":

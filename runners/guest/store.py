@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -21,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from probes.files import read_regular
 from runners.process import RunError
 from runners.store import hold
 
 Say = Callable[[str], None]
 FORMAT = 3  # of an entry: another one has other names
 MANIFEST, FAILED = "manifest.json", "failed"
-LARGEST = 256 << 20  # bytes of a file that is read whole
 LOCKS = {"lock", "in-use", "set-up"}  # never removed: a lock holds for one file only
 # Kind of entry → what it is, and how many stay: those that were used last.
 KINDS = {
@@ -78,12 +77,6 @@ def read_json(path: Path) -> Any:
     with suppress(OSError, ValueError, RecursionError):
         return json.loads(read_regular(path))
     return None
-
-
-def read_regular(path: Path) -> bytes:
-    """A file's contents; those of a device or a pipe are empty. Raises OSError."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        return file.read(LARGEST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
 
 
 def read_manifest(entry: Path) -> dict[str, Any]:

@@ -6,13 +6,13 @@ file is one sentence.
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from probes.files import read_toml
 from probes.messages import UsageError, shown
 
 HERE = Path(__file__).parent
@@ -171,12 +171,7 @@ def read(file: Path) -> Program:
 
 def _table(file: Path) -> dict[str, Any]:
     """The file's tables, merged into those of the files that `base` names. Raises UsageError."""
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read ({error.strerror}).") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file} is not TOML: {error}.") from None
+    table = read_toml(file)
     merged: dict[str, Any] = {}
     for base in _made(Command, table.pop("base", []), f"{file}: base"):
         merged = _merged(merged, _table(BASES / f"{Path(base).name}.toml"))

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files that others made: only regular ones are read, and no more of them than a limit."""
+
+import errno
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from probes.messages import UsageError
+
+MOST = 1 << 30  # bytes of a file of a stored run
+MOST_TOML = 1 << 20
+
+
+def read_regular(path: Path, most: int = MOST) -> bytes:
+    """The content of a regular file of at most so many bytes. Raises OSError."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        # Some files of the kernel's own grow while they are read, and have no size.
+        if status.st_size > most or len(data := file.read(most + 1)) > most:
+            raise OSError(errno.EFBIG, f"it has more than {most >> 20} MiB", str(path))
+    return data
+
+
+def read_toml(path: Path, name: str = "") -> dict[str, Any]:
+    """A TOML file. Raises UsageError, which calls it by `name`."""
+    name = name or str(path)
+    try:
+        return tomllib.loads(read_regular(path, MOST_TOML).decode())
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, a long number, deep brackets
+        raise UsageError(f"{name} is not TOML: {error}.") from None

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What no regular file is, or too large a one, is refused at once, wherever a user names a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis.claims.files import load_claims
+from analysis.raw.run import read_run
+from probes.messages import RunError, UsageError
+from runners.guest.kernels import own_kernel
+from runners.programs.program import read
+
+READS: dict[str, Callable[[Path], object]] = {
+    "kernel": own_kernel,
+    "program.toml": read,
+    "claim.toml": lambda file: load_claims(file.parent),
+    "run.json": lambda file: read_run(file.parent),
+}
+MAKES: dict[str, Callable[[Path], object]] = {
+    "fifo": os.mkfifo,
+    "endless": lambda file: file.symlink_to("/dev/zero"),
+    "folder": Path.mkdir,
+    "large": lambda file: _sparse(file, 2 << 30),
+}
+
+
+def _sparse(file: Path, size: int) -> None:
+    file.touch()
+    os.truncate(file, size)
+
+
+@pytest.mark.parametrize("kind", MAKES)
+@pytest.mark.parametrize("name", READS)
+def test_it_is_refused_in_a_sentence(tmp_path: Path, name: str, kind: str) -> None:
+    MAKES[kind](tmp_path / name)
+    with pytest.raises((UsageError, RunError), match=r"regular file|MiB|directory|no run"):
+        READS[name](tmp_path / name)
+
+
+def test_a_toml_file_of_brackets_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "program.toml").write_text("a = " + "[" * 50_000)
+    with pytest.raises(UsageError, match="is not TOML"):
+        read(tmp_path / "program.toml")
