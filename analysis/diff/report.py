@@ -20,7 +20,6 @@ from analysis.drawing import Drawn
 from analysis.paths import gate
 from analysis.raw.run import read_run
 from analysis.report import output
-from analysis.report.html import html
 from analysis.report.terminal import PLAIN_WIDTH
 from analysis.wording import counted
 from probes.messages import UsageError
@@ -84,7 +83,7 @@ def _write(diff: Diff, target: Path, more: dict[str, output.Write] | None = None
 
 def _files(diff: Diff, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
     files: dict[str, output.Write] = {
-        "diff.html": output.text(html(diff_page(diff, figures), sortable=False)),
+        "diff.html": output.text(diff_page(diff, figures)),
         "diff.csv": output.table(shifts_table(diff)),
         "functions.csv": output.table(functions_table(diff)),
     }

@@ -5,8 +5,16 @@ from collections.abc import Iterator
 
 from analysis.diff.compare import BEYOND, UNKNOWN, Diff, Shift, of_first_conditions
 from analysis.paths.changes import ExactPair, Fates, Moved
-from analysis.report.inline import signed
-from analysis.wording import amount, counted, listed, number, place, size_text, source_text
+from analysis.wording import (
+    amount,
+    counted,
+    listed,
+    number,
+    place,
+    signed,
+    size_text,
+    source_text,
+)
 
 LAYERS = 3  # in a sentence
 MOST_TIMES = 4  # sentences

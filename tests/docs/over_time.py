@@ -27,8 +27,7 @@ from analysis.paths.cells import WHOLE, ExactCell, read_exact
 from analysis.paths.changes import Moved, most_alike
 from analysis.paths.tree import function_layer
 from analysis.raw.run import read_run
-from analysis.report.inline import signed
-from analysis.wording import MINUS, listed, number, size_text
+from analysis.wording import MINUS, listed, number, signed, size_text
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/over-time"
