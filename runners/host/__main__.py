@@ -24,16 +24,15 @@ from typing import Any
 from probes import reasons
 from probes.scripts import Script, instruments, read_scripts
 from runners.cell import CellRun, Plan, load
-from runners.host.bcc import Bcc
 from runners.host.bpftrace import Bpftrace
-from runners.host.checks import run_check
 from runners.host.environment import environment
 from runners.host.ftrace import FtraceInstrument
 from runners.host.instrument import Context, Instrument
 from runners.host.late import wait_for_input
 from runners.host.perf import StackProfile, Stat
 from runners.host.programs import enable_statistics
-from runners.host.workload import CellError, Execution, HungError, run_cell
+from runners.host.tracer import Bcc
+from runners.host.workload import CellError, Execution, HungError, run_cell, run_check
 from runners.process import RunError, User
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")

@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The conditions of a figure: kernel, CPU, tools and settings."""
+"""The conditions of a figure: kernel, CPU, tools, settings; what else a cell's CPUs did.
+
+`Moment.now()` reads the kernel's counters before the workload starts and after it has ended, so
+that nothing is read within its window.
+"""
 
 import os
 import platform
 import re
+import resource
 import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from probes.tables import read_rows
 from runners.host.loopback import loopback
@@ -90,3 +98,73 @@ def _tool_versions() -> dict[str, str]:
         if shutil.which(argv[0]) and (words := answer(argv).split()):
             versions[name] = words[-1]
     return versions
+
+
+STEP_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")  # the unit of /proc/stat
+IDLE, IOWAIT, STEAL = 3, 4, 7  # its columns
+INTERRUPTS = Path("/proc/interrupts")
+FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The counters at one moment; a dict has an entry for each CPU that is online."""
+
+    wall_ns: int
+    own_ns: int  # CPU time of this process and of its children that have ended
+    ticks: dict[int, list[int]]
+    interrupts: dict[int, int]
+
+    @classmethod
+    def now(cls) -> Self:
+        usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        own = sum(used.ru_utime + used.ru_stime for used in usage)
+        return cls(time.monotonic_ns(), int(own * 1e9), _ticks(), _interrupts())
+
+
+def disturbance(before: Moment, pinned: Iterable[int] | None) -> dict[str, Any]:
+    """`disturbance` of docs/run-folder.schema.json from `before` to now; not pinned: every CPU."""
+    after = Moment.now()
+    cpus = sorted(set(before.ticks.keys() & after.ticks.keys() if pinned is None else pinned))
+    return {
+        "wall_ns": after.wall_ns - before.wall_ns,
+        "step_ns": STEP_NS,
+        "own_ns": after.own_ns - before.own_ns,
+        "load": os.getloadavg()[0],
+        "cpus": {str(cpu): _cpu(cpu, before, after) for cpu in cpus},
+    }
+
+
+def _cpu(cpu: int, before: Moment, after: Moment) -> dict[str, int | None]:
+    ticks = zip(before.ticks[cpu], after.ticks[cpu], strict=True)
+    # An idle CPU's time may be counted back by a step when it wakes up.
+    grown = [max(0, last - first) * STEP_NS for first, last in ticks]
+    frequency = Path(FREQUENCY.format(cpu))
+    return {
+        "idle_ns": grown[IDLE] + grown[IOWAIT],
+        "steal_ns": grown[STEAL],
+        "interrupts": after.interrupts[cpu] - before.interrupts[cpu] if after.interrupts else None,
+        "khz": int(frequency.read_text()) if frequency.exists() else None,
+    }
+
+
+def _ticks() -> dict[int, list[int]]:
+    """The lines `cpu0 …` of /proc/stat; the first is the sum."""
+    lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+    rows = (line.removeprefix("cpu").split() for line in lines[1:] if line.startswith("cpu"))
+    return {int(cpu): [int(ticks) for ticks in row] for cpu, *row in rows}
+
+
+def _interrupts() -> dict[int, int]:
+    """All interrupts of each CPU, without the lines that count the machine as a whole.
+
+    Empty where /proc/interrupts is hidden, as containers do.
+    """
+    try:
+        head, *lines = INTERRUPTS.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return {}
+    cpus = [int(name.removeprefix("CPU")) for name in head.split()]
+    rows = (line.split()[1 : len(cpus) + 1] for line in lines)
+    counts = [list(map(int, row)) for row in rows if len(row) == len(cpus) and row[-1].isdigit()]
+    return {cpu: sum(row[place] for row in counts) for place, cpu in enumerate(cpus)}

@@ -7,48 +7,30 @@ is nothing to find. Unix sockets send no packets and meet none of it.
 """
 
 import errno
+import json
 import os
+import shutil
 import socket
-import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from runners.host import programs
+from runners.process import attempt, last_words
 
 SOCKETS, SYMBOLS = Path("/proc/net/netlink"), Path("/proc/kallsyms")
 PTYPE = Path("/proc/net/ptype")
 NETLINK_NETFILTER = 12
-# linux/netfilter/nf_tables.h; requests carry the number of nf_tables in their upper byte.
-GETTABLE, GETCHAIN = 0x0A01, 0x0A04
-TABLE_NAME, TABLE_FLAGS, DORMANT = 1, 2, 1
-CHAIN_TABLE, CHAIN_NAME, CHAIN_HOOK, CHAIN_USE = 1, 3, 4, 6
-HOOK_NUMBER, HOOK_PRIORITY, HOOK_DEVICE, HOOK_DEVICES = 1, 2, 3, 4
-FAMILIES = {1: "inet", 2: "ip", 5: "netdev", 10: "ip6"}
-# Where packets of loopback pass; they are never forwarded, whose number is 2.
-HOOKS = {0: "prerouting", 1: "input", 3: "output", 4: "postrouting", 5: "ingress"}
-NETDEV_HOOKS = {0: "ingress", 1: "egress"}
+# Whose chains packets of loopback pass: those of bridges and ARP are none, nor is hook `forward`.
+FAMILIES = ("inet", "ip", "ip6", "netdev")
 # A function of nf_tables that is never inlined: a kernel that has it need not load the module.
 NF_TABLES = " nft_do_chain"
 
-GETLINK, GETQDISC = 18, 38  # linux/rth
-IFINFOMSG_SIZE, TCMSG_SIZE = 16, 20
-LINK_XDP, XDP_ATTACHED = 43, 2
-QDISC_KIND = 1
 LO = "lo"
 
 CGROUP_HOOKS = {"ingress": 0, "egress": 1, "sock_ops": 3}
 TCX_HOOKS = {"ingress": 46, "egress": 47}
-
-
-# netlink(7).
-HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence, port
-ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
-REQUEST_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
-ERROR, DONE = 2, 3  # types of messages
-KIND = 0x3FFF  # of an attribute's type, without NLA_F_NESTED and NLA_F_NET_BYTEORDER
-MOST = 1 << 20  # bytes of one answer; the kernel sends 32 KiB at most
-SECONDS = 10  # the kernel answers at once, or not at all
 
 
 class UnknownError(Exception):
@@ -85,9 +67,17 @@ def _found(look: Callable[[], list[str]]) -> dict[str, Any]:
 def _nf_tables() -> list[str]:
     if not has_nf_tables():
         return []
-    everything = bytes(4)  # struct nfgenmsg: all families
-    tables = dump(NETLINK_NETFILTER, GETTABLE, everything)
-    return chains(tables, dump(NETLINK_NETFILTER, GETCHAIN, everything))
+    return chains(answer_of("nft", "-j", "list", "ruleset")["nftables"])
+
+
+def answer_of(*words: str) -> Any:
+    """What a program prints as JSON. Raises UnknownError."""
+    if not shutil.which(words[0]):
+        raise UnknownError(f"{words[0]} is not installed")
+    done = attempt(words)
+    if done.returncode != 0:
+        raise UnknownError(f"{words[0]}: {last_words(done.stderr)}")
+    return json.loads(done.stdout)
 
 
 def has_nf_tables() -> bool:
@@ -99,41 +89,32 @@ def has_nf_tables() -> bool:
         return any(NF_TABLES in line for line in symbols)
 
 
-def chains(tables: list[bytes], answers: list[bytes]) -> list[str]:
+def chains(ruleset: list[dict[str, dict[str, Any]]]) -> list[str]:
     """Chains that packets of loopback go through: `inet filter input (hook input, …)`."""
-    asleep, words = set(_dormant(tables)), []
-    for answer in answers:
-        family, found = FAMILIES.get(answer[0], ""), dict(attributes(answer[4:]))
-        table = text(found.get(CHAIN_TABLE, b""))
-        if not family or (family, table) in asleep or CHAIN_HOOK not in found:
-            continue  # it is of bridges or ARP, or has no effect, or only other chains call it
-        if hook := _hook(family, found[CHAIN_HOOK]):
-            rules = int.from_bytes(found.get(CHAIN_USE, b""), "big")
-            chain = text(found.get(CHAIN_NAME, b""))
-            words.append(f"{family} {table} {chain} ({hook}, rules {rules})")
+    rules = Counter(
+        (rule["family"], rule["table"], rule["chain"])
+        for entry in ruleset
+        if (rule := entry.get("rule"))
+    )
+    words = []
+    for chain in (entry["chain"] for entry in ruleset if "hook" in entry.get("chain", ())):
+        family, table, name, hook = (chain[key] for key in ("family", "table", "name", "hook"))
+        devices = chain.get("dev", LO)
+        elsewhere = LO not in ([devices] if isinstance(devices, str) else devices)
+        if (
+            family in FAMILIES
+            and hook != "forward"
+            and not elsewhere
+            and not _dormant(family, table)
+        ):
+            about = f"hook {hook}, priority {chain['prio']}, rules {rules[family, table, name]}"
+            words.append(f"{family} {table} {name} ({about})")
     return words
 
 
-def _dormant(tables: list[bytes]) -> Iterator[tuple[str, str]]:
-    for answer in tables:
-        found = dict(attributes(answer[4:]))
-        if int.from_bytes(found.get(TABLE_FLAGS, b""), "big") & DORMANT:
-            yield FAMILIES.get(answer[0], ""), text(found.get(TABLE_NAME, b""))
-
-
-def _hook(family: str, value: bytes) -> str:
-    """`hook input, priority 0`; empty where packets of loopback do not pass."""
-    found = dict(attributes(value))
-    number, priority = (
-        int.from_bytes(found.get(kind, bytes(4)), "big", signed=True)
-        for kind in (HOOK_NUMBER, HOOK_PRIORITY)
-    )
-    devices = [found[HOOK_DEVICE]] if HOOK_DEVICE in found else []
-    devices += [name for _, name in attributes(found.get(HOOK_DEVICES, b""))]
-    if devices and LO not in map(text, devices):
-        return ""
-    name = (NETDEV_HOOKS if family == "netdev" else HOOKS).get(number)
-    return f"hook {name}, priority {priority}" if name else ""
+def _dormant(family: str, table: str) -> bool:
+    """Whether a table is switched off, which nft's JSON does not tell before nftables 1.0.9."""
+    return "flags dormant" in attempt(["nft", "list", "table", family, table]).stdout
 
 
 def _tables(path: str) -> list[str]:
@@ -170,30 +151,15 @@ def taps(listed: str) -> list[str]:
     return found
 
 
-def _on_lo(request: int, size: int, read: Callable[[list[bytes], int], list[str]]) -> list[str]:
-    """What `read` finds about lo in the answers for all devices: a body of zeros wants them all."""
-    answers = dump(socket.NETLINK_ROUTE, request, bytes(size))
-    return read(answers, socket.if_nametoindex(LO))
-
-
-def qdiscs(answers: list[bytes], device: int) -> list[str]:
-    """The kinds of queue on a device, without `noqueue`. Filters of tc(8) need `clsact`."""
-    kinds = (
-        text(dict(attributes(answer[TCMSG_SIZE:])).get(QDISC_KIND, b""))
-        for answer in answers
-        if struct.unpack_from("=i", answer, 4)[0] == device
-    )
+def _qdiscs() -> list[str]:
+    """The kinds of queue on lo, without `noqueue`. Filters of tc(8) need `clsact`."""
+    kinds = (queue["kind"] for queue in answer_of("tc", "-j", "qdisc", "show", "dev", LO))
     return [kind for kind in kinds if kind != "noqueue"]
 
 
-def xdp(answers: list[bytes], device: int) -> list[str]:
-    """`attached` where a device has an XDP program, in any mode."""
-    for answer in answers:
-        if struct.unpack_from("=i", answer, 4)[0] == device:
-            link = dict(attributes(answer[IFINFOMSG_SIZE:]))
-            found = dict(attributes(link.get(LINK_XDP, b"")))
-            return ["attached"] if any(found.get(XDP_ATTACHED, b"")) else []
-    raise UnknownError("there is no device lo")
+def _xdp() -> list[str]:
+    """`attached` where lo has an XDP program, in any mode."""
+    return ["attached"] if "xdp" in answer_of("ip", "-j", "link", "show", "dev", LO)[0] else []
 
 
 def _cgroup_bpf() -> list[str]:
@@ -236,62 +202,14 @@ def _named(path: str) -> list[str]:
     return os.fsdecode(Path(path).read_bytes()).splitlines()
 
 
-def dump(protocol: int, request: int, body: bytes) -> list[bytes]:
-    """All that the kernel answers by netlink(7), each message without its header. Raises OSError.
-
-    This is what nft(8), tc(8) and ip(8) do.
-    """
-    found: list[bytes] = []
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol) as kernel:
-        kernel.settimeout(SECONDS)
-        kernel.send(HEADER.pack(HEADER.size + len(body), request, REQUEST_DUMP, 1, 0) + body)
-        done = False
-        while not done:
-            bodies, done = messages(kernel.recv(MOST))
-            found += bodies
-    return found
-
-
-def messages(data: bytes) -> tuple[list[bytes], bool]:
-    """The messages of one answer, and whether it is the last. Raises the OSError that it holds."""
-    found: list[bytes] = []
-    for kind, body in _parts(data, HEADER):
-        if kind in (ERROR, DONE):
-            code = int.from_bytes(body[:4], "little", signed=True)
-            if code < 0:
-                raise OSError(-code, os.strerror(-code))
-            return found, True
-        found.append(body)
-    return found, False
-
-
-def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and value of each attribute (`enum nft_chain_attributes`, say), not of nested ones."""
-    return ((kind & KIND, value) for kind, value in _parts(data, ATTRIBUTE))
-
-
-def text(value: bytes) -> str:
-    """The value of a string, up to its zero."""
-    return value.partition(b"\0")[0].decode(errors="replace")
-
-
-def _parts(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
-    """Type and value of each message, or of each attribute: both begin with length and type."""
-    at = 0
-    while at + header.size <= len(data):
-        length, kind = header.unpack_from(data, at)[:2]
-        yield kind, data[at + header.size : at + length]
-        at += max(length + 3 & ~3, header.size)
-
-
 LOOKS: dict[str, Callable[[], list[str]]] = {
     "nf_tables": _nf_tables,
     "iptables": lambda: _tables("/proc/net/ip_tables_names"),
     "ip6tables": lambda: _tables("/proc/net/ip6_tables_names"),
     "conntrack": _conntrack,
     "packet sockets": lambda: taps(PTYPE.read_text(encoding="utf-8", errors="replace")),
-    "qdisc on lo": lambda: _on_lo(GETQDISC, TCMSG_SIZE, qdiscs),
-    "XDP on lo": lambda: _on_lo(GETLINK, IFINFOMSG_SIZE, xdp),
+    "qdisc on lo": _qdiscs,
+    "XDP on lo": _xdp,
     "tcx on lo": lambda: list(_programs(socket.if_nametoindex(LO), TCX_HOOKS)),
     "cgroup BPF": _cgroup_bpf,
 }

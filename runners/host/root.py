@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from probes.callsite import TRACEFS
 from probes.scripts import PROBES
-from runners.host import bcc, ftrace
+from runners.host import ftrace, tracer
 from runners.process import (
     ANSWER_SECONDS,
     REPOSITORY,
@@ -201,7 +201,7 @@ def _collect(who: Invoker, out: Path, _: list[str]) -> list[str]:
 
 
 # For how many seconds, and at what cost.
-PAIRS = (bcc.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
+PAIRS = (tracer.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
 
 
 def _number(word: str) -> str:

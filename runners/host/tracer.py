@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Instruments that are separate processes: bpftrace, bcc."""
+"""Instruments that are separate processes: what bpftrace and BCC tools share, and the BCC tools.
 
+A BCC tool (probes/bcc/) runs with the distribution's Python, which has BCC.
+"""
+
+import json
 import os
 import signal
 import subprocess
@@ -8,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from probes.bcc.frame import MISSING, READY
 from probes.reasons import ReasonError, missing, reason
+from probes.scripts import PROBES, Script
 from runners.cell import CellRun
 from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 from runners.host.programs import Program, Programs
@@ -234,3 +240,52 @@ def total(*counts: int | None) -> int | None:
     """The sum; None where one of the counts is not known."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
+
+
+PYTHON = "/usr/bin/python3"
+
+
+def lacks(printed: str) -> Iterator[dict[str, Any]]:
+    """Entries for what a tool cannot count on this kernel, out of what it printed."""
+    for line in printed.splitlines():
+        if line.startswith(MISSING):
+            yield json.loads(line.removeprefix(MISSING))
+
+
+class BccTool(Child):
+    """A tool that counts in the workload's windows."""
+
+    def __init__(self, script: Script, context: Context) -> None:
+        out = context.folder("bcc") / script.name
+        files = out.with_suffix(".json"), out.with_suffix(".stderr")
+        super().__init__(script.name, script.file_name, *files)
+        self.quantities = {script.name: script.quantities}
+        self._workload = context.workload
+
+    def argv(self) -> list[str]:
+        tool = PROBES / "bcc" / self.file
+        return [PYTHON, "-B", str(tool), self._workload, "--json", str(self.output)]
+
+    def is_attached(self) -> bool:
+        return READY in self.said().splitlines()
+
+
+class Bcc(Tracers[BccTool]):
+    """The BCC tools of a pass."""
+
+    name = "bcc"
+
+    def __init__(self, scripts: Sequence[Script], context: Context) -> None:
+        super().__init__(context)
+        self.all = [BccTool(script, context) for script in scripts]
+
+    def attach(self) -> None:
+        self.attached = [tool for tool in self.all if self.attempt(tool, tool.start)]
+
+    def wait(self) -> list[str]:
+        self.attached = [tool for tool in self.attached if self.attempt(tool, tool.wait_attached)]
+        for tool in self.attached:
+            for entry in lacks(tool.said()):
+                self.context.miss(entry | {"by": f"{self.name} {tool.name}"})
+        self.freeze()
+        return [tool.name for tool in self.attached]

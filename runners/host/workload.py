@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Run a cell: start the workload, take its result, keep its samples."""
+"""Run a cell: start the workload, take its result, keep its samples. Run runners/checks, too."""
 
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,9 +15,9 @@ from typing import Any
 
 from probes.transports import read_transports
 from runners.cell import CellRun, Plan
-from runners.host.disturbance import Moment, disturbance
+from runners.host.environment import Moment, disturbance
 from runners.host.instrument import WindowOptions
-from runners.process import User, command, stop
+from runners.process import OVERDUE, User, attempt, command, last_words, stop
 
 # The right that a scheduler cannot do without (capabilities(7)); the rest of root's is dropped.
 CAPABILITIES = {"fifo": ("sys_nice",)}
@@ -112,3 +113,30 @@ def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str,
     except (ValueError, KeyError, TypeError) as error:
         raise CellError(f"the workload printed no result: {MAKE_AGAIN}") from error
     return {"result": result, "disturbance": disturbance(before, cpus)}
+
+
+SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
+FOLDER = Path(__file__).parents[1] / "checks"
+NEEDS_ROOT = 3  # the status of a check that has to be root
+
+
+def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
+    """The lines that a check prints, with `error` null; or a line that says why there are none."""
+    known = sorted(path.stem.replace("_", "-") for path in FOLDER.glob("[!_]*.py"))
+    if name not in known:
+        return [_nothing(name, f"there is no check {name}; there is {', '.join(known)}")]
+    program = [sys.executable, "-B", "-m", "runners.checks", name]
+    for who in (user, None):
+        with private_directory(who) as directory:
+            done = attempt([*program, directory], who, SECONDS, cwd=FOLDER.parents[1])
+        if done.returncode == OVERDUE:
+            return [_nothing(name, f"the check {name} did not end in {SECONDS} s")]
+        if done.returncode != NEEDS_ROOT:
+            break
+    if done.returncode != 0:
+        return [_nothing(name, f"the check {name} failed: {last_words(done.stderr)}")]
+    return [json.loads(line) | {"error": None} for line in done.stdout.splitlines()]
+
+
+def _nothing(name: str, why: str) -> dict[str, Any]:
+    return {"check": name, "when": {}, "facts": {}, "error": why}

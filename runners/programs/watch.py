@@ -20,7 +20,7 @@ from typing import Any
 from probes.bcc.frame import READY
 from probes.reasons import add, missing
 from probes.scripts import PROBES
-from runners.host import bcc
+from runners.host import tracer
 from runners.host.instrument import AttachError
 from runners.host.programs import Program
 from runners.host.tracer import Child, grown, total
@@ -45,7 +45,7 @@ class WindowedTool(Child):
 
     def argv(self) -> list[str]:
         path = str(PROBES / f"bcc/{self.name}.py")
-        return [bcc.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
+        return [tracer.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
 
     def is_attached(self) -> bool:
         return READY in self.said().splitlines()
@@ -140,7 +140,7 @@ def _settle(tool: WindowedTool, lacks: list[dict[str, Any]]) -> bool:
             add(lacks, missing([f"what {tool.file} counts"], why, by="--program"))
         return False
     # Function entries can be watched only in a guest (docs/limitations.md).
-    for entry in bcc.lacks(tool.said()):
+    for entry in tracer.lacks(tool.said()):
         add(lacks, entry | {"by": f"{tool.file}, --program"})
     return True
 

@@ -19,7 +19,7 @@ from runners import show
 from runners.cell import Conditions, Plan, unit
 from runners.checks.tools import try_tools
 from runners.cli import parse
-from runners.host import checks
+from runners.host import workload
 from runners.host.__main__ import main as collect
 from runners.plan import ClaimsPlanner, planner_of, plans_of
 from runners.process import REPOSITORY, UsageError
@@ -136,7 +136,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", "/tmp")  # where everybody may pass, as in a run
         for name in (*needs(choose([]))["checks"], "made-up-check"):
-            found[name] = checks.run_check(name, None)
+            found[name] = workload.run_check(name, None)
     try_tools({"made-up-tool": ["-x"], "grep": ["--regexp", "--made-up"]}, out)
     for line in (out / "tools.jsonl").read_text().splitlines():
         row = json.loads(line)
@@ -185,7 +185,7 @@ def test_a_folder_that_is_closed_to_others_is_no_answer(
     """Else the check would blame the kernel for what the folder above keeps out."""
     tmp_path.chmod(0o700)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (answer,) = checks.run_check("permissions", None)
+    (answer,) = workload.run_check("permissions", None)
     assert answer["facts"] == {} and "keeps other users out: EACCES" in answer["error"]
 
 

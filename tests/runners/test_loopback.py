@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import time
@@ -22,33 +21,7 @@ from runners.host.environment import environment
 from runners.process import REPOSITORY
 from tests.runners import bpf_programs
 
-# Linux 6.18's answers, in a namespace with the tables `inet made_up` (an input chain with one
-# rule, a forward chain, one without a hook), `ip6 six`, `netdev n` (ingress of lo, and of d0),
-# `bridge b`, and `ip asleep`, which is dormant; with clsact and an XDP program on lo.
-STORED = json.loads((Path(__file__).parent / "loopback.json").read_text(encoding="utf-8"))
-LO, OTHER = 1, 2
-ERROR = struct.pack("=i", -errno.EPERM)
-
-
-def stored(what: str) -> list[bytes]:
-    return [bytes.fromhex(answer) for answer in STORED[what]]
-
-
-def message(kind: int, body: bytes) -> bytes:
-    return loopback.HEADER.pack(loopback.HEADER.size + len(body), kind, 2, 1, 7) + body
-
-
-def test_an_answer_is_several_messages_and_ends_with_one_of_its_own() -> None:
-    first, second = stored("tables")[:2]
-    data = message(2560, first) + message(2560, second)
-    assert loopback.messages(data) == ([first, second], False)
-    assert loopback.messages(data + message(loopback.DONE, bytes(4))) == ([first, second], True)
-
-
-@pytest.mark.parametrize("kind", [loopback.ERROR, loopback.DONE])
-def test_what_the_kernel_refuses_is_no_answer(kind: int) -> None:
-    with pytest.raises(PermissionError):
-        loopback.messages(message(kind, ERROR))
+LO = 1
 
 
 @pytest.mark.root
@@ -79,32 +52,15 @@ def test_the_kernel_answers_into_memory_of_ours(monkeypatch: pytest.MonkeyPatch)
     assert len(given) == 2 and min(given) >= 64
 
 
-def test_chains_are_those_that_packets_of_loopback_go_through() -> None:
-    assert loopback.chains(stored("tables"), stored("chains")) == [
-        "inet made_up inp (hook input, priority 0, rules 1)",
-        "ip6 six out (hook output, priority -5, rules 0)",
-        "netdev n onlo (hook ingress, priority 3, rules 0)",
-    ]
-
-
 def test_packet_sockets_are_those_that_see_lo() -> None:
-    assert loopback.taps(STORED["ptype"]) == [
-        "ALL packet_rcv",
-        "ALL tpacket_rcv",
-        "0800 packet_rcv",
-    ]
-
-
-def test_a_queue_is_named_and_noqueue_is_none() -> None:
-    assert loopback.qdiscs(stored("qdiscs"), LO) == ["clsact"]
-    assert loopback.qdiscs(stored("qdiscs"), OTHER) == []
-
-
-def test_an_xdp_program_is_on_one_device() -> None:
-    assert loopback.xdp(stored("links"), LO) == ["attached"]
-    assert loopback.xdp(stored("links"), OTHER) == []
-    with pytest.raises(loopback.UnknownError, match="no device lo"):
-        loopback.xdp([], LO)
+    listed = """\
+Type Device      Function
+ALL           packet_rcv
+ALL  lo       tpacket_rcv
+0800 d0       packet_rcv
+0800          ip_rcv
+"""
+    assert loopback.taps(listed) == ["ALL packet_rcv", "ALL tpacket_rcv"]
 
 
 def test_what_cannot_be_told_is_unknown_and_never_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,20 +130,49 @@ def unshared(*command: str) -> str:
     return done.stdout
 
 
+RULES = """
+table inet made_up {
+    chain inp { type filter hook input priority 7; ct state established accept;
+    }
+    chain forw { type filter hook forward priority 2;
+    }
+    chain called {
+    }
+}
+table ip6 six {
+    chain out { type filter hook output priority -5;
+    }
+}
+table bridge b {
+    chain inp { type filter hook input priority 0;
+    }
+}
+table ip asleep {
+    flags dormant;
+    chain inp { type filter hook input priority 0;
+    }
+}
+table netdev n {
+    chain onlo { type filter hook ingress device lo priority 3;
+    }
+}
+"""
+
+
 @pytest.mark.root
-def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not() -> None:
+def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not(tmp_path: Path) -> None:
     """Nothing is loaded, and no rule of this machine is touched."""
     assert loopback.met(in_a_namespace()) == ""
     if not shutil.which("nft"):
         pytest.skip("nft is not installed")
-    chain = "{ type filter hook input priority 7; }"
-    record = in_a_namespace(
-        "nft add table inet made_up",
-        f"nft add chain inet made_up ours '{chain}'",
-        "nft add rule inet made_up ours ct state established accept",
-    )
-    found = record["nf_tables"]["found"]
-    assert found == ["inet made_up ours (hook input, priority 7, rules 1)"]
+    (tmp_path / "rules").write_text(RULES)
+    record = in_a_namespace(f"nft -f {tmp_path}/rules", "tc qdisc add dev lo clsact")
+    assert record["nf_tables"]["found"] == [
+        "inet made_up inp (hook input, priority 7, rules 1)",
+        "ip6 six out (hook output, priority -5, rules 0)",
+        "netdev n onlo (hook ingress, priority 3, rules 0)",
+    ]
+    assert record["qdisc on lo"]["found"] == ["clsact"]
     assert record["conntrack"] != {"found": []}  # unknown where the kernel lists none
 
 
