@@ -52,7 +52,7 @@ become_owner() {
 }
 
 # What a program said last of an error.
-why() { grep -E '^(E|Err|ERROR):|error:' <<<"$1" | tail -n 1 | grep . || tail -n 1 <<<"$1"; }
+why() { grep -E '^(E|Err|ERROR):|error:|Permission denied' <<<"$1" | tail -n 1 | grep . || tail -n 1 <<<"$1"; }
 
 install_packages() {
 	local missing=() words

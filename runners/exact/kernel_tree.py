@@ -20,9 +20,7 @@ from runners.process import REPOSITORY, SEARCH, RunError, command
 CONFIG = REPOSITORY / "runners/kernel/minimal.config"
 IMAGE = Path("arch/x86/boot/bzImage")
 UNFINISHED = ".pathcost-unfinished"  # among the objects of a build that was ended
-PREFIX = "build-"
 MINUTES = 30  # of a build from nothing: five on two idle processors
-MOST_BYTES = 4 << 30  # of all trees' objects; those of one take 300 MB
 PROGRAMS = ("make", "gcc", "flex", "bison", "bc")  # each in the package of its name
 COMPLAINT_LINES = 8
 FIXED = {
@@ -35,11 +33,7 @@ FIXED = {
 
 
 class BuildError(RunError):
-    """The tree does not build; `console` has the compiler's last lines."""
-
-
-class EndedError(BuildError):
-    """The build took too long, and was ended."""
+    """make came to its own end, and there is no kernel; `console` has the compiler's last lines."""
 
 
 def is_tree(name: str) -> bool:
@@ -48,18 +42,17 @@ def is_tree(name: str) -> bool:
 
 
 def build_tree(cache: Path, tree: Path, say: Say) -> Path:
-    """The bzImage of a source tree, built if need be. Raises BuildError."""
+    """The bzImage of a source tree, built if need be. Raises RunError."""
     tree = tree.resolve()
     if lacking := [name for name in PROGRAMS if shutil.which(name, path=SEARCH) is None]:
         names = " ".join([*lacking, "libelf-dev"])
-        raise BuildError(f"to build {tree}, these are missing: apt-get install {names}")
-    folder = cache / f"{PREFIX}{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}"
+        raise RunError(f"to build {tree}, these are missing: apt-get install {names}")
+    folder = cache / f"build-{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
-        bound(cache, keep=folder)
     except OSError as error:
-        raise BuildError(f"{tree} cannot be built in {folder}: {error.strerror}") from None
+        raise RunError(f"{tree} cannot be built in {folder}: {error.strerror}") from None
     with alone(folder, lambda: say(f"waiting: {tree} is being built")) as lock:
         say(f"building {tree}")
         # Without this the kernel would be the last one that did build.
@@ -90,9 +83,7 @@ def alone(folder: Path, waiting: Callable[[], None]) -> Iterator[int]:
         (folder / UNFINISHED).touch()
         try:
             yield lock
-        except EndedError:
-            raise
-        except BuildError:  # make came to its own end
+        except BuildError:
             (folder / UNFINISHED).unlink()
             raise
         (folder / UNFINISHED).unlink()
@@ -100,18 +91,8 @@ def alone(folder: Path, waiting: Callable[[], None]) -> Iterator[int]:
         os.close(lock)
 
 
-def bound(cache: Path, keep: Path) -> None:
-    """Remove the objects of the trees that were built longest ago, until they are few enough."""
-    built = sorted(cache.glob(f"{PREFIX}*"), key=lambda path: -path.stat().st_mtime)
-    total = 0
-    for folder in built:
-        total += sum(file.lstat().st_size for file in folder.rglob("*"))
-        if total > MOST_BYTES and folder != keep:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def _make(tree: Path, folder: Path, lock: int, *words: str) -> None:
-    """Run make, niced. Raises BuildError."""
+    """Run make, niced. Raises BuildError, and RunError where it takes too long."""
     compiler = ["CC=ccache gcc"] if shutil.which("ccache", path=SEARCH) else []
     argv = ["nice", "-n", "10", "make", "-C", str(tree), f"O={folder}", *compiler, *words]
     kept = {name: os.environ[name] for name in ("HOME", "CCACHE_DIR") if name in os.environ}
@@ -130,7 +111,7 @@ def _make(tree: Path, folder: Path, lock: int, *words: str) -> None:
             output, _ = process.communicate(timeout=60 * MINUTES)
         except subprocess.TimeoutExpired:
             process.terminate()
-            raise EndedError(f"{tree} is not built in {MINUTES} minutes") from None
+            raise RunError(f"{tree} is not built in {MINUTES} minutes") from None
         except BaseException:
             process.terminate()
             raise

@@ -61,7 +61,7 @@ def run(
     (work, kept) = ([part[0]], part[1]) if part else (todo, stored_results(session.invoker))
     station = Station(folder.raw, session.invoker, kept, session.progress)
     try:
-        counted, failed = station.count_all(work, need_all=bool(part or moved_to))
+        counted, failed = station.count_all(work, len(work) if part or moved_to else 1)
     except KeyboardInterrupt:
         if not kept.count:
             raise
@@ -69,7 +69,7 @@ def run(
             f"interrupted; {kept.count} finished cells are kept, for the same command to go on."
         ) from None
     entries = [entry for entry, _ in counted]
-    lacks = [*missing(options, counted), *failed]
+    lacks = [*missing(counted, options.sizes), *failed]
     if not any(entry["runs"] for entry in entries):
         why = next(why for _, absent in counted for why in absent.values())
         raise UsageError(f"no cell can be counted: {why}.")
@@ -111,27 +111,19 @@ def plan_cells(options: Options) -> list[CellRun]:
     return cells
 
 
-def missing(options: Options, counted: list[Counted]) -> Entries:
-    """What the options name and exact mode does not give, for each kernel."""
-    rows = []
-    if any(size < LEAST_SIZE for size in options.sizes):
-        why = reason("small-payload", size=LEAST_SIZE)
-        rows.append(("exact copies of the smallest messages", why))
+def missing(counted: list[Counted], sizes: Sequence[int] = ()) -> Entries:
+    """What exact mode does not give of the cells, and of messages of these sizes."""
     lacks: Entries = []
     for entry, absent in counted:
-        knobs = [(f"knob {name}", reason("knob-refused", said=why))
+        rows = [(f"exact cell {cell}", why) for cell, why in absent.items()]
+        rows += [(f"knob {name}", reason("knob-refused", said=why))
                  for name, why in entry["lacking"].items()]  # fmt: skip
-        _add(lacks, entry["folder"], [*rows, *knobs, *_absent(absent)])
+        if any(size < LEAST_SIZE for size in sizes):
+            why = reason("small-payload", size=LEAST_SIZE)
+            rows.append(("exact copies of the smallest messages", why))
+        for what, why in rows:
+            reasons.add(lacks, reasons.missing([what], why) | {"target": entry["folder"]})
     return lacks
-
-
-def _absent(cells: dict[Cell, Reason]) -> list[tuple[str, Reason]]:
-    return [(f"exact cell {cell}", why) for cell, why in cells.items()]
-
-
-def _add(lacks: Entries, folder: str, rows: Sequence[tuple[str, Reason]]) -> None:
-    for what, why in rows:
-        reasons.add(lacks, reasons.missing([what], why) | {"target": folder})
 
 
 def _failed(work: Work, error: Exception) -> dict[str, Any]:
@@ -171,18 +163,18 @@ class Station:
     kept: Checkpoints
     progress: Progress
 
-    def count_all(self, todo: Sequence[Work], *, need_all: bool) -> tuple[list[Counted], Entries]:
+    def count_all(self, todo: Sequence[Work], need: int) -> tuple[list[Counted], Entries]:
         """Count on each machine; also the entries of `missing` in run.json for those that failed.
 
-        Raises UsageError, and RunError where all failed, or one that is needed.
+        Raises RunError where fewer than `need` of the machines can be had.
         """
         counted: list[Counted] = []
         failed: Entries = []
-        for number, work in enumerate(todo, 1):
+        for left, work in zip(reversed(range(len(todo))), todo, strict=True):
             try:
                 counted.append(self.count(work))
-            except RunError as error:
-                if need_all or (number == len(todo) and not counted):
+            except (RunError, UsageError) as error:
+                if len(counted) + left < need or (need and isinstance(error, UsageError)):
                     raise
                 self.progress.note(f"{machine(work)}: {error}")
                 failed.append(_failed(work, error))
@@ -256,16 +248,8 @@ def run_fast(session: Session, raw: Path) -> tuple[Entries, Entries]:
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
-    options = session.options
     station = Station(raw, session.invoker, stored_results(session.invoker), session.progress)
-    done: Entries = []
-    lacks: Entries = []
-    for work in by_machine(options.kernels, fast_cells(options)):
-        try:
-            entry, absent = station.count(work)
-            done.append(entry)
-            _add(lacks, entry["folder"], _absent(absent))
-        except (RunError, UsageError) as error:
-            lacks.append(_failed(work, error))
+    work = by_machine(session.options.kernels, fast_cells(session.options))
+    counted, failed = station.count_all(work, need=0)
     station.kept.forget()
-    return done, lacks
+    return [entry for entry, _ in counted], [*missing(counted), *failed]
