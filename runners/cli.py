@@ -34,7 +34,7 @@ MOST_REPEATS = 10_000
 Kind = Callable[[str], Any]
 
 
-def one_of(what: str, known: Iterable[str]) -> Kind:
+def one_of(kind: str, known: Iterable[str]) -> Kind:
     """Read one of these words."""
     known = tuple(known)
 
@@ -42,7 +42,7 @@ def one_of(what: str, known: Iterable[str]) -> Kind:
         if word not in known:
             near = get_close_matches(word, known, 1)
             hint = f"did you mean '{near[0]}'?" if near else f"there is {', '.join(known)}"
-            raise ArgumentTypeError(f"unknown {what} {shown(word)}: {hint}")
+            raise ArgumentTypeError(f"unknown {kind} {shown(word)}: {hint}")
         return word
 
     return read
@@ -60,10 +60,10 @@ def several(kind: Kind, every: Iterable[str] = ()) -> Kind:
     return read
 
 
-def named(what: str, known: Iterable[str]) -> Kind:
+def names(kind: str, known: Iterable[str]) -> Kind:
     """Read a list of these words, or all of them."""
     known = tuple(known)
-    return several(one_of(what, known), known)
+    return several(one_of(kind, known), known)
 
 
 def number(least: float, most: float, step: int = 0) -> Kind:
@@ -198,27 +198,27 @@ SENT, HOW, OUTPUT = "what is sent", "how", "output and set-up"
 # fmt: off
 OPTIONS: dict[str, tuple[Option, ...]] = {
     SENT: (
-        Option(MEASURED, "--transports", "LIST", named("transport", cell.TRANSPORTS), "unix,tcp",
+        Option(MEASURED, "--transports", "LIST", names("transport", cell.TRANSPORTS), "unix,tcp",
                "send over these transports, or all (see run.sh list)"),
-        Option("run exact", "--patterns", "LIST", named("pattern", cell.PATTERNS), "pingpong",
+        Option("run exact", "--patterns", "LIST", names("pattern", cell.PATTERNS), "pingpong",
                "send in these patterns, or all (see run.sh list)"),
-        Option("gate", "--patterns", "LIST", named("pattern", WHOLE), "pingpong",
+        Option("gate", "--patterns", "LIST", names("pattern", WHOLE), "pingpong",
                f"send in these patterns: {_listed(WHOLE)}"),
         Option("run", "--sizes", "LIST", several(size()), "64",
                "send messages of so many bytes, such as 64,4K,1M"),
         Option(COUNTED, "--sizes", "LIST", several(size(LARGEST)), "64",
                "send messages of so many bytes, such as 64,4K"),
-        Option("run", "--placements", "LIST", named("placement", cell.PLACEMENTS),
+        Option("run", "--placements", "LIST", names("placement", cell.PLACEMENTS),
                "same-cpu,cross-cpu", f"place both processes: {_listed(cell.PLACEMENTS)}"),
-        Option(COUNTED, "--placements", "LIST", named("placement", CPUS), (),
+        Option(COUNTED, "--placements", "LIST", names("placement", CPUS), (),
                "place both processes: same-cpu, cross-cpu (default: both; gate: same-cpu)"),
-        Option(MEASURED, "--wait", "LIST", named("way of waiting", cell.WAITS), "block",
+        Option(MEASURED, "--wait", "LIST", names("way of waiting", cell.WAITS), "block",
                f"wait for a message: {_listed(cell.WAITS)}", "waits"),
-        Option("run", "--sched", "LIST", named("scheduler", cell.SCHEDULERS), "other",
+        Option("run", "--sched", "LIST", names("scheduler", cell.SCHEDULERS), "other",
                f"schedule both processes: {_listed(cell.SCHEDULERS)}", "scheds"),
-        Option(COUNTED, "--sched", "LIST", named("scheduler", SCHEDULERS), (),
+        Option(COUNTED, "--sched", "LIST", names("scheduler", SCHEDULERS), (),
                "schedule both processes: fifo, other (default: both; gate: fifo)", "scheds"),
-        Option("run", "--topology", "LIST", named("topology", cell.TOPOLOGIES), "one",
+        Option("run", "--topology", "LIST", names("topology", cell.TOPOLOGIES), "one",
                f"join both processes by so many connections: {_listed(cell.TOPOLOGIES)}",
                "topologies"),
         Option("run exact", "--in-flight", "N", whole(1, cell.MOST_IN_FLIGHT),

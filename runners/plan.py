@@ -148,9 +148,9 @@ def _extra(named: Sequence[Cell]) -> list[Cell]:
     ]
     extra = []
     for cell in usual:
-        beside = replace(cell, placement="same-cpu")
-        if cell.placement == "cross-cpu" and beside in usual:
-            extra += [replace(beside, pattern="selfecho"), replace(cell, wait="spin")]
+        one_cpu = replace(cell, placement="same-cpu")
+        if cell.placement == "cross-cpu" and one_cpu in usual:
+            extra += [replace(one_cpu, pattern="selfecho"), replace(cell, wait="spin")]
     return [replace(cell, extra=True) for cell in extra if cell not in named]
 
 
@@ -177,18 +177,18 @@ def passes(
         for names, cell, repeat in _interleaved(todo, repeats, Random(seed), counting)
     ]
     probed = [cell.shortened(watched, warmup) for cell in todo if not cell.extra]
-    whole = [*order, *_probed(probed, groups)]
-    return _numbered(sorted(whole, key=lambda run: not run[0]) if probed_first else whole)
+    runs = [*order, *_probed(probed, groups)]
+    return _numbered(sorted(runs, key=lambda run: not run[0]) if probed_first else runs)
 
 
 def _by(column: str, scripts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Scripts by a column of their table. Those of one group watch the same cell runs."""
     table = read_scripts()
-    found: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
     for name in scripts:
         value = getattr(table[name], column)
-        found[value] = (*found.get(value, ()), name)
-    return found
+        groups[value] = (*groups.get(value, ()), name)
+    return groups
 
 
 def _probed(todo: Sequence[Cell], groups: dict[str, tuple[str, ...]]) -> Iterator[Planned]:
@@ -372,14 +372,14 @@ def planner_of(options: Options) -> OptionsPlanner:
         return OptionsPlanner(options)
     from analysis.claims.files import required_cells
 
-    found = required_cells(options.claims)
-    for cell in (cell for kind in KINDS for cell in found[kind]):
+    needs = required_cells(options.claims)
+    for cell in (cell for kind in KINDS for cell in needs[kind]):
         for factor, known in KNOWN.items():
             if cell[factor] not in known:
                 raise UsageError(
                     f"a claim needs the {factor} '{cell[factor]}': there is {', '.join(known)}."
                 )
-    return ClaimsPlanner(options, found)
+    return ClaimsPlanner(options, needs)
 
 
 def targets_of(options: Options, planner: OptionsPlanner, probe_level: str) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import time
 from argparse import Namespace as Options
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from probes import program
 from probes.scripts import instruments
@@ -176,20 +175,11 @@ def show_dry_run(options: Options) -> None:
     planner = planner_of(shown)
     plans = plans_of(planner, targets_of(options, planner, "tracepoint"), "tracepoint")
     refuse_cells(plans.values())
-    for target, kernel, plan in by_kernel(plans, options):
-        runs, time_ = plan.runs + more * len(bare_cells(plan)), seconds(plan, target, more)
-        print(f"{target}, {kernel}: {runs} runs, about {time_:.0f} s")
+    for plan in plans.values():
         show_plan(plan)
         if more:
             print(f"  no probe\n    the {len(bare_cells(plan))} cells, {more} repeats more")
-    if isinstance(planner, ClaimsPlanner):
-        print(claims_note(planner.needs, options, plans))
-    else:
-        total = sum(seconds(plan, target, more) for target, _, plan in by_kernel(plans, options))
-        for name, its in experiments.durations(options.programs).items():
-            print(f"{name}: about {its} s")
-            total += its
-        print(f"about {total:.0f} s in all, without set-up")
+    print(expectation(options, planner, plans, more))
     if options.target == "auto" and "guest" in plans:
         print("No guest is booted where this kernel allows function probes (run.sh preflight).")
     if not WORKLOAD.exists():
@@ -203,55 +193,50 @@ def intention(
     plans: Mapping[str, Plan],
     checks: list[preflight.Check],
 ) -> str:
-    """The cells and the targets; for claims also the expected time."""
-    if isinstance(planner, ClaimsPlanner):
-        return claims_note(planner.needs, options, plans)
-    place = {
+    """The cells, the targets and the expected time."""
+    targets = {
         ("host",): "everything on this kernel",
         ("guest",): "counts in a guest; no times",
         ("host", "guest"): "times and tracepoints on this kernel, kernel functions in a guest",
     }[tuple(plans)]
     if preflight.emulated(checks) and "host" in plans:
-        place += "; no times, as its CPU is emulated"
+        targets += "; no times, as its CPU is emulated"
     lack = preflight.why_not_function(checks)
-    lines = [
+    allowed = preflight.ALLOWED[preflight.probe_level(checks)]
+    cells = (
         f"{', '.join(options.transports)} · {', '.join(options.patterns)} · "
-        f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}",
-        f"this kernel allows {preflight.ALLOWED[preflight.probe_level(checks)]}"
-        f"{f' ({lack})' if lack else ''}: {place}",
-        *(f"{n}: about {s} s" for n, s in experiments.durations(options.programs).items()),
-    ]
-    return "\n".join(lines)
+        f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
+    )
+    return (
+        f"{'' if isinstance(planner, ClaimsPlanner) else cells}this kernel allows {allowed}"
+        f"{f' ({lack})' if lack else ''}: {targets}\n{expectation(options, planner, plans)}"
+    )
 
 
-def claims_note(needs: dict[str, Any], options: Options, plans: Mapping[str, Plan]) -> str:
-    """What a run for claims does in each target, and the expected time."""
-    programs = options.programs
-    parts, total = [], float(SECONDS_OF_ANALYSIS)
-    for target, kernel, plan in by_kernel(plans, options):
-        total += seconds(plan, target)
-        parts.append(f"{target}, {kernel}: {plan.runs} runs, about {seconds(plan, target):.0f} s")
-    for name, its in experiments.durations(programs if "host" in plans else ()).items():
+def expectation(
+    options: Options, planner: OptionsPlanner, plans: Mapping[str, Plan], more: int = 0
+) -> str:
+    """What runs in each target with so many repeats more, and how long that takes."""
+    lines, total = [], float(SECONDS_OF_ANALYSIS)
+    for target, plan in plans.items():
+        runs, its = plan.runs + more * len(bare_cells(plan)), seconds(plan, target, more)
+        for kernel in options.kernels if target == "guest" else ("this kernel",):
+            total += its
+            lines.append(f"{target}, {kernel}: {runs} runs, about {its:.0f} s")
+    for name, its in experiments.durations(options.programs if "host" in plans else ()).items():
         total += its
-        parts.append(f"{name}, about {its} s")
-    left = ",".join(name for name in needs["programs"] if name not in programs)
-    lines = [
-        f"claims: {needs['claims']}. {'; '.join(parts)}",
-        f"checked on each kernel: {', '.join(needs['checks'])}" if needs["checks"] else "",
-        f"tools that are tried: {', '.join(needs['tools'])}" if needs["tools"] else "",
-        f"left out: the experiments of {left} (--program {left})" if left else "",
-        f"about {total / 60:.1f} min in all, without set-up",
-    ]
+        lines.append(f"{name}: about {its} s")
+    if isinstance(planner, ClaimsPlanner):
+        needs = planner.needs
+        left = ",".join(name for name in needs["programs"] if name not in options.programs)
+        lines += [
+            f"claims: {needs['claims']}",
+            f"checked on each kernel: {', '.join(needs['checks'])}" if needs["checks"] else "",
+            f"tools that are tried: {', '.join(needs['tools'])}" if needs["tools"] else "",
+            f"left out: the experiments of {left} (--program {left})" if left else "",
+        ]
+    lines.append(f"about {total / 60:.1f} min in all, without set-up")
     return "\n".join(filter(None, lines))
-
-
-def by_kernel(plans: Mapping[str, Plan], options: Options) -> list[tuple[str, str, Plan]]:
-    """Target, kernel and plan, in the order in which they run."""
-    return [
-        (target, kernel, plan)
-        for target, plan in plans.items()
-        for kernel in (options.kernels if target == "guest" else ("this kernel",))
-    ]
 
 
 def bare_cells(plan: Plan) -> list[Cell]:

@@ -64,9 +64,9 @@ def _observe(root: Root, seconds: float, limit: float) -> dict[str, Any]:
     return result
 
 
-def _predict(what: str, folder: Path, stored: dict[str, Any], options: Options) -> int:
+def _predict(verb: str, folder: Path, stored: dict[str, Any], options: Options) -> int:
     """Store what is known, and let the analysis predict from it: its exit status."""
     for name, content in stored.items():
         (folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     prices = ["--prices", str(options.prices.resolve())] if options.prices else []
-    return analyse(what, str(folder), *prices, *([options.show] if options.show else []))
+    return analyse(verb, str(folder), *prices, *([options.show] if options.show else []))

@@ -90,8 +90,8 @@ def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.Mon
     given = parse(["--claims", "--program", "redis"])
     monkeypatch.setattr(Experiment, "seconds", 600)
     plans = plans_of(planner(), ("host",), "tracepoint")
-    said = show.claims_note(WANTED, given, plans)
-    assert "redis, about 600 s" in said
+    said = show.expectation(given, planner(), plans)
+    assert "redis: about 600 s" in said
     assert re.search(r"about 10\.\d min in all, without set-up$", said)
 
 
