@@ -33,6 +33,6 @@ def packages_or_skip(name: str) -> Path | None:
         pytest.skip("there is no apt-get here")
     make(REPOSITORY / "runners/programs/tools")
     try:
-        return engine.prepared(engine.find(name), invoker().cache, lambda _: None)
+        return engine.unpacked(engine.find(name), invoker().cache, lambda _: None)
     except RunError as error:
         pytest.skip(f"the packages cannot be had: {error}")

@@ -1,92 +1,145 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs an experiment's client, which prints one line of JSON, and its server."""
+"""Runs a program's client beside its server, and reads what the kernel counts of both meanwhile.
+
+No probe is needed for these counts. TCP's counters (/proc/net/snmp, /proc/net/netstat) and the
+machine's context switches (/proc/stat) include the work of other programs.
+"""
 
 import json
 import os
+import resource
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Timer
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
+from probes.bcc.people import stat_fields, switches
 from runners.process import RunError, command, last_words
-from runners.programs import counters
-from runners.programs.probes import Watch, WatchError
+from runners.programs.watch import Watch
 
 SECONDS = 60  # for one measurement
-Heard = tuple[str, dict[str, Any]]
-"""What a client printed (empty where it printed nothing), and what to add to the result."""
-Read = Callable[[str], dict[str, Any]]
-"""Makes a result of what a client printed. Raises RunError."""
-
-
-class Client(NamedTuple):
-    """A running client: `told` is its input, `heard` its output."""
-
-    pid: int
-    told: IO[str]
-    heard: IO[str]
-
-
+PROC = Path("/proc")
+GONE = (FileNotFoundError, ProcessLookupError)
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+Result = dict[str, Any]
 # Says "ready", and becomes the client after a line of input.
 HELD = ("sh", "-c", 'echo ready && read -r go && exec "$@"', "sh")
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The counts at a moment."""
+
+    totals: dict[str, int]
+    threads: dict[str, tuple[int, int]]  # thread → its voluntary and involuntary switches
+
+
+def read(pids: Iterable[int]) -> Counters:
+    """Read the counts of these processes, with the CPU time of their children that have ended, and
+    of our children that have ended.
+    """
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    totals = {
+        "out": _tcp("net/snmp", "Tcp", "OutSegs"),
+        "data": _tcp("net/netstat", "TcpExt", "TCPOrigDataSent"),
+        "machine": int((PROC / "stat").read_text().partition("\nctxt ")[2].split(maxsplit=1)[0]),
+        "user_ns": round(usage.ru_utime * 1e9),
+        "system_ns": round(usage.ru_stime * 1e9),
+    }
+    threads = {"ended": (usage.ru_nvcsw, usage.ru_nivcsw)}
+    for pid in pids:
+        with suppress(*GONE):  # what it used is its parent's by then
+            fields = stat_fields(pid)
+            totals["user_ns"] += (int(fields[11]) + int(fields[13])) * TICK_NS
+            totals["system_ns"] += (int(fields[12]) + int(fields[14])) * TICK_NS
+            for task in (PROC / f"{pid}/task").iterdir():
+                with suppress(*GONE):  # the thread has ended
+                    threads[task.name] = switches(task)
+    return Counters(totals, threads)
+
+
+def _tcp(file: str, group: str, name: str) -> int:
+    """A counter from a table of two lines: names, and below them values."""
+    lines = (PROC / file).read_text().splitlines()
+    names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
+    return int(values[names.index(name)])
+
+
+def between(before: Counters, after: Counters) -> dict[str, int]:
+    """Return the counts between two moments.
+
+    `out` are segments sent, `data` segments with payload, not sent again, and `machine` the
+    machine's context switches. For all processes together: `user_ns` and `system_ns`, to the clock
+    tick; `voluntary` and `involuntary` switches of the threads that are alive at the end.
+    """
+    counts = {name: after.totals[name] - value for name, value in before.totals.items()}
+    for i, name in enumerate(("voluntary", "involuntary")):
+        counts[name] = sum(
+            now[i] - before.threads.get(task, (0, 0))[i] for task, now in after.threads.items()
+        )
+    return counts
 
 
 def run_beside(
     argv: Sequence[str],
     servers: Callable[[], list[int]],
-    read: Read = json.loads,
+    parse: Callable[[str], Result] = json.loads,
     cwd: Path | None = None,
     watch: Watch | None = None,
     waits: bool = False,
     wrap: Callable[[Sequence[str]], list[str]] = command,
-) -> dict[str, Any]:
-    """Run a client, which `wrap` makes a whole command of, beside the processes of
-    its server. Returns its result with `error` null, or only its last line as `error`.
+) -> Result:
+    """Run a client, which `wrap` makes a full command of, beside the processes of its server.
 
-    The result also has the kernel's counts of all these processes as `counters`; with a watch,
-    `probed` has what the watch counted. A client that `waits` is counted from its "ready" to its
-    result, any other over its whole life, by a watch alone where there is one.
+    Returns what `parse` makes of its output, with `error` null, or only `error`. The result also
+    has the kernel's counts of all these processes as `counters`; with a watch, `probed` has what
+    the watch counted. A client that `waits` is counted from its "ready" to its result, any other
+    over its entire life, by a watch alone where there is one.
     """
-    if watch is None and not waits:
-        before = counters.read(servers())
-        result = _talk(wrap(argv), lambda process: (process.heard.read(), {}), read, cwd)
-        if result["error"] is None:
-            result["counters"] = counters.between(before, counters.read(servers()))
-        return result
+    more: Result = {}
 
-    def listen(process: Client) -> Heard:
-        pids = [process.pid, *servers()]
-        if process.heard.readline() != "ready\n":
-            return "", {}
+    def listen(pid: int, tell: IO[str], output: IO[str]) -> str:
+        if watch is None and not waits:
+            return output.read()
+        pids = [pid, *servers()]
+        if output.readline() != "ready\n":
+            return ""
         if watch is not None:
             watch.open(pids)
-        before = counters.read(pids)
-        print("go", file=process.told, flush=True)
+        before = read(pids)
+        print("go", file=tell, flush=True)
         if waits:
-            text = process.heard.readline()
-            more = {"counters": counters.between(before, counters.read(pids))}
+            text = output.readline()
+            more["counters"] = between(before, read(pids))
         else:
-            text, more = process.heard.read(), {}
+            text = output.read()
             # It has closed its output, but what it does until its end also counts.
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        return text, more | ({} if watch is None else {"probed": watch.close()})
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        if watch is not None:
+            more["probed"] = watch.close()
+        return text
 
-    # What `wrap` does comes before the shell, so that it is not counted.
-    return _talk(wrap(argv if waits else [*HELD, *argv]), listen, read, cwd)
+    if watch is None and not waits:
+        before = read(servers())
+        result = _talk(wrap(argv), listen, parse, cwd)
+        more["counters"] = between(before, read(servers()))
+    else:
+        # What `wrap` does comes before the shell, so that it is not counted.
+        result = _talk(wrap(argv if waits else [*HELD, *argv]), listen, parse, cwd)
+    return result if result["error"] else result | more
 
 
 def _talk(
     argv: Sequence[str],
-    listen: Callable[[Client], Heard],
-    read: Read,
+    listen: Callable[[int, IO[str], IO[str]], str],
+    parse: Callable[[str], Result],
     cwd: Path | None,
-) -> dict[str, Any]:
-    """The result that `listen` hears from the client and `read` understands, and what `listen`
-    adds to it, with `error` null; or only `error`.
-    """
+) -> Result:
+    """Run a client: what `parse` makes of the text that `listen` reads, or only its `error`."""
     process = subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, process_group=0, cwd=cwd,
@@ -102,20 +155,16 @@ def _talk(
     timer = Timer(SECONDS, end)
     timer.start()
     try:
-        text, more = listen(Client(process.pid, process.stdin, process.stdout))
+        text = listen(process.pid, process.stdin, process.stdout)
         complaint = process.communicate()[1]
-    except WatchError as error:
+        if process.returncode == 0 and text:
+            return parse(text) | {"error": None}
+    except RunError as error:
         return {"error": str(error)}
     finally:
         timer.cancel()
         process.kill()
         process.wait()
-    if process.returncode == 0 and text:
-        try:
-            result = read(text)
-        except RunError as error:
-            return {"error": str(error)}
-        return result | more | {"error": None}
     if overdue.is_set():
         return {"error": f"the client did not end in {SECONDS} s"}
     return {"error": last_words(complaint, "the client failed")}

@@ -1,33 +1,67 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Starts the server of a program's file and drives its client: all that a file leaves out.
+"""Starts the server of a program's file, drives its client, and reads the server's own count.
 
     python3 -m runners.programs.engine PROGRAM CASE TRANSPORT SECONDS
 
 drives a case for about so many seconds and prints its result as JSON; PROGRAM is a name or a .toml.
-Servers and clients run as the invoking user or, where that is root, as nobody, since PostgreSQL and
-MariaDB refuse root. A server lives as long as its keeper (runners/programs/keeper.py).
+Servers and clients run as the invoking user or, where that is root, as nobody. A server lives as
+long as its keeper (runners/programs/keeper.py).
 """
 
 import json
+import re
+import socket
+import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from runners.guest.store import Say
 from runners.host.workload import private_directory
-from runners.process import DONE, FAILED, UsageError, run_main
-from runners.programs import packages
-from runners.programs.place import LiveValues, Place, run_as
-from runners.programs.program import Case, Program, find
-from runners.programs.service import Service
+from runners.process import OVERDUE, RunError, UsageError, attempt, last_words, run_main, stop
+from runners.programs.client import Result, run_beside
+from runners.programs.keeper import PATIENCE, descendants
+from runners.programs.place import (
+    LiveValues,
+    Place,
+    answers,
+    place_of,
+    run_as,
+    socket_address,
+    unpacked,
+)
+from runners.programs.program import (
+    HERE,
+    NS,
+    TIME,
+    Case,
+    Command,
+    Process,
+    Program,
+    client_command,
+    find,
+)
+from runners.programs.watch import Watch
 from runners.store import invoker
 
-__all__ = ["Service", "find", "prepared", "running", "serving"]
+__all__ = ["Service", "find", "running", "serving", "unpacked"]
+
+KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
+READY_SECONDS = 30  # for a server to come up
+PREPARE_SECONDS = 120  # for a command such as initdb
+COUNT_SECONDS = 10  # for the server's own count
+SETTLE_SECONDS = 0.3  # before processes are watched: who served the counter ends
+SOCKSTAT = Path("/proc/net/sockstat")
+WARM_UP = 10  # the part of a case's requests that comes before
+USUAL = {"requests", "window_ns", "latency_ns"}  # what a client that prints JSON may say
 
 
 @contextmanager
-def serving(program: Program, case: Case, transport: str, root: Path | None) -> Iterator[Service]:
+def serving(program: Program, case: Case, transport: str, root: Path | None) -> Iterator["Service"]:
     """Start the server. It listens, and ends with the block. Raises RunError."""
     user, _ = run_as()
     with private_directory(user) as directory, ExitStack() as stack:
@@ -43,15 +77,10 @@ def serving(program: Program, case: Case, transport: str, root: Path | None) -> 
         yield service
 
 
-def prepared(program: Program, cache: Path, say: Say, note: Say | None = None) -> Path | None:
-    """The program's packages, unpacked in the cache. Raises RunError."""
-    return packages.unpacked(program, cache, say, note)
-
-
 @contextmanager
 def running(
     program: Program, case: str, transport: str, cache: Path | None = None, say: Say = print
-) -> Iterator[Service]:
+) -> Iterator["Service"]:
     """The program's server, ready for `drive(service.program.case(case), transport, …)`, after a
     warm-up. Raises RunError, UsageError.
     """
@@ -59,10 +88,244 @@ def running(
     if transport not in program.transports:
         known = ", ".join(program.transports)
         raise UsageError(f"unknown transport '{transport}': there is {known}.")
-    root = prepared(program, cache or invoker().cache, say)
+    root = unpacked(program, cache or invoker().cache, say)
     with serving(program, chosen, transport, root) as service:
         service.warm_up(chosen, transport)
         yield service
+
+
+@dataclass
+class Service:
+    """A running server."""
+
+    program: Program
+    place: Place
+    keepers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def pids(self) -> list[int]:
+        """All its processes, as they are now."""
+        return [pid for keeper in self.keepers for pid in descendants(keeper.pid)]
+
+    def drive(
+        self,
+        case: Case,
+        transport: str,
+        requests: int | None = None,
+        seconds: float | None = None,
+        watch: Watch | None = None,
+    ) -> Result:
+        """Run the client to its end; the case says how long, unless `requests` or `seconds` do.
+
+        Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
+        `window_ns`, `per_second`, `latency_ns` (of what the client prints), `counters` (the
+        kernel's, of the client and of all of the server's processes), `probed` with a watch; and
+        `error`, null or a sentence. Raises RunError where the server does not answer its counter.
+        """
+        if seconds is not None and "{seconds}" not in " ".join(self.program.client.command):
+            if (first := self.warm_up(case, transport))["error"]:
+                return first
+            requests = round(seconds * first["per_second"])
+        values = LiveValues(self.program, case, transport, self.place)
+        numbers = case.counts(requests or case.requests)
+        values |= {name: str(number) for name, number in numbers.items()}
+        if seconds is not None:
+            values["seconds"] = str(max(1, round(seconds)))
+        if watch is not None:
+            values["run"] = "probed"
+        argv = client_command(self.program, values)
+        before, closed = self._count(values), time_wait()
+        if watch is not None:
+            time.sleep(SETTLE_SECONDS)
+        began = time.monotonic_ns()
+        result = run_beside(
+            argv,
+            # With the keepers: the time of what has ended, whoever its parent was, is theirs.
+            lambda: [keeper.pid for keeper in self.keepers] + self.pids,
+            lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
+            self.place.directory, watch, self.program.client.waits, self.place.wrapped,
+        )  # fmt: skip
+        if result["error"] is None:
+            if self.program.counter:
+                result |= self._counted(values, before, result["requests"])
+            result["time_wait"] = [closed, time_wait()]
+        return result
+
+    def warm_up(self, case: Case, transport: str) -> Result:
+        """A part of the case's requests, to be forgotten."""
+        return self.drive(case, transport, requests=case.requests // WARM_UP)
+
+    def _attempt(self, argv: Sequence[str], seconds: int) -> str:
+        """What a command printed. Raises RunError with its last line."""
+        what = f"{self.program.name}: {Path(argv[0]).name}"
+        done = attempt(self.place.wrapped(argv), timeout=seconds, cwd=self.place.directory)
+        if done.returncode == OVERDUE:
+            raise RunError(f"{what} did not end in {seconds} s.")
+        if done.returncode != 0:
+            raise RunError(f"{what} failed: {last_words(done.stderr or done.stdout)}.")
+        return done.stdout
+
+    def prepare(self, commands: Sequence[Command], values: LiveValues) -> None:
+        """Raises RunError."""
+        for line in commands:
+            self._attempt(values.command(line), PREPARE_SECONDS)
+
+    @contextmanager
+    def started(self, process: Process, values: LiveValues, number: int) -> Iterator[None]:
+        """One of the server's processes, from when it listens. Raises RunError."""
+        values.asked.clear()
+        argv = values.command(process.command)
+        for name, text in self.program.files.items():
+            if any(name in word for word in argv):
+                values.text(text)
+        if process.listens is not None:
+            values.asked.clear()
+            values.command(process.listens)
+        ends = values.ends()
+        # The ports on which our own processes already listen.
+        ours = set(self.place.ends.values()) if self.keepers else set()
+        for name, end in ends.items():
+            if name.startswith("port") and end not in ours and answers(end):
+                raise RunError(
+                    f"{self.program.name}: port {end} is in use by another program, so "
+                    f"{process.title} cannot listen there."
+                )
+        log = self.place.directory / f"{number}.log"
+        with log.open("wb") as output:
+            keeper = subprocess.Popen(
+                self.place.wrapped([*KEEPER, *argv], death="TERM"), stdin=subprocess.PIPE,
+                stdout=output, stderr=output, start_new_session=True, cwd=self.place.directory,
+            )  # fmt: skip
+        assert keeper.stdin is not None
+        try:
+            self._wait(f"{self.program.name}: {process.title}", keeper, ends, log)
+            self.keepers.append(keeper)
+            self.prepare(process.after, values)
+            yield
+        finally:
+            keeper.stdin.close()
+            stop(keeper, 2 * PATIENCE)
+
+    def _wait(
+        self, what: str, keeper: subprocess.Popen[bytes], ends: dict[str, str], log: Path
+    ) -> None:
+        """Wait until it listens at all these ends. Raises RunError."""
+
+        def check() -> None:
+            if keeper.poll() is not None:
+                why = last_words(log.read_text(encoding="utf-8", errors="replace"))
+                raise RunError(f"{what} did not start: {why}.")
+
+        deadline = time.monotonic() + READY_SECONDS
+        silent = set(ends.values())
+        while silent := {end for end in silent if not answers(end)}:
+            check()
+            if time.monotonic() > deadline:
+                open_ends = [place_of(end) for end in ends.values() if end not in silent]
+                more = f", only on {' and '.join(open_ends)}" if open_ends else ""
+                lacking = " and ".join(place_of(end) for end in ends.values() if end in silent)
+                raise RunError(f"{what} does not listen on {lacking}{more}.")
+            time.sleep(0.02)
+        time.sleep(0.02)  # a program that cannot have all that it wants ends now
+        check()
+
+    def _figures(self, text: str, asked: int, took_ns: int) -> Result:
+        """What the client printed, by the patterns of the file. Raises RunError."""
+        if self.program.client.json:
+            result = {"requests": asked, **self._object(text, took_ns)}
+            return {**result, "per_second": asked * 1e9 / result.get("window_ns", took_ns)}
+        figures: dict[str, float] = {}
+        for key, pattern in self.program.client.figures.items():
+            if (match := pattern.search(text)) is None:
+                raise RunError(
+                    f"the client printed nothing for {key} = '{pattern.pattern}' "
+                    f"(its last line: {last_words(text)})"
+                )
+            try:
+                figures[key] = float(match[1].replace(",", ""))
+            except ValueError:
+                raise RunError(
+                    f"{key} is no number in what the client printed: '{match[1]}'"
+                ) from None
+        if failed := figures.get("failed"):
+            raise RunError(f"{failed:.0f} requests failed")
+        requests = round(figures.get("requests", asked))
+        times = {
+            parts[1]: round(value * NS[parts[2]])
+            for key, value in figures.items()
+            if (parts := TIME.fullmatch(key))
+        }
+        if rate := figures.get("per_second"):
+            times.setdefault("window", round(requests / rate * 1e9))
+        window = times.pop("window", 0) or took_ns
+        return {
+            **{"requests": requests, "window_ns": window, "per_second": requests * 1e9 / window},
+            **{"latency_ns": times, "counted": None},
+        }
+
+    def _object(self, text: str, took_ns: int) -> dict[str, Any]:
+        """The JSON that the client printed; of a file that is not ours, what a line may have."""
+        printed = None
+        with suppress(ValueError):
+            printed = json.loads(text)
+        if not isinstance(printed, dict):
+            raise RunError(f"the client printed no JSON object (its last line: {last_words(text)})")
+        if self.program.file.parent == HERE:
+            return printed
+        usual = {name: value for name, value in printed.items() if name in USUAL}
+        return {"window_ns": took_ns, "latency_ns": {}, **usual}
+
+    def _count(self, values: LiveValues) -> dict[str, int]:
+        """The server's own counts; {} where nobody counts. Raises RunError."""
+        counter = self.program.counter
+        if counter is None:
+            return {}
+        if counter.command:
+            text = self._attempt(values.command(counter.command), COUNT_SECONDS)
+        else:
+            text = ask(values.text(counter.to), counter.ask)
+        # Absent until the first request, as a row of redis' commandstats.
+        return {
+            name: sum(int(number) for number in pattern.findall(text))
+            for name, pattern in {"counted": counter.requests, **counter.also}.items()
+        }
+
+    def _counted(self, values: LiveValues, before: dict[str, int], sent: int) -> dict[str, int]:
+        """What the server counted meanwhile, once it has counted all that the client sent."""
+        assert self.program.counter is not None
+        deadline, own = time.monotonic() + 2, int(values.text(self.program.counter.others))
+        while True:
+            own += self.program.counter.own
+            after = self._count(values)
+            counts = {name: count - before[name] for name, count in after.items()}
+            counts["counted"] -= own
+            if counts["counted"] >= sent or time.monotonic() > deadline:
+                return counts
+            time.sleep(0.05)
+
+
+def time_wait() -> int | None:
+    """The number of connections in TIME_WAIT on this machine."""
+    match = re.search(r"^TCP:.* tw (\d+)", SOCKSTAT.read_text(), re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+def ask(end: str, text: str) -> str:
+    """Send a text to an end; what is answered until the server closes. Raises RunError."""
+    family, address = socket_address(end)
+    answer = b""
+    try:
+        with socket.socket(family) as connection:
+            connection.settimeout(COUNT_SECONDS)
+            connection.connect(address)
+            connection.sendall(text.encode())
+            while data := connection.recv(1 << 16):
+                answer += data
+    except OSError as error:
+        raise RunError(
+            f"the server's counter does not answer on {place_of(end)}: {error}"
+        ) from None
+    return answer.decode(errors="replace")
 
 
 def main(argv: list[str]) -> int:
@@ -73,7 +336,7 @@ def main(argv: list[str]) -> int:
     with running(program, argv[1], argv[2], say=say) as service:
         result = service.drive(program.case(argv[1]), argv[2], seconds=int(argv[3]))
     print(json.dumps(result))
-    return FAILED if result["error"] else DONE
+    return 1 if result["error"] else 0
 
 
 if __name__ == "__main__":

@@ -1,21 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--program: real programs, each set up and run by itself.
+"""--program: measures real programs over a Unix socket and over TCP, each by itself.
 
-Where one of them cannot be built or run here, the others run all the same.
+Where one of them cannot be built or run here, the others run all the same. Timed runs are never
+probed: probes are attached once, after a program's timed runs, and open a window for each probed
+run.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from probes.reasons import missing, reason
+from runners.guest.store import Say
 from runners.host.root import Root
 from runners.process import Progress, RunError
-from runners.programs import PROGRAMS
-from runners.programs.experiment import experiment
-from runners.programs.probes import Probes
+from runners.programs import PROGRAMS, engine
+from runners.programs.program import Program, find, start_of
+from runners.programs.watch import Probes, Watch
+
+REPEATS = 6  # of each timed case
+PROBED_REPEATS = 2  # the second run shows that counts repeat
+Case = TypeVar("Case")
+Records = Iterator[dict[str, Any]]
+"""A record for each line of programs.jsonl."""
 
 
 def durations(names: Iterable[str]) -> dict[str, int]:
@@ -25,7 +37,82 @@ def durations(names: Iterable[str]) -> dict[str, int]:
 
 def described() -> dict[str, str]:
     """Program → what it is."""
-    return {name: experiment(name).about for name in PROGRAMS}
+    return {name: experiment(name).program.about for name in PROGRAMS}
+
+
+def title(name: str) -> str:
+    """A program's name, also where `name` is its file."""
+    return Path(name).stem
+
+
+def interleaved(cases: Sequence[Case], repeats: int) -> Iterator[tuple[int, Case]]:
+    """Yield each (repeat, case) in the order A B B A."""
+    for repeat in range(repeats):
+        for case in cases if repeat % 2 == 0 else reversed(cases):
+            yield repeat, case
+
+
+def rounds(
+    cases: Sequence[Case], probes: Probes | None
+) -> Iterator[tuple[int, Case, Watch | None]]:
+    """Yield each (repeat, case, None); then the probed runs, each with its watch."""
+    yield from ((repeat, case, None) for repeat, case in interleaved(cases, REPEATS))
+    if probes is not None:
+        with probes.attached() as watch:
+            for repeat, case in interleaved(cases, PROBED_REPEATS) if watch else ():
+                yield repeat, case, watch
+
+
+@dataclass
+class Experiment:
+    """A program, and where its packages are."""
+
+    program: Program
+    root: Path | None = None
+
+    @property
+    def seconds(self) -> int:
+        """About how long it takes; a measurement is meant to take one."""
+        cases = len(self.program.cases) * len(self.program.transports)
+        return self.program.takes or 10 + cases * (REPEATS + PROBED_REPEATS + 1)
+
+    def set_up(self, build: Callable[[str], object], cache: Path, say: Say, note: Say) -> None:
+        """Raises RunError."""
+        build("--programs")
+        self.root = engine.unpacked(self.program, cache, say, note)
+
+    def run(self, say: Say, probes: Probes | None = None) -> Records:
+        """Yield a record per measurement, interleaved A B B A. Raises RunError."""
+        program = self.program
+        cases = list(product(program.cases, program.transports))
+        with ExitStack() as stack:
+            services: dict[str, engine.Service] = {}
+            for case, transport in cases:
+                key = start_of(program, case, transport)
+                if key not in services:
+                    say(f"{program.name}: starting for {case.name} over {transport}")
+                    server = engine.serving(program, case, transport, self.root)
+                    services[key] = stack.enter_context(server)
+                if why := services[key].warm_up(case, transport)["error"]:
+                    raise RunError(f"{program.name}, {case.name} over {transport}: {why}.")
+            for repeat, (case, transport), watch in rounds(cases, probes):
+                if watch and not case.probed:
+                    continue
+                say(f"{program.name} {case.name} {transport}, repeat {repeat}")
+                service = services[start_of(program, case, transport)]
+                result = service.drive(case, transport, watch=watch)
+                result.pop("per_second", None)  # which the rest says
+                yield {
+                    **{"program": program.name, **case.record, "clients": case.clients},
+                    **{"transport": transport, "size": case.size, "repeat": repeat},
+                    **result,
+                }
+
+
+@cache
+def experiment(name: str) -> Experiment:
+    """The program of a name or file, the same for set-up and run. Raises UsageError."""
+    return Experiment(find(name))
 
 
 @dataclass
@@ -53,8 +140,7 @@ class Experiments:
         lacks: list[dict[str, Any]] = []
         probes = Probes(root)
         for name in self.names:
-            program = experiment(name)
-            why = self.lacking.get(name)
+            program, why = experiment(name), self.lacking.get(name)
             with self.progress.step(f"host: {title(name)}"):
                 try:
                     for record in () if why else program.run(self.progress.say, probes):
@@ -62,14 +148,8 @@ class Experiments:
                             lines.write(json.dumps(record) + "\n")
                 except (RunError, OSError) as error:  # its server may be gone
                     why = str(error)
-            if why:
-                if name not in self.lacking:  # which set-up has said
                     self.progress.note(f"without {title(name)}: {why.removeprefix(f'{name}: ')}")
+            if why:
                 failed = reason("program-failed", said=why.rstrip("."))
                 lacks.append(missing([f"the program {title(name)}"], failed))
         return [lack | {"target": "host"} for lack in (*lacks, *probes.lacks)]
-
-
-def title(name: str) -> str:
-    """A program's name, also where `name` is its file."""
-    return Path(name).stem

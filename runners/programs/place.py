@@ -1,20 +1,47 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where a program runs: its directory, its ends, its packages, and the user that it runs as."""
+"""Where a program runs: its packages, its directory, its ends, and the user that it runs as.
 
+Packages are Debian 12's on every host, so a program has the same version everywhere. They are
+unpacked into the cache: nothing is installed or started. Their libraries come along; only the C
+library is the host's, which is as new or newer.
+"""
+
+import hashlib
 import os
 import pwd
 import socket
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.process import RunError, User, command, free_port
-from runners.programs import packages
-from runners.programs.program import HERE, Case, Program, Values, values_of
+from runners.guest.debian import PackageSources
+from runners.guest.store import Cache, Say
+from runners.process import RunError, User, attempt, command, free_port, last_words
+from runners.programs.program import HERE, Case, Program, Values, symbolic, values_of
 
 TOOLS = HERE / "tools/build"
 LONGEST_PATH = 107  # bytes of a socket's path: unix(7)
+SUITES = ("bookworm", "bookworm-security")
+MERGED = ("bin", "sbin", "lib", "lib64")  # links to the same below usr
+# What servers depend on for their installation, and do not run; and the loader's own library.
+LEFT_OUT = frozenset(
+    {
+        *("libc6", "libc-bin", "base-files", "base-passwd", "dpkg", "tar", "debconf", "cdebconf"),
+        *("adduser", "passwd", "login", "init-system-helpers", "lsb-base", "sysvinit-utils"),
+        *("perl", "perl-base", "perl-modules-5.36", "libperl5.36", "ucf", "sensible-utils"),
+        *("coreutils", "findutils", "debianutils", "mawk", "sed", "grep", "bash", "dash", "gzip"),
+        *("ssl-cert", "logrotate", "cron", "cron-daemon-common", "systemd", "util-linux"),
+        *("libllvm14", "psmisc", "procps", "iproute2", "mount", "libpam-modules-bin"),
+    }
+)
+# A program reads nothing below these.
+OPTIONS = tuple(
+    f"--exclude=./usr/share/{name}" for name in ("doc", "man", "info", "locale", "lintian", "bug")
+)
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+BUILD_SECONDS = 600
 # For a command in a mount namespace that ends with it: the packages ($0) at a place of their own,
 # and some of their folders over the machine's, whose files stay visible.
 MOUNT = """
@@ -29,34 +56,94 @@ exec "$@"
 """
 
 
-class LiveValues(Values):
-    """The values of a running server: ports that were free, sockets in its directory."""
+def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -> Path | None:
+    """Return the folder with the program's packages, from the cache or made now; None: no packages.
 
-    def __init__(self, program: Program, case: Case, transport: str, place: "Place") -> None:
-        super().__init__(
-            str(program.file),
-            values_of(
-                program, case, transport, directory=str(place.directory),
-                root=str(place.root), tools=str(TOOLS),
-            ),
-        )  # fmt: skip
-        self._place = place
+    Raises RunError.
+    """
+    if not program.packages and not program.build:
+        return None
+    here = program.file.parent.absolute()
+    recipe = {
+        "packages": sorted(program.packages),
+        "suites": SUITES,
+        "build": program.build,
+        "path": program.path,
+        "sources": {
+            str(path.relative_to(here)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sources(program)
+        },
+    }
 
-    def end(self, name: str) -> str:
-        if name not in self._place.ends:
-            path = str(self._place.directory / name)
-            self._place.ends[name] = str(free_port()) if name.startswith("port") else path
-        return self._place.ends[name]
+    def make(partial: Path) -> dict[str, object]:
+        listed = ", ".join(program.packages) or "no package"
+        (note or say)(
+            f"{program.name}: unpacking Debian 12's {listed} into the cache; nothing is installed"
+        )
+        versions: dict[str, str] = {}
+        if program.packages:
+            for name in MERGED:
+                (partial / "usr" / name).mkdir(parents=True)
+                (partial / name).symlink_to(f"usr/{name}")
+            left_out = LEFT_OUT - {*program.packages}
+            versions = packages.archive(SUITES).unpack(
+                program.packages, partial, program.name, tar_options=OPTIONS, left_out=left_out
+            )
+            _drop_privileges(partial)
+        for words in program.build:
+            _build(program, words, partial, say)
+        return {"packages": versions, "what": program.name}
 
-    def ends(self) -> dict[str, str]:
-        """The ends that were asked for: name → port or path. Raises RunError."""
-        found = {name: self.text(f"{{{name}}}") for name in sorted(self.asked)}
-        for path in found.values():
-            if (length := len(os.fsencode(path))) > LONGEST_PATH and not path.isdigit():
-                raise RunError(
-                    f"the socket's path {path} has {length} bytes, and {LONGEST_PATH} are possible."
-                )
-        return found
+    with Cache(cache, say) as cached, PackageSources(cached) as packages:
+        return cached.entry("program", recipe, make)
+
+
+def sources(program: Program) -> list[Path]:
+    """The files that its commands to build name, and those of the folders that they name."""
+    here = program.file.parent.absolute()
+    words = {word for command in program.build for word in command}
+    named = sorted(word.removeprefix("{here}/") for word in words if word.startswith("{here}/"))
+    return [
+        path
+        for name in named
+        for path in sorted([here / name, *(here / name).glob("*")])
+        if path.is_file()
+    ]
+
+
+def environment(path: Sequence[str], root: Path | None) -> dict[str, str]:
+    """What a command of the program finds its files by."""
+    if root is None:
+        return {}
+    folders = [root / name for name in (*path, "bin", "usr/bin", "usr/sbin")]
+    return {
+        "PATH": ":".join([*map(str, folders), os.environ.get("PATH", "/usr/bin:/bin")]),
+        "LD_LIBRARY_PATH": f"{root / LIBRARIES}:{root / 'usr/lib'}",
+    }
+
+
+def _with(variables: dict[str, str], argv: Sequence[str]) -> list[str]:
+    return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
+
+
+def _drop_privileges(root: Path) -> None:
+    """Take away set-user-ID and set-group-ID, which a package may have."""
+    for folder, _, names in os.walk(root):
+        for path in (Path(folder, name) for name in names):
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
+                path.chmod(stat.S_IMODE(mode) & 0o777)
+
+
+def _build(program: Program, words: Sequence[str], root: Path, say: Say) -> None:
+    values = symbolic(program, program.cases[0], "unix") | {"root": str(root)}
+    argv = Values(str(program.file), values).command(words)
+    say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
+    variables = environment(program.path, root) | {"GOFLAGS": "-buildvcs=false -modcacherw"}
+    done = attempt(_with(variables, argv), timeout=BUILD_SECONDS)
+    if done.returncode != 0:
+        why = last_words(done.stderr or done.stdout)
+        raise RunError(f"{program.name} cannot be built: {why}")
 
 
 @dataclass
@@ -71,33 +158,54 @@ class Place:
 
     @property
     def root(self) -> Path | None:
-        """Where commands see the packages."""
+        """Where commands see the packages: nobody may not enter root's home."""
         return self.directory / "root" if self.packages and run_as()[0] else self.packages
-
-    def _seen(self, argv: list[str]) -> list[str]:
-        """A command that sees them: nobody may not enter root's home, and some programs read files
-        at a place that was fixed when they were compiled.
-        """
-        if self.packages is None or (self.root == self.packages and not self.over):
-            return argv
-        namespaces = ["--mount", *(["--map-root-user"] if self.root == self.packages else [])]
-        places = [str(self.packages), str(self.root), *self.over]
-        return ["unshare", *namespaces, "sh", "-ec", MOUNT, *places, "--", *argv]
 
     def wrapped(self, argv: Sequence[str], death: str = "KILL") -> list[str]:
         """A command as its user, with the program's own folders."""
-        known = {
-            **packages.environment(self.path, self.root),
+        variables = {
+            **environment(self.path, self.root),
             **{"HOME": str(self.directory), "TMPDIR": str(self.directory), "LC_ALL": "C.UTF-8"},
         }
         user, rights = run_as()
-        words = ["env", *(f"{name}={value}" for name, value in known.items()), *argv]
-        return self._seen(command(words, user, rights, death=death))
+        words = command(_with(variables, argv), user, rights, death=death)
+        if self.packages is None or (self.root == self.packages and not self.over):
+            return words
+        # Some programs read files at a place that was fixed when they were compiled.
+        namespaces = ["--mount", *(["--map-root-user"] if self.root == self.packages else [])]
+        places = [str(self.packages), str(self.root), *self.over]
+        return ["unshare", *namespaces, "sh", "-ec", MOUNT, *places, "--", *words]
+
+
+class LiveValues(Values):
+    """The values of a running server: ports that were free, sockets in its directory."""
+
+    def __init__(self, program: Program, case: Case, transport: str, place: Place) -> None:
+        folders = {"directory": place.directory, "root": place.root, "tools": TOOLS}
+        fixed = {name: str(path) for name, path in folders.items()}
+        super().__init__(str(program.file), values_of(program, case, transport, **fixed))
+        self._place = place
+
+    def end(self, name: str) -> str:
+        if name not in self._place.ends:
+            path = str(self._place.directory / name)
+            self._place.ends[name] = str(free_port()) if name.startswith("port") else path
+        return self._place.ends[name]
+
+    def ends(self) -> dict[str, str]:
+        """The ends that were asked for: name → port or path. Raises RunError."""
+        ends = {name: self.text(f"{{{name}}}") for name in sorted(self.asked)}
+        for path in ends.values():
+            if (length := len(os.fsencode(path))) > LONGEST_PATH and not path.isdigit():
+                raise RunError(
+                    f"the socket's path {path} has {length} bytes, and {LONGEST_PATH} are possible."
+                )
+        return ends
 
 
 def run_as() -> tuple[User | None, tuple[str, ...]]:
     """The user of servers and clients, if not ourselves, and the rights that this user keeps: to
-    find the clients in root's checkout.
+    find the clients in root's checkout. PostgreSQL and MariaDB refuse root.
     """
     if os.geteuid() != 0:
         return None, ()
@@ -107,13 +215,12 @@ def run_as() -> tuple[User | None, tuple[str, ...]]:
 
 def answers(end: str) -> bool:
     """Whether somebody listens at a port or a path."""
-    family, where = address(end)
+    family, address = socket_address(end)
     with socket.socket(family) as connection:
-        return connection.connect_ex(where) == 0
+        return connection.connect_ex(address) == 0
 
 
-def address(end: str) -> tuple[socket.AddressFamily, Any]:
-    """What a socket needs to know of a port or a path."""
+def socket_address(end: str) -> tuple[socket.AddressFamily, Any]:
     return (socket.AF_INET, ("127.0.0.1", int(end))) if end.isdigit() else (socket.AF_UNIX, end)
 
 

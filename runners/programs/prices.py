@@ -18,7 +18,7 @@ from runners.guest.store import read_json, write_json
 from runners.host.environment import cpu_model
 from runners.host.workload import private_directory
 from runners.process import WORKLOAD, RunError, attempt, last_words
-from runners.programs.probes import interleaved
+from runners.programs.experiments import interleaved
 
 FORMAT = 2
 REPEATS = 9

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`python3 -m runners.programs.watch UID`: probes some processes of this user, window by window.
+"""Probes a program's processes, window by window: root's half, and the user's half of it.
 
-These are the BCC tools of probes/bcc that need only tracepoints, limited to processes
-(`--windows`): all threads of the client and of its server, and their children. Root runs this for
-runners.programs.probes. It prints a line of JSON when it has attached, with `attached` and `lacks`,
-and one for each line of its input: `open PID,PID…` begins a window, and `close` ends it.
+Root runs `python3 -m runners.programs.watch UID`, which attaches the BCC tools of probes/bcc that
+need only tracepoints, limited to processes of this user (`--windows`): all threads of the client
+and of its server, and their children. It prints a line of JSON when it has attached, with
+`attached` and `lacks`, and one for each line of its input: `open PID,PID…` begins a window, and
+`close` ends it. `Probes` starts it, and `Watch` talks to it.
 """
 
 import json
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +25,68 @@ from probes.scripts import PROBES
 from runners.host import tracer
 from runners.host.instrument import AttachError
 from runners.host.programs import Program
+from runners.host.root import Root, RootProgram
 from runners.host.tracer import Child, grown, total
-from runners.process import DONE, run_main
+from runners.process import DONE, RunError, run_main
 
 # Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
 # stacks of wake-ups, of which a runtime with many threads has thousands.
 TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15}
 NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
 ANSWER_SECONDS = 20
+
+
+class Watch:
+    """The user's half. `open` begins a window, and `close` ends it and returns the counts."""
+
+    def __init__(self, program: RootProgram) -> None:
+        self._program = program
+
+    def open(self, pids: Sequence[int]) -> None:
+        """Count in these processes, their threads and their children. Raises RunError."""
+        self._tell(f"open {','.join(map(str, pids))}")
+
+    def close(self) -> dict[str, Any]:
+        """Return the counts, as Windows.close. Raises RunError."""
+        return self._tell("close")
+
+    def _tell(self, words: str) -> dict[str, Any]:
+        try:
+            self._program.stdin.write(f"{words}\n".encode())
+            self._program.stdin.flush()
+        except BrokenPipeError:
+            raise RunError("the probes have ended") from None
+        return answer_of(self._program)
+
+
+def answer_of(program: RootProgram) -> dict[str, Any]:
+    """The program's next line. Raises RunError."""
+    if not (line := program.stdout.readline()):
+        raise RunError("the probes have ended")
+    answer: dict[str, Any] = json.loads(line)
+    if "error" in answer:
+        raise RunError(answer["error"])
+    return answer
+
+
+@dataclass
+class Probes:
+    """Attaches the tools for the probed runs. `lacks`: entries for what could not be attached."""
+
+    root: Root
+    lacks: list[dict[str, Any]] = field(default_factory=list)
+
+    @contextmanager
+    def attached(self) -> Iterator[Watch | None]:
+        """Attach the tools for the block; None where nothing can be attached."""
+        program = self.root.start("watch", stderr=sys.stderr.fileno())
+        try:
+            ready = answer_of(program)
+            for lack in ready["lacks"]:
+                add(self.lacks, lack)
+            yield Watch(program) if ready["attached"] else None
+        finally:
+            program.wait()
 
 
 class WindowedTool(Child):

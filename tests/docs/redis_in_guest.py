@@ -90,7 +90,7 @@ def table(found: Mapping[tuple[str, str], Mapping[str, float]]) -> Iterator[str]
 
 def main() -> None:
     cache = invoker().cache
-    root = engine.prepared(engine.find("redis-benchmark"), cache, print)
+    root = engine.unpacked(engine.find("redis-benchmark"), cache, print)
     machine = guest.prepare(cache, DEFAULT)
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         payload, out = Path(folder, "in.tar"), Path(folder, "out")

@@ -15,10 +15,10 @@ import pytest
 
 from runners.host import preflight
 from runners.host.root import Monitor, Root, mount_tracing
-from runners.programs import client, engine, probes
-from runners.programs.experiment import Experiment
-from runners.programs.probes import Probes, Watch
-from runners.programs.service import Service
+from runners.programs import client, engine, experiments
+from runners.programs.engine import Service
+from runners.programs.experiments import Experiment
+from runners.programs.watch import Probes, Watch
 from runners.store import invoker
 from tests.build import packages_or_skip
 
@@ -124,8 +124,8 @@ def probed(
     name: str, cases: Iterable[str], root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> list[dict[str, Any]]:
     """A program's probed runs alone, of these cases, with N requests of each client."""
-    monkeypatch.setattr(probes, "REPEATS", 0)
-    monkeypatch.setattr(probes, "PROBED_REPEATS", 1)
+    monkeypatch.setattr(experiments, "REPEATS", 0)
+    monkeypatch.setattr(experiments, "PROBED_REPEATS", 1)
     monkeypatch.setattr(Service, "warm_up", lambda *_: {"error": None})
     found, packages = engine.find(name), packages_or_skip(name)
     few = [replace(found.case(case), requests=N * found.case(case).clients) for case in cases]

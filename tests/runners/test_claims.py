@@ -23,7 +23,7 @@ from runners.host import workload
 from runners.host.__main__ import main as collect
 from runners.plan import ClaimsPlanner, planner_of, plans_of
 from runners.process import REPOSITORY, UsageError
-from runners.programs.experiment import Experiment
+from runners.programs.experiments import Experiment
 
 
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import pytest
 from analysis.programs.records import FIGURES
 from analysis.raw.programs import PROGRAM_LINES, MeasuredRun
 from runners.process import RunError
-from runners.programs import PROGRAMS, engine, probes, program
-from runners.programs.experiment import Experiment
+from runners.programs import PROGRAMS, engine, experiments, program
+from runners.programs.experiments import Experiment
 from runners.programs.program import read
 from tests.build import packages_or_skip
 from tests.runners.echo_program import WHOLE, write
@@ -25,7 +25,7 @@ def test_a_package_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     packages_or_skip("memcached")
     file = write(tmp_path, 'packages = ["no-such-package"]\n' + WHOLE)
     with pytest.raises(RunError, match="Unable to locate package no-such-package"):
-        engine.prepared(read(file), tmp_path / "cache", lambda _: None)
+        engine.unpacked(read(file), tmp_path / "cache", lambda _: None)
 
 
 def counted_exactly(name: str) -> None:
@@ -59,7 +59,7 @@ def test_every_real_server_counts_every_request(name: str) -> None:
 
 def measured(name: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """A line for each case and transport, of some of its requests; all are valid."""
-    monkeypatch.setattr(probes, "REPEATS", 1)
+    monkeypatch.setattr(experiments, "REPEATS", 1)
     found, root = engine.find(name), packages_or_skip(name)
     cases = [replace(case, requests=case.requests // 20) for case in found.cases]
     lines = list(Experiment(replace(found, cases=tuple(cases)), root).run(lambda _: None))

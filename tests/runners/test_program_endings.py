@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from runners.process import REPOSITORY
-from runners.programs import engine, keeper, place, service
+from runners.programs import engine, keeper, place
 from runners.programs.program import read
 from tests.runners.echo_program import PYTHON, write
 
@@ -44,7 +44,7 @@ def wait_until(condition: Any) -> None:
 def test_a_daemon_of_the_server_ends_with_it(tmp_path: Path, how: Any) -> None:
     """Also one in a session of its own, whose parent has ended."""
     note = tmp_path / "pid"
-    argv = [*service.KEEPER, PYTHON, "-c", GRANDCHILD, str(note)]
+    argv = [*engine.KEEPER, PYTHON, "-c", GRANDCHILD, str(note)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) as keeping:
         try:
             wait_until(lambda: note.exists() and note.read_text())

@@ -16,8 +16,8 @@ from analysis.counts.quantities import program_of
 from analysis.raw.programs import PROGRAM_LINES
 from runners.cli import parse
 from runners.process import REPOSITORY, RunError, UsageError, free_port
-from runners.programs import PROGRAMS, engine, probes, program, service
-from runners.programs.experiment import Experiment, experiment
+from runners.programs import PROGRAMS, engine, experiments, program
+from runners.programs.experiments import Experiment, experiment
 from runners.programs.program import read, start_of
 from tests.runners.echo_program import CLIENT, WHOLE, changed, write
 
@@ -39,7 +39,7 @@ def test_the_server_counts_what_the_client_sent(tmp_path: Path, transport: str) 
 
 @pytest.mark.slow
 def test_all_cases_are_measured_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "REPEATS", 2)
+    monkeypatch.setattr(experiments, "REPEATS", 2)
     experiment = Experiment(read(write(tmp_path)))
     found = list(experiment.run(lambda _: None))
     assert [row["transport"] for row in found] == ["unix", "tcp", "tcp", "unix"]
@@ -155,7 +155,7 @@ def test_a_port_in_use_is_a_sentence(tmp_path: Path) -> None:
 def test_a_server_on_one_transport_only_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "READY_SECONDS", 1)
+    monkeypatch.setattr(engine, "READY_SECONDS", 1)
     text = WHOLE.replace(
         '"server.py", "{end}"]', '"server.py", "{port}"]\nlistens = ["{port}", "{socket}"]'
     )

@@ -20,11 +20,10 @@ from runners.cli import parse
 from runners.host import tracer
 from runners.host.root import Root
 from runners.process import Progress, RunError, UsageError
-from runners.programs import PROGRAMS, client, counters, engine, probes, watch
-from runners.programs.experiment import Experiment
-from runners.programs.experiments import Experiments
-from runners.programs.probes import Probes, Watch
+from runners.programs import PROGRAMS, client, engine, experiments, watch
+from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import HERE, Program
+from runners.programs.watch import Probes, Watch
 
 
 def ask_in_fastcgi(path: str) -> str:
@@ -100,8 +99,8 @@ class NoProbes(Probes):
 
 
 def test_without_probes_the_timed_runs_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "REPEATS", 3)
-    found = list(probes.rounds(("unix", "tcp"), NoProbes(cast(Root, None))))
+    monkeypatch.setattr(experiments, "REPEATS", 3)
+    found = list(experiments.rounds(("unix", "tcp"), NoProbes(cast(Root, None))))
     assert found == [
         (repeat, case, None)
         for repeat, order in enumerate((("unix", "tcp"), ("tcp", "unix"), ("unix", "tcp")))
@@ -126,9 +125,9 @@ def test_another_users_processes_are_not_watched() -> None:
 
 
 def test_a_thread_that_ends_takes_nothing_away() -> None:
-    before = counters.Counters({"out": 17}, {"1": (23, 5), "2": (100, 100)})
-    after = counters.Counters({"out": 40}, {"1": (30, 5), "3": (4, 1)})
-    found = counters.between(before, after)
+    before = client.Counters({"out": 17}, {"1": (23, 5), "2": (100, 100)})
+    after = client.Counters({"out": 40}, {"1": (30, 5), "3": (4, 1)})
+    found = client.between(before, after)
     assert found == {"out": 23, "voluntary": 7 + 4, "involuntary": 0 + 1}
 
 
@@ -164,7 +163,7 @@ def test_a_program_that_cannot_be_built_is_missing(
         if program.name == "gin":
             raise RunError("gin does not compile.")
 
-    monkeypatch.setattr(engine, "prepared", prepared)
+    monkeypatch.setattr(engine, "unpacked", prepared)
     monkeypatch.setattr(Experiment, "run", lambda *_: iter([{"program": "go", "made": "up"}]))
     experiments = Experiments(("go", "gin"), Progress(), tmp_path)
     experiments.set_up(build)
