@@ -351,7 +351,7 @@ class Manifest:
 
     options: Mapping[str, Any]
     argv: Sequence[str]
-    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now().astimezone())
+    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
     began: float = field(default_factory=time.monotonic)
 
     def text(self, destination: Path, seconds_by_step: dict[str, float], **parts: Any) -> str:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from probes.callsite import TRACEFS
+from probes.messages import shown
 from probes.scripts import PROBES
 from runners.host import ftrace, tracer
 from runners.process import (
@@ -32,6 +33,7 @@ from runners.process import (
     SIGNALS,
     WORKLOAD,
     RunError,
+    UsageError,
     attempt,
     command,
     stop,
@@ -123,7 +125,10 @@ class Root:
     def found(cls) -> "Root | None":
         """Root's process, where one has started us."""
         number = os.environ.pop(CHANNEL, "")
-        return cls(int(number)) if number else None
+        try:
+            return cls(int(number)) if number else None
+        except (OSError, ValueError):
+            raise UsageError(f"unset {CHANNEL}: {shown(number)} is no socket") from None
 
     def close(self) -> None:
         """Let root's process end what it still runs for us."""
@@ -378,7 +383,7 @@ def main(argv: list[str]) -> int:
         finally:
             ours.close()
             status = process.wait()
-    if status == NO_CHANGE:
+    if status == NO_CHANGE and who.drop:
         raise RunError(
             f"root may not become user {who.uid} here, who is to run everything but probes: "
             "start it as root without sudo, or with CAP_SETUID, CAP_SETGID and CAP_SETPCAP."

@@ -3,6 +3,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -108,6 +109,11 @@ class Session:
 
     def preflight(self) -> list[preflight.Check]:
         """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            try:
+                datagrams.connect(("127.0.0.1", 9))
+            except OSError as error:
+                raise RunError(f"127.0.0.1: {error.strerror}: ip link set lo up") from None
         if self.root is None:
             return preflight.checks()
         with tempfile.TemporaryFile() as complaints:

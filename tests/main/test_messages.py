@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def said_by(command: str, folder: Path) -> tuple[int, list[str]]:
         (f"{RUNNERS} list 2>&-", 0, ""),
         (f"{RUNNERS} list | head -1", 0, ""),
         (f"{RUNNERS} --bogus 2>/dev/full", 2, ""),
+        (f"PATHCOST_MONITOR=x {RUNNERS} list", 2, "is no socket"),
         (f"{ANALYSIS} --bogus", 2, "unrecognized arguments: --bogus"),
         (f"{ANALYSIS} {{folder}} >/dev/full", 1, "No space left on device"),
         (f"{ANALYSIS} {{folder}} | head -1", 0, ""),
@@ -48,6 +50,14 @@ def test_one_sentence_and_a_status(tmp_path: Path, command: str, status: int, sa
     assert len(lines) == (1 if said else 0)
     assert said in "".join(lines)
     assert all(line.startswith("pathcost: ") and line.isprintable() for line in lines)
+
+
+@pytest.mark.root
+def test_without_loopback_one_sentence_comes_soon(tmp_path: Path) -> None:
+    began = time.monotonic()
+    status, (line,) = said_by(f"unshare --net {RUNNERS} preflight", tmp_path)
+    assert (status, "ip link set lo up" in line) == (1, True)
+    assert time.monotonic() - began < 15  # on a busy machine
 
 
 @pytest.mark.root
