@@ -27,15 +27,6 @@ from runners.host.bpftrace import NOTIFY
 from runners.process import command
 
 MESSAGES = 46
-# The landmarks of the script `path`, without the landmarks that no message passes.
-FUNCTIONS = (
-    "unix_stream_sendmsg", "unix_stream_recvmsg", "unix_write_space",
-    "sock_alloc_send_pskb", "sock_def_readable", "sock_wfree",
-    "skb_copy_datagram_iter", "skb_release_data",
-    "tcp_sendmsg", "tcp_write_xmit", "__ip_queue_xmit", "ip_send_check", "loopback_xmit",
-    "net_rx_action", "ip_rcv", "tcp_v4_rcv", "tcp_rcv_established", "tcp_ack", "tcp_queue_rcv",
-    "tcp_recvmsg",
-)  # fmt: skip
 CELLS = {1: "unix", 2: "tcp"}  # as the scripts' transcripts number them
 # Of one transport: script → transport → what it must print of 46 messages.
 OF_TRANSPORTS = {
@@ -204,20 +195,6 @@ def run_bcc(workload: str) -> dict[str, str]:
     return said
 
 
-def run_calls(workload: str) -> dict[str, dict[str, int]]:
-    """Transport → function → calls that calls.py counted."""
-    counted = {}
-    for transport in CELLS.values():
-        cell = GatedWorkload(workload, transport, MESSAGES)
-        words = ["-m", "probes.bcc.calls", "-p", ",".join(map(str, cell.pids)), *FUNCTIONS]
-        tool = Tool(["/usr/bin/python3", "-B", *words], "attached")
-        tool.wait_ready()
-        cell.window()
-        rows = (line.split("\t") for line in tool.finish().splitlines() if "\t" in line)
-        counted[transport] = {name: int(calls) for name, calls in rows}
-    return counted
-
-
 def scripts_of(probe_level: str) -> list[Script]:
     """The bpftrace scripts of one probe level."""
     table = read_scripts().values()
@@ -270,7 +247,6 @@ def main(workload: str, out: str, probe_level: str) -> None:
         "scripts": run_scripts(workload, scripts_of(probe_level)),
         "bcc": run_bcc(workload),
         "of_transports": run_of_transports(workload) if probe_level == "function" else {},
-        "calls": run_calls(workload) if probe_level == "function" else {},
     }
     Path(out).write_text(json.dumps(found), encoding="utf-8")
 
