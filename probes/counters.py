@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from probes import callsite
 from probes.callsite import TRACEFS
+from probes.files import read_rows
 from probes.reasons import Reason, ReasonError, reason
-from probes.tables import read_rows
 from probes.transports import holding
 
 KPROBES = TRACEFS / "kprobe_events"

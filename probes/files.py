@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files that others made: only regular ones are read, and no more of them than a limit."""
+"""Reading files: our tables, and what others made, of which only regular files up to a limit."""
 
+import csv
 import errno
 import os
 import stat
@@ -35,3 +36,13 @@ def read_toml(path: Path, name: str = "") -> dict[str, Any]:
         raise UsageError(f"{name} cannot be read ({error.strerror}).") from None
     except (ValueError, RecursionError) as error:  # not UTF-8, a long number, deep brackets
         raise UsageError(f"{name} is not TOML: {error}.") from None
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Column → text for each row of a table of ours: tabs between columns, comments after `#`.
+
+    An empty text stands where a row ends early.
+    """
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = (line for line in lines if not line.startswith("#"))
+        return list(csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE, restval=""))

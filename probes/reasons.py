@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from probes.tables import read_rows
+from probes.files import read_rows
 
 
 @cache

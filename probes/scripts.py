@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from probes.counters import Counter, read_counters
-from probes.tables import read_rows
+from probes.files import read_rows
 
 PROBES = Path(__file__).parent
 MAP = re.compile(r"@(?!helper)(\w+)\[")

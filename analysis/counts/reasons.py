@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from probes.tables import read_rows
+from probes.files import read_rows
 from probes.transports import read_transports
 
 PAGE = 4096

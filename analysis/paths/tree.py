@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path as File
 from typing import NamedTuple, TypeVar
 
-from probes.tables import read_rows
+from probes.files import read_rows
 
 TABLE = File(__file__).parents[2] / "probes/functions.tsv"
 CALLER = "caller"

@@ -17,7 +17,7 @@ from analysis.counts.quantities import MEASURE_BY_ID, of_programs
 from analysis.programs.table import OVER, UNDER, difference, entries, program_order, ratio
 from analysis.statistics import Estimate
 from analysis.wording import RATE
-from probes.tables import read_rows
+from probes.files import read_rows
 from runners.cell import Conditions
 
 TABLE = Path(__file__).with_name("c_baseline.tsv")

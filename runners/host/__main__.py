@@ -27,11 +27,10 @@ from runners.cell import CellRun, Plan, load
 from runners.host.bpftrace import Bpftrace
 from runners.host.environment import environment
 from runners.host.ftrace import FtraceInstrument
-from runners.host.instrument import Context, Instrument
+from runners.host.instrument import Bcc, Context, Instrument
 from runners.host.late import wait_for_input
 from runners.host.perf import StackProfile, Stat
 from runners.host.programs import enable_statistics
-from runners.host.tracer import Bcc
 from runners.host.workload import CellError, Execution, HungError, run_cell, run_check
 from runners.process import RunError, User
 

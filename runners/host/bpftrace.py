@@ -11,8 +11,7 @@ from typing import NamedTuple
 from probes import program
 from probes.reasons import Reason, ReasonError, reason
 from probes.scripts import Script
-from runners.host.instrument import AttachError, Context
-from runners.host.tracer import Child, Tracers
+from runners.host.instrument import AttachError, Child, Context, Tracers
 from runners.process import answer
 
 # bpftrace prints this when every probe is attached and this variable is set: its own tests use it.

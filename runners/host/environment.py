@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-from probes.tables import read_rows
+from probes.files import read_rows
 from runners.host.loopback import loopback
 from runners.process import answer
 

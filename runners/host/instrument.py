@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The interface of an instrument: it is attached once for a pass, and told of each cell.
+"""Instruments: attached once for a pass, and told of each cell.
 
 bpftrace, bcc, ftrace and perf differ in how they attach and in how they know the window. The order
 of calls is the same: `attach`, `wait`, for each cell `before` and `after`, `ask_to_finish`,
 `finish`; `stop` on every way out. An instrument reports what it cannot count by `miss`.
+bpftrace, BCC's tools and perf are processes (`Child`). A BCC tool (probes/bcc/) runs with the
+distribution's Python, which has BCC.
 """
 
-from collections.abc import Callable, Container
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from probes.reasons import ReasonError
+from probes.bcc.frame import MISSING, READY
+from probes.reasons import ReasonError, missing, reason
+from probes.scripts import PROBES, Script
 from runners.cell import CellRun
+from runners.host.programs import Program, Programs
+from runners.process import command, stop
+from runners.store import inherited
 
 
 class AttachError(ReasonError):
@@ -104,3 +117,271 @@ class Instrument:
 
     def stop(self) -> None:
         """End it, in whatever state it is."""
+
+
+ATTACH_SECONDS = 90
+DETACH_SECONDS = 60
+AGAIN_SECONDS = 2
+
+Kind = TypeVar("Kind", bound="Child")
+
+
+class Child:
+    """A tracing process: `start`, `wait_attached`, `ask_to_finish`, `finish`; `stop` on every way
+    out.
+
+    It writes its maps to `output`, and prints to `words`. `file` is its name in messages.
+    `quantities`: script → what it counts. A subclass says how to start the process and how it
+    shows that it is attached.
+    """
+
+    stdin = subprocess.DEVNULL
+    descriptors: tuple[int, ...] = ()  # that it inherits
+    quantities: Mapping[str, Sequence[str]] = {}
+
+    def __init__(self, name: str, file: str, output: Path, words: Path) -> None:
+        self.name = name
+        self.file = file
+        self.output = output
+        self.words = words
+        self._process: subprocess.Popen[bytes] | None = None
+        self._programs: Programs | None = None
+        self._ended_early = False
+
+    def argv(self) -> list[str]:
+        """Raises ReasonError where this kernel lacks what the process needs."""
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        return {}
+
+    def is_attached(self) -> bool:
+        raise NotImplementedError
+
+    def check_attached(self) -> None:
+        """Check that every probe is attached, even if the process claims it. Raises AttachError."""
+
+    def scripts_of(self, program: str) -> Sequence[str]:
+        """The scripts that one of its BPF programs belongs to."""
+        return list(self.quantities)
+
+    def start(self) -> None:
+        """Raises ReasonError as `argv` does."""
+        argv = self.argv()
+        with self.words.open("wb") as words:
+            self._process = subprocess.Popen(
+                command(argv),
+                stdin=self.stdin,
+                stdout=words,
+                stderr=words,
+                env=os.environ | self.environment(),
+                pass_fds=(*self.descriptors, *inherited()),
+                start_new_session=True,
+            )
+
+    def wait_attached(self) -> None:
+        """Return when every probe is attached; raises AttachError."""
+        assert self._process is not None
+        deadline = time.monotonic() + ATTACH_SECONDS
+        while not self.is_attached():
+            if self._process.poll() is not None:
+                raise self.attach_error("not-attached", said=self.last_complaint())
+            if time.monotonic() > deadline:
+                raise self.attach_error("slow-to-attach", seconds=ATTACH_SECONDS)
+            time.sleep(0.02)
+        self.check_attached()
+        self._programs = Programs(self._process.pid)
+
+    def freeze(self) -> None:
+        """Stop the process; its programs go on counting.
+
+        bpftrace reads its maps ten times a second. While user space reads a map the kernel runs no
+        BPF program on that CPU (bpf_disable_instrumentation), and the workload can preempt the
+        reader: that loses events. It would cost the workload time as well.
+        """
+        assert self._process is not None
+        if self._process.poll() is not None:
+            return
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def counted(self) -> list[Program]:
+        """What its programs have counted so far."""
+        return self._programs.read() if self._programs else []
+
+    def ask_to_finish(self) -> None:
+        """Tell it to detach, and do not wait: several detach side by side."""
+        assert self._process is not None
+        self._ended_early = self._process.poll() is not None
+        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(signal.SIGCONT)
+
+    def finish(self) -> None:
+        """Wait until it has detached and printed its maps; raises AttachError if it had died."""
+        assert self._process is not None
+        if self._ended_early:
+            raise self.attach_error("ended-early", said=self.last_complaint())
+        deadline = time.monotonic() + DETACH_SECONDS
+        while self._process.poll() is None:
+            if time.monotonic() > deadline:
+                raise self.attach_error("slow-to-end", seconds=DETACH_SECONDS)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(AGAIN_SECONDS)
+            if self._waits_for_events():
+                self._process.send_signal(signal.SIGINT)
+        if self._process.returncode != 0:
+            raise self.attach_error("failed-at-end", said=self.last_complaint())
+
+    def attach_error(self, code: str, **values: object) -> AttachError:
+        """The error for this process, by a code of reasons.tsv."""
+        return AttachError(reason(code, tool=self.file, **values))
+
+    def _waits_for_events(self) -> bool:
+        """Whether the process still sleeps in its loop, and so has missed our signal.
+
+        bpftrace 0.17 leaves its loop only where a signal interrupts epoll_wait(2). It misses a
+        signal that comes when the call has timed out already and bpftrace waits for a CPU.
+        """
+        assert self._process is not None
+        try:
+            where = Path(f"/proc/{self._process.pid}/wchan").read_text(encoding="ascii")
+        except OSError:
+            return False
+        return "epoll" in where or "ep_poll" in where
+
+    def stop(self) -> None:
+        """End it, in whatever state it is."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+            stop(self._process, 2)
+
+    def said(self) -> str:
+        """All that it has printed so far."""
+        return self.words.read_text(encoding="utf-8", errors="replace")
+
+    def last_complaint(self) -> str:
+        lines = [line for line in self.said().splitlines() if "ERROR" in line]
+        return lines[-1].strip() if lines else "it gave no reason"
+
+
+class Tracers(Instrument, Generic[Kind]):
+    """An instrument of several processes, which attach and detach side by side."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.all: list[Kind] = []
+        self.attached: list[Kind] = []
+        self._before: list[list[Program]] = []
+
+    def freeze(self) -> None:
+        for tracer in self.attached:
+            tracer.freeze()
+
+    def before(self, run: CellRun) -> WindowOptions:
+        self._before = [tracer.counted() for tracer in self.attached]
+        return WindowOptions()
+
+    def after(self, run: CellRun) -> Losses:
+        missed: dict[str, int | None] = {}
+        calls: dict[str, int | None] = {}
+        ran = {"runs": 0, "ns": 0}
+        for tracer, program in grown(self.attached, self._before):
+            ran["runs"] += program.runs
+            ran["ns"] += program.ns
+            for script in tracer.scripts_of(program.name):
+                missed[script] = total(missed.get(script, 0), program.missed)
+                if program.on_path:
+                    calls[script] = total(calls.get(script, 0), program.missed)
+        return Losses(0, missed, calls, ran)
+
+    def ask_to_finish(self) -> None:
+        for tracer in self.attached:
+            tracer.ask_to_finish()
+
+    def finish(self) -> None:
+        for tracer in self.attached:
+            self.attempt(tracer, tracer.finish)
+
+    def stop(self) -> None:
+        for tracer in self.all:
+            tracer.stop()
+
+    def attempt(self, tracer: Kind, step: Callable[[], None]) -> bool:
+        """Do a step of a tracer. False where it fails; then its quantities are missing."""
+        try:
+            step()
+        except ReasonError as error:
+            self.miss(tracer.quantities, error)
+            return False
+        return True
+
+    def miss(self, scripts: Mapping[str, Sequence[str]], error: ReasonError) -> None:
+        """Report what these scripts would have counted, script → quantities, as missing."""
+        for script, quantities in scripts.items():
+            for why in error.reasons:
+                self.context.miss(missing(quantities, why, by=f"{self.name} {script}"))
+
+
+def grown(
+    tracers: Sequence[Kind], before: Sequence[list[Program]]
+) -> Iterator[tuple[Kind, Program]]:
+    """What each program of each tracer has counted since `before`."""
+    for tracer, firsts in zip(tracers, before, strict=True):
+        for first, last in zip(firsts, tracer.counted(), strict=True):
+            missed = total(last.missed, first.missed and -first.missed)
+            yield tracer, Program(first.name, last.runs - first.runs, last.ns - first.ns, missed)
+
+
+def total(*counts: int | None) -> int | None:
+    """The sum; None where one of the counts is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+PYTHON = "/usr/bin/python3"
+
+
+def lacks(printed: str) -> Iterator[dict[str, Any]]:
+    """Entries for what a tool cannot count on this kernel, out of what it printed."""
+    for line in printed.splitlines():
+        if line.startswith(MISSING):
+            yield json.loads(line.removeprefix(MISSING))
+
+
+class BccTool(Child):
+    """A tool that counts in the workload's windows."""
+
+    def __init__(self, script: Script, context: Context) -> None:
+        out = context.folder("bcc") / script.name
+        files = out.with_suffix(".json"), out.with_suffix(".stderr")
+        super().__init__(script.name, script.file_name, *files)
+        self.quantities = {script.name: script.quantities}
+        self._workload = context.workload
+
+    def argv(self) -> list[str]:
+        tool = PROBES / "bcc" / self.file
+        return [PYTHON, "-B", str(tool), self._workload, "--json", str(self.output)]
+
+    def is_attached(self) -> bool:
+        return READY in self.said().splitlines()
+
+
+class Bcc(Tracers[BccTool]):
+    """The BCC tools of a pass."""
+
+    name = "bcc"
+
+    def __init__(self, scripts: Sequence[Script], context: Context) -> None:
+        super().__init__(context)
+        self.all = [BccTool(script, context) for script in scripts]
+
+    def attach(self) -> None:
+        self.attached = [tool for tool in self.all if self.attempt(tool, tool.start)]
+
+    def wait(self) -> list[str]:
+        self.attached = [tool for tool in self.attached if self.attempt(tool, tool.wait_attached)]
+        for tool in self.attached:
+            for entry in lacks(tool.said()):
+                self.context.miss(entry | {"by": f"{self.name} {tool.name}"})
+        self.freeze()
+        return [tool.name for tool in self.attached]

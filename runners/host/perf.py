@@ -26,8 +26,7 @@ from probes.counters import Counter
 from probes.reasons import Reason, missing, reason
 from probes.scripts import Script
 from runners.cell import CellRun
-from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
-from runners.host.tracer import Child
+from runners.host.instrument import AttachError, Child, Context, Instrument, Losses, WindowOptions
 from runners.process import attempt, last_words
 
 ACK = b"ack\n\0"

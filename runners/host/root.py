@@ -26,7 +26,7 @@ from typing import IO, Any
 from probes.callsite import TRACEFS
 from probes.messages import shown
 from probes.scripts import PROBES
-from runners.host import ftrace, tracer
+from runners.host import ftrace, instrument
 from runners.process import (
     ANSWER_SECONDS,
     REPOSITORY,
@@ -206,7 +206,7 @@ def _collect(who: Invoker, out: Path, _: list[str]) -> list[str]:
 
 
 # For how many seconds, and at what cost.
-PAIRS = (tracer.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
+PAIRS = (instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
 
 
 def _number(word: str) -> str:

@@ -22,11 +22,10 @@ from typing import Any
 from probes.bcc.frame import READY
 from probes.reasons import add, missing
 from probes.scripts import PROBES
-from runners.host import tracer
-from runners.host.instrument import AttachError
+from runners.host import instrument
+from runners.host.instrument import AttachError, Child, grown, total
 from runners.host.programs import Program
 from runners.host.root import Root, RootProgram
-from runners.host.tracer import Child, grown, total
 from runners.process import DONE, RunError, run_main
 
 # Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
@@ -101,7 +100,7 @@ class WindowedTool(Child):
 
     def argv(self) -> list[str]:
         path = str(PROBES / f"bcc/{self.name}.py")
-        return [tracer.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
+        return [instrument.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
 
     def is_attached(self) -> bool:
         return READY in self.said().splitlines()
@@ -196,7 +195,7 @@ def _settle(tool: WindowedTool, lacks: list[dict[str, Any]]) -> bool:
             add(lacks, missing([f"what {tool.file} counts"], why, by="--program"))
         return False
     # Function entries can be watched only in a guest (docs/limitations.md).
-    for entry in tracer.lacks(tool.said()):
+    for entry in instrument.lacks(tool.said()):
         add(lacks, entry | {"by": f"{tool.file}, --program"})
     return True
 

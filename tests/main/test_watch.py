@@ -17,7 +17,7 @@ import pytest
 
 from probes.callsite import TRACEFS
 from probes.scripts import PROBES
-from runners.host import tracer
+from runners.host import instrument
 from runners.host.root import mount_tracing
 from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
@@ -37,7 +37,7 @@ def tracefs() -> None:
 @contextmanager
 def watching(seconds: float, limit: str = EVERY_CALL) -> Iterator[dict[str, Any]]:
     """The probes count in the block, which must end before `seconds`; then the dict is filled."""
-    argv = [tracer.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), str(seconds), limit]
+    argv = [instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), str(seconds), limit]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout and process.stderr
     found: dict[str, Any] = {}
@@ -200,7 +200,7 @@ def test_where_the_rate_is_high_it_is_sampled() -> None:
     thread = threading.Thread(target=send)
     thread.start()
     try:
-        argv = [tracer.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), "4", "0.2"]
+        argv = [instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), "4", "0.2"]
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
     finally:
         stop.set()

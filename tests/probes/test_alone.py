@@ -15,7 +15,7 @@ from runners.host.root import mount_tracing
 from tests import alone
 
 BCC_TOOLS = sorted(path.name for path in (PROBES / "bcc").glob("*.py") if path.name[0] != "_")
-MODULES = ("frame.py", "headers.py", "pairs.py", "people.py")  # which the tools import
+MODULES = ("frame.py", "pairs.py", "people.py")  # which the tools import
 SCRIPTS = [script for script in read_scripts().values() if script.text]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from probes.reasons import missing, reason
 from runners.cli import parse
-from runners.host import tracer
+from runners.host import instrument
 from runners.host.root import Root
 from runners.process import Progress, RunError, UsageError
 from runners.programs import PROGRAMS, client, engine, experiments, watch
@@ -109,7 +109,7 @@ def test_without_probes_the_timed_runs_are_all_there(monkeypatch: pytest.MonkeyP
 
 
 def test_what_cannot_be_attached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracer, "PYTHON", "/bin/false")
+    monkeypatch.setattr(instrument, "PYTHON", "/bin/false")
     lacks: list[dict[str, Any]] = []
     with watch.attached(lacks) as tools:
         assert tools == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.host import tracer
+from runners.host import instrument
 from runners.host.instrument import AttachError
 
 DEAF = 'trap "" INT; echo ready; while :; do sleep 0.1; done'
@@ -25,7 +25,7 @@ while len(heard) < 2:
 DEAD = "echo ready; echo ERROR: made up >&2; exit 3"
 
 
-class Shell(tracer.Child):
+class Shell(instrument.Child):
     """A shell in the place of a tracer."""
 
     def __init__(self, script: str, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Shell(tracer.Child):
 def test_one_that_ignores_its_end_is_ended_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracer, "DETACH_SECONDS", 0.2)
+    monkeypatch.setattr(instrument, "DETACH_SECONDS", 0.2)
     child = Shell(DEAF, tmp_path)
     child.start()
     child.wait_attached()
@@ -62,7 +62,7 @@ def test_one_that_ignores_its_end_is_ended_and_said(
 def test_one_that_lost_the_signal_is_told_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracer, "AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(instrument, "AGAIN_SECONDS", 0.2)
     child = Shell(f"exec python3 -c '{HARD_OF_HEARING}'", tmp_path)
     child.start()
     child.wait_attached()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.tables import read_rows
+from probes.files import read_rows
 
 from .workload import PATIENCE, SOURCE, InWindow, is_gone, run
 
