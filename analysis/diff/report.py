@@ -49,7 +49,7 @@ def make_gate(first: Path, second: Path, out: Path | None, allowance: str, how: 
     found = gate.judge(diff, allowed)
     page = target / "diff.html"
     text, ktap = gate.text(found, str(page)), gate.ktap(found)
-    rows = [(result.name, *row) for result in found.results for row in gate.rows(result.parts)]
+    rows = [(result.name, *row) for result in found.results for row in result.rows()]
     columns = ["cell", "function", "first", "second", "fate"]
     files = {"gate.txt": output.text(text), "gate.ktap": output.text(ktap)}
     _write(diff, target, files | {"gate.csv": output.table(pd.DataFrame(rows, columns=columns))})

@@ -2,7 +2,7 @@
 """Two kernels' steady round trips compared: within an allowance, beyond it, or not to be told."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.diff.compare import Diff
@@ -36,9 +36,9 @@ class Allowance:
 
 def parse_allowance(text: str) -> Allowance:
     """Raises UsageError."""
-    if (found := ALLOWANCE.fullmatch(text)) is None:
+    if (match := ALLOWANCE.fullmatch(text)) is None:
         raise UsageError(f"--allowance {shown(text)} is neither a number nor a part such as 0.5%.")
-    return Allowance(float(found[1]), found[2] == "%")
+    return Allowance(float(match[1]), match[2] == "%")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,46 @@ class Result:
     pair: ExactPair | None = None
     parts: Parts | None = None
     why: str = ""
+
+    def line(self, width: int = 0) -> str:
+        """The cell, and what became of its round trip."""
+        if self.pair is None:
+            return f"{self.name:{width}}  cannot be told: {self.why}"
+        before, after, more = self.pair.before.total, self.pair.after.total, self.pair.more
+        change = f"{more:+,} ({more / before:+.2%})" if more else "the same"
+        return f"{self.name:{width}}  {before:>9,} -> {after:>9,}  {change}"
+
+    def reasons(self) -> Iterator[str]:
+        """What is behind the difference, the most important line first."""
+        pair, parts = self.pair, self.parts
+        if pair is None or parts is None or not pair.functions():
+            return
+        if parts.work:
+            functions = counted(len(parts.work), "function")
+            yield _most(f"work {parts.of_work:+,} in {functions}: ", parts.work)
+        payloads = pair.before.payload, pair.after.payload
+        copies = [payload.per_byte(pair.after.size) for payload in payloads if payload]
+        if len(copies) == 2 and copies[0] != copies[1]:
+            yield f"copies of each payload byte: {copies[0]:.2f} -> {copies[1]:.2f}"
+        if parts.inlined or parts.outlined or parts.renamed:
+            yield (
+                f"compiler {parts.of_inlining:+,}: {len(parts.inlined)} inlined, "
+                f"{len(parts.outlined)} no longer inlined, {len(parts.renamed)} renamed"
+            )
+        steps = pair.after.steps - pair.before.steps
+        if steps != pair.more:
+            yield f"{steps:+,} steps, with each repetition of a string instruction"
+
+    def rows(self) -> Iterator[tuple[str, int, int, str]]:
+        """Function, instructions in the first and the second kernel, and what became of it."""
+        parts = self.parts or Parts((), (), (), (), ())
+        for kind, group in (("changed", parts.work), ("calls saved or added", parts.calls_saved)):
+            yield from ((moved.name, moved.before, moved.after, kind) for moved in group)
+        for row in parts.inlined:
+            yield row.function, row.instructions, 0, f"inlined into {row.caller}"
+        for row in parts.outlined:
+            yield row.function, 0, row.instructions, f"no longer inlined into {row.caller}"
+        yield from ((pair.new, 0, 0, f"renamed from {pair.old}") for pair in parts.renamed)
 
 
 @dataclass(frozen=True)
@@ -64,11 +104,20 @@ class Gate:
     @property
     def status(self) -> int:
         """A cell beyond the allowance is one, whatever the others cannot tell."""
-        found = {result.status for result in self.results}
-        return next((status for status in (BEYOND, UNTOLD) if status in found), WITHIN)
+        return next((status for status in (BEYOND, UNTOLD) if self.count(status)), WITHIN)
 
-    def of(self, status: int) -> int:
+    def count(self, status: int) -> int:
         return sum(result.status == status for result in self.results)
+
+    @property
+    def verdict(self) -> str:
+        cells, untold = counted(len(self.results), "cell"), self.count(UNTOLD)
+        if self.status == WITHIN:
+            return f"PASS: all of {cells} within the allowance of {self.allowance}."
+        if self.status == UNTOLD:
+            return f"UNKNOWN: {untold} of {cells} cannot be told."
+        beyond = f"{self.count(BEYOND)} of {cells} beyond the allowance of {self.allowance}"
+        return f"FAIL: {beyond}{f'; {untold} cannot be told' if untold else ''}."
 
 
 def judge(diff: Diff, allowance: Allowance) -> Gate:
@@ -90,18 +139,15 @@ def _judged(pair: ExactPair, allowance: Allowance) -> Result:
 
 
 def _untold(diff: Diff) -> Iterator[tuple[str, str]]:
-    """Cells of the second run without a pair: name and why.
-
-    What failed on both kernels is told once.
-    """
+    """Cells of the second run without a pair, each with one reason, the first kernel's first."""
     reasons: dict[str, str] = {}
     for which, analysis in (("first", diff.before), ("second", diff.after)):
         lacks = [(str(line.cell), line.error.split("\n")[0]) for line in failed_cells(analysis.run)]
         lacks += [
-            (what.removeprefix(CELL), lack.why)
+            (name.removeprefix(CELL), lack.why)
             for lack in analysis.run.missing
-            for what in lack.quantities
-            if what.startswith(CELL)
+            for name in lack.quantities
+            if name.startswith(CELL)
         ]
         for name, why in lacks:
             reasons.setdefault(name, f"on the {which} kernel: {why}")
@@ -116,8 +162,8 @@ def kernel_names(diff: Diff) -> tuple[str, str]:
     names = []
     for analysis in (diff.before, diff.after):
         releases = [entry.kernel for entry in analysis.run.manifest.exact]
-        named = analysis.run.manifest.options.get("kernels")
-        given = str(named[0]) if isinstance(named, list) and named else ""
+        kernels = analysis.run.manifest.options.get("kernels")
+        given = str(kernels[0]) if isinstance(kernels, list) and kernels else ""
         release, name = [*releases, "?"][0], given.rstrip("/").rpartition("/")[2]
         names.append(release if release.startswith(name) else f"{release} ({name})")
     return names[0], names[1]
@@ -128,7 +174,7 @@ def text(gate: Gate, page: str) -> str:
     and what is behind as many of them as there is space for."""
     first, second = gate.names
     head = [f"Instructions of a steady round trip: {second} against {first}"]
-    foot = [*_verdict(gate), f"Counted on {gate.machine}.", NOT_TIME, f"All functions: {page}"]
+    foot = [gate.verdict, f"Counted on {gate.machine}.", NOT_TIME, f"All functions: {page}"]
     space = MOST_LINES - len(head) - len(foot)
     results = list(gate.results)
     if len(results) > space:
@@ -136,72 +182,25 @@ def text(gate: Gate, page: str) -> str:
         foot.insert(0, f"And {counted(len(results) - space + 1, 'cell')} that changed less.")
         results = results[: space - 1]
     width = max(len(result.name) for result in results)
-    lines = [_line(result, width) for result in results]
+    lines = [f"  {result.line(width)}" for result in results]
     left = space - len(results)
     for number, result in reversed(list(enumerate(results))):
-        more = _reasons(result)[: max(0, left // (number + 1))]
+        more = list(result.reasons())[: max(0, left // (number + 1))]
         left -= len(more)
         lines[number] += "".join(f"\n    {line}" for line in more)
     return "\n".join([*head, *lines, *foot]) + "\n"
 
 
-def _verdict(gate: Gate) -> list[str]:
-    cells = counted(len(gate.results), "cell")
-    if gate.status == WITHIN:
-        return [f"PASS: all of {cells} within the allowance of {gate.allowance}."]
-    if gate.status == BEYOND:
-        untold = f"; {gate.of(UNTOLD)} cannot be told" if gate.of(UNTOLD) else ""
-        beyond = f"{gate.of(BEYOND)} of {cells} beyond the allowance of {gate.allowance}"
-        return [f"FAIL: {beyond}{untold}."]
-    return [f"UNKNOWN: {gate.of(UNTOLD)} of {cells} cannot be told."]
-
-
-def _line(result: Result, width: int) -> str:
-    if result.pair is None:
-        return f"  {result.name:{width}}  cannot be told: {result.why}"
-    before, after = result.pair.before.total, result.pair.after.total
-    more = result.pair.more
-    change = f"{more:+,} ({more / before:+.2%})" if more else "the same"
-    return f"  {result.name:{width}}  {before:>9,} -> {after:>9,}  {change}"
-
-
-def _reasons(result: Result) -> list[str]:
-    """What is behind a cell's difference, the most important line first."""
-    pair, found = result.pair, result.parts
-    if pair is None or found is None or not pair.functions():
-        return []
-    functions = counted(len(found.work), "function")
-    start = f"work {found.of_work:+,} in {functions}: "
-    lines = [_most(start, found.work)] if found.work else []
-    copies = [cell.payload.per_byte(cell.size) if cell.payload else None
-              for cell in (pair.before, pair.after)]  # fmt: skip
-    if copies[0] != copies[1] and None not in copies:
-        lines.append(f"copies of each payload byte: {copies[0]:.2f} -> {copies[1]:.2f}")
-    if found.inlined or found.outlined or found.renamed:
-        lines.append(
-            f"compiler {found.of_inlining:+,}: {len(found.inlined)} inlined, "
-            f"{len(found.outlined)} no longer inlined, {len(found.renamed)} renamed"
-        )
-    steps = pair.after.steps - pair.before.steps
-    if steps != pair.more:
-        lines.append(f"{steps:+,} steps, with each repetition of a string instruction")
-    return lines
-
-
 def _most(line: str, moved: Sequence[Moved]) -> str:
     """The line with as many functions as there is space for, one at least."""
     for number, row in enumerate(moved):
-        named = f"{', ' if number else ''}{row.name} {row.difference:+,}{_calls(row)}"
+        calls = f" ({row.calls_before}->{row.calls_after} calls)"
+        calls = calls if row.calls_before != row.calls_after else ""
+        named = f"{', ' if number else ''}{row.name} {row.difference:+,}{calls}"
         if number and len(line) + len(named) > WIDTH:
             return f"{line}, ..."
         line += named
     return line
-
-
-def _calls(moved: Moved) -> str:
-    if moved.calls_before == moved.calls_after:
-        return ""
-    return f" ({moved.calls_before}->{moved.calls_after} calls)"
 
 
 def ktap(gate: Gate) -> str:
@@ -211,29 +210,10 @@ def ktap(gate: Gate) -> str:
     lines.append(f"# {NOT_TIME}")
     for number, result in enumerate(gate.results, 1):
         if result.pair is not None:
-            told = [_line(result, 0).strip(), *_reasons(result), *_functions(result.parts)]
-            lines += [f"# {line}" for line in told]
+            rows = (f"{kind} {name}: {first} -> {second}"
+                    for name, first, second, kind in result.rows())  # fmt: skip
+            lines += [f"# {line}" for line in (result.line(), *result.reasons(), *rows)]
         outcome = "ok" if result.status == WITHIN else "not ok"
         error = f" # ERROR {result.why.replace('#', '')}" if result.why else ""
         lines.append(f"{outcome} {number} - {result.name}{error}")
     return "\n".join(lines) + "\n"
-
-
-def _functions(found: Parts | None) -> Iterator[str]:
-    """Every function of a cell whose work changed, and what the compiler did."""
-    for name, *counts, kind in rows(found):
-        yield f"{kind} {name}: {counts[0]} -> {counts[1]}"
-
-
-def rows(found: Parts | None) -> Iterable[tuple[str, int, int, str]]:
-    """Function, instructions in the first and the second kernel, and what became of it."""
-    if found is None:
-        return
-    for kind, rows in (("changed", found.work), ("calls saved or added", found.calls_saved)):
-        yield from ((moved.name, moved.before, moved.after, kind) for moved in rows)
-    for row in found.inlined:
-        yield row.function, row.instructions, 0, f"inlined into {row.caller}"
-    for row in found.outlined:
-        yield row.function, 0, row.instructions, f"no longer inlined into {row.caller}"
-    for renamed in found.renamed:
-        yield renamed.new, 0, 0, f"renamed from {renamed.old}"

@@ -192,11 +192,11 @@ def _calls(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
 def _no_calls(_: Cell, window: ReplayedWindow, __: dict[str, Any]) -> Check:
     entered = _entered(window)
     others = {place.function for path in read_transports().values() for place in path.sends}
-    found = {name: entered[name] for name in sorted(others) if entered[name]}
+    called = {name: entered[name] for name in sorted(others) if entered[name]}
     return (
         "no message passes through the kernel: no transport's send function is called",
-        not found,
-        ", ".join(f"{n} calls of {name}" for name, n in found.items()) or "no call",
+        not called,
+        ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",
     )
 
 

@@ -186,13 +186,13 @@ def _turns(words: "array[int]", kinds: bytes, begin: int, end: int, client: int)
 def _places(data: bytes, high: int, begin: int, end: int) -> list[int]:
     """The words, from `begin` to `end`, whose upper three bytes are `high`."""
     needle = high.to_bytes(3, "little")
-    found = []
+    places = []
     at = data.find(needle, 4 * begin, 4 * end)
     while at >= 0:
         if at % 4 == 1:
-            found.append(at // 4)
+            places.append(at // 4)
         at = data.find(needle, at + 1, 4 * end)
-    return found
+    return places
 
 
 def _replay_all(
@@ -227,7 +227,7 @@ class _Pieces:
 
     def run(self, state: State, words: "array[int]") -> tuple[State, Counts]:
         """As Replay.run."""
-        data, whole, number = words.tobytes(), Counts(), self._number(state)
+        data, sums, number = words.tobytes(), Counts(), self._number(state)
         marks = (match.start() for match in re.finditer(b"\0", data[1::4]))
         for start, end in pairwise([0, *filter(None, marks), len(words)]):
             key = (number, data[4 * start : 4 * end])
@@ -235,8 +235,8 @@ class _Pieces:
                 after, counts = self._machine.run(self._states[number], words[start:end])
                 self._known[key] = self._number(after), counts
             number, counts = self._known[key]
-            whole.add(counts)
-        return self._states[number], whole
+            sums.add(counts)
+        return self._states[number], sums
 
     def _number(self, state: State) -> int:
         if state not in self._numbers:
@@ -258,8 +258,8 @@ def _sort(window: ReplayedWindow, parts: list[Counts]) -> None:
             keys[id(counts)] = calls, counts.key()
         shape, variant = keys[id(counts)]
         shapes.setdefault(shape, {}).setdefault(variant, []).append(iteration)
-    found = [_shape(iterations, list(variants.values())) for variants in shapes.values()]
-    window.shapes = sorted(found, key=lambda shape: (-len(shape.iterations), shape.iterations[0]))
+    made = [_shape(iterations, list(variants.values())) for variants in shapes.values()]
+    window.shapes = sorted(made, key=lambda shape: (-len(shape.iterations), shape.iterations[0]))
 
 
 def _shape(iterations: list[Counts], variants: list[list[int]]) -> IterationShape:

@@ -115,7 +115,7 @@ def follow(
     for begins in range(0, len(window), searched):
         for access in window[begins : begins + searched]:
             if kernel[number := numbers[access.position]]:
-                origins.step(access, registers.of(access, number))
+                origins.step(access, registers.moved(access, number))
         if sources := spans(origins.repeated(), size):
             break
     tracker = _Tracker(sources, registers)
@@ -147,11 +147,11 @@ def _positions(record: InstructionRecord, last: RecordEvent) -> tuple["array[int
     return numbers, ends[RecordEvent.CLIENT_BEGIN], ends[last]
 
 
-def spans(found: Iterable[int], size: int) -> set[int]:
+def spans(repeated: Iterable[int], size: int) -> set[int]:
     """Bytes of spans that are as long as a message; where one goes on in another page, shorter."""
     accepted: set[int] = set()
     adjacent: list[int] = []
-    for byte in [*sorted(found), -1]:
+    for byte in [*sorted(repeated), -1]:
         if adjacent and byte != adjacent[-1] + 1:
             in_part = adjacent[0] % PAGE < WIDTH or (adjacent[-1] + 1) % PAGE < WIDTH
             if len(adjacent) >= (min(size, LEAST_SIZE) if in_part else size):
@@ -168,15 +168,15 @@ class _Registers:
         self._blocks = blocks
         self._known: dict[tuple[int, int, bool], int] = {}
 
-    def of(self, access: Access, number: int) -> int:
+    def moved(self, access: Access, number: int) -> int:
         """The register of an access in this block, as `register_of`."""
         store = bool(access.flags & STORE)
         key = (number, access.instruction, store)
-        found = self._known.get(key)
-        if found is None:
+        register = self._known.get(key)
+        if register is None:
             code = self._blocks[number].instruction(access.instruction)
-            found = self._known[key] = register_of(code, store)
-        return found
+            register = self._known[key] = register_of(code, store)
+        return register
 
 
 class _Origins:
@@ -227,7 +227,7 @@ class _Tracker:
 
     def step(self, access: Access, number: int, function: str) -> None:
         """A load or a store of the kernel."""
-        register = self._decoder.of(access, number)
+        register = self._decoder.moved(access, number)
         if access.flags & STORE:
             self._store(access, register)
         else:

@@ -197,8 +197,8 @@ class Replay:
             last = number if offset + ran == self._lengths[number] else 0
             before, offset = word, 0
         stacks[current], running[cpu] = tuple(stack), Running(current, last, before)
-        whole = tuple(sorted(running.items())), tuple(sorted(stacks.items()))
-        return State(cpu, *whole, offset), counts
+        ended = tuple(sorted(running.items())), tuple(sorted(stacks.items()))
+        return State(cpu, *ended, offset), counts
 
     def _stack(self, stacks: dict[int, tuple[Frame, ...]], task: int) -> list[Frame]:
         """A copy of the task's stack; a new task begins in user space."""

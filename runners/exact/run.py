@@ -87,9 +87,9 @@ def machine(work: Work) -> str:
     return kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
 
 
-def stored_results(who: Invoker) -> Checkpoints:
+def stored_results(invoker: Invoker) -> Checkpoints:
     """The results of earlier cells, in the cache."""
-    return Checkpoints(who.cache / "exact-kept")
+    return Checkpoints(invoker.cache / "exact-kept")
 
 
 def plan_cells(options: Options) -> list[CellRun]:
@@ -159,7 +159,7 @@ class Station:
     """The place where cells are counted, and what that needs."""
 
     raw: Path
-    who: Invoker
+    invoker: Invoker
     kept: Checkpoints
     progress: Progress
 
@@ -206,7 +206,7 @@ class Station:
         A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
         """
         kernel, cpus, cells = work
-        cache, say = self.who.cache, self.progress.say
+        cache, say = self.invoker.cache, self.progress.say
         base = prepare_guest(cache, kernel, say, cpus=cpus)
         todo: list[tuple[ExactGuest, CellRun]] = []
         lacking: dict[str, str] = {}

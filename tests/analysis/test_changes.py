@@ -19,7 +19,6 @@ from analysis.main import main
 from analysis.paths.cells import read_exact
 from analysis.paths.changes import (
     ExactPair,
-    Inlined,
     Parts,
     Renamed,
     costs_of_one,
@@ -42,68 +41,40 @@ def nodes(tree: Tree) -> list[Span]:
     return [Span(("client", *path.split(";")), row[1], *row) for path, row in tree.items()]
 
 
-def found(before: Tree, after: Tree, *renamed: Renamed) -> Parts:
+def parts_between(before: Tree, after: Tree, *renamed: Renamed) -> Parts:
     return parts(nodes(before), nodes(after), renamed)
 
 
-def changes(what: Parts) -> dict[str, int]:
-    return {moved.name: moved.difference for moved in what.work}
-
-
-def test_equal_trees_have_no_parts() -> None:
-    assert found(SEND, SEND) == Parts((), (), (), (), ())
-
-
 LEAF = SEND | {"write;send;copy": (4, 120)}
+READ = {"read": (2, 80), "read;copy": (2, 60)}
 
 
-@pytest.mark.parametrize("saved", [0, 4, 40])
-def test_a_function_whose_caller_grew_by_it_is_inlined(saved: int) -> None:
-    """What its calls took is no work."""
-    after = SEND | {"write;send": (2, 420 - saved)}
-    told = found(LEAF, after)
-    assert told.inlined == (Inlined("copy", "send", 120, 4),)
-    assert (changes(told), told.of_inlining) == ({}, -saved)
-    back = found(after, LEAF)
-    assert back.outlined == told.inlined
-    assert (changes(back), back.of_inlining) == ({}, saved)
-
-
-def test_a_function_that_is_gone_while_its_caller_did_not_grow_is_work() -> None:
-    told = found(LEAF, SEND)
-    assert (changes(told), told.inlined) == ({"copy": -120}, ())
-
-
-def test_what_a_caller_grew_beyond_the_inlined_function_is_work() -> None:
-    told = found(LEAF, SEND | {"write;send": (2, 450)})
-    assert [row.function for row in told.inlined] == ["copy"]
-    assert changes(told) == {"send": 30}
-
-
-def test_a_chain_is_inlined_into_the_caller_that_is_left() -> None:
-    told = found(LEAF, {"write": (2, 500)})
-    assert {(row.function, row.caller) for row in told.inlined} == {
-        ("send", "write"), ("copy", "write"),
-    }  # fmt: skip
-    assert (changes(told), told.of_inlining) == ({}, -20)
-
-
-def test_a_function_that_is_inlined_in_one_of_two_callers() -> None:
-    before = LEAF | {"read": (2, 80), "read;copy": (2, 60)}
-    told = found(before, SEND | {"write;send": (2, 410), "read": (2, 80), "read;copy": (2, 60)})
-    assert [(row.function, row.caller) for row in told.inlined] == [("copy", "send")]
-    assert changes(told) == {}
-
-
-def test_a_function_that_another_caller_calls_instead_is_not_inlined() -> None:
-    told = found(LEAF, SEND | {"write;send": (2, 420), "write;copy": (4, 120)})
-    assert (told.inlined, changes(told)) == ((), {"send": 120})
+@pytest.mark.parametrize(
+    ("before", "after", "inlined", "work"),
+    [
+        (LEAF, SEND | {"write;send": (2, 420)}, ["copy in send"], {}),
+        (LEAF, SEND | {"write;send": (2, 380)}, ["copy in send"], {}),  # what calls took is no work
+        (LEAF, SEND, [], {"copy": -120}),  # it is gone, and its caller did not grow
+        (LEAF, SEND | {"write;send": (2, 450)}, ["copy in send"], {"send": 30}),
+        (LEAF, {"write": (2, 500)}, ["copy in write", "send in write"], {}),  # a chain
+        (LEAF | READ, SEND | READ | {"write;send": (2, 410)}, ["copy in send"], {}),  # of two
+        # Another caller calls it instead.
+        (LEAF, SEND | {"write;send": (2, 420), "write;copy": (4, 120)}, [], {"send": 120}),
+    ],
+)
+def test_work_is_told_from_inlining_both_ways(
+    before: Tree, after: Tree, inlined: list[str], work: dict[str, int]
+) -> None:
+    for made, sign in ((parts_between(before, after), 1), (parts_between(after, before), -1)):
+        rows = made.inlined if sign > 0 else made.outlined
+        assert sorted(f"{row.function} in {row.caller}" for row in rows) == inlined
+        assert {row.name: sign * row.difference for row in made.work} == work
 
 
 def test_a_rename_alone_is_no_work() -> None:
     after = SEND | {"write;send;copy_fast": (4, 120)}
     renamed = Renamed("copy", "copy_fast", "alike")
-    assert found(LEAF, after, renamed) == Parts((), (), (), (), (renamed,))
+    assert parts_between(LEAF, after, renamed) == Parts((), (), (), (), (renamed,))
 
 
 TREES = st.dictionaries(
@@ -114,14 +85,14 @@ TREES = st.dictionaries(
 
 @given(TREES, TREES)
 def test_the_parts_add_up_to_the_difference(before: Tree, after: Tree) -> None:
-    told = found(before, after)
+    made = parts_between(before, after)
     totals = [sum(own for _, own in tree.values()) for tree in (before, after)]
-    assert told.of_work + told.of_inlining == totals[1] - totals[0]
+    assert made.of_work + made.of_inlining == totals[1] - totals[0]
 
 
 @given(TREES)
 def test_a_tree_differs_from_itself_by_nothing(tree: Tree) -> None:
-    assert found(tree, tree) == Parts((), (), (), (), ())
+    assert parts_between(tree, tree) == Parts((), (), (), (), ())
 
 
 def a_pair(folder: Path, monkeypatch: pytest.MonkeyPatch, more: int, **after: Any) -> list[str]:

@@ -48,9 +48,9 @@ class RecordWriter:
         self.blocks = [CodeBlock(0, b"\x90", b"\x01")]
         self.words: array[int] = array("I")
 
-    def run(self, where: str, end: str = "", offset: int = 0) -> None:
+    def run(self, function: str, end: str = "", offset: int = 0) -> None:
         """Run a block of one nop and what ends it; `offset` bytes into its function."""
-        address = AT[where] + offset if where else 0x400000 + offset
+        address = AT[function] + offset if function else 0x400000 + offset
         if end in AT:  # a direct call
             code = b"\xe8" + ((AT[end] - address - 6) % (1 << 32)).to_bytes(4, "little")
         else:
@@ -67,16 +67,16 @@ class RecordWriter:
         """Path below the user's frame → (calls, steps): the same, wherever the words are cut."""
         machine = Replay(self.blocks, {0: "client", 1: "server"}, SYMBOLS)
         words = [CLIENT_RUNS, *self.words]
-        _, whole = machine.run(State(), words)
+        _, counts = machine.run(State(), words)
         state, pieces = State(), Counts()
         for word in words:
-            state, counts = machine.run(state, [word])
-            pieces.add(counts)
-        assert pieces == whole
-        return found(machine, whole)
+            state, piece = machine.run(state, [word])
+            pieces.add(piece)
+        assert pieces == counts
+        return by_path(machine, counts)
 
 
-def found(machine: Replay, counts: Counts) -> dict[str, tuple[int, int]]:
+def by_path(machine: Replay, counts: Counts) -> dict[str, tuple[int, int]]:
     rows = [line.split("\t") for line in tree_lines(machine.tree, counts)[1:]]
     return {path.replace(";[user]", ""): (int(calls), int(steps)) for path, calls, steps, _ in rows}
 
