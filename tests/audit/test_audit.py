@@ -39,6 +39,12 @@ def known(run: Path) -> set[str]:
     return set(audit.audit(open_folder(run, run))[1])
 
 
+def test_the_page_has_the_outcome(tmp_path: Path) -> None:
+    checked, _ = audit.audit(open_folder(REFERENCE, tmp_path))
+    page = HERE.parents[1] / "docs/audit.md"
+    assert audit.outcome(checked) in page.read_text(encoding="utf-8")
+
+
 def differences(run: Path, capsys: pytest.CaptureFixture[str]) -> set[str]:
     """The lines of the audit that name one."""
     status = audit.main([str(run)])

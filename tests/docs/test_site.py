@@ -71,6 +71,12 @@ def test_the_site_has_a_page_for_each_claim_and_no_dead_link(tmp_path: Path) -> 
     assert [page for page in documents if not (site / page.with_suffix(".html")).exists()] == []
     assert "packet-copies" in (site / "searchindex.js").read_text(encoding="utf-8")
     assert dead_links(site) == []
+
+
+@pytest.mark.matrix
+def test_a_dead_link_breaks_the_build(tmp_path: Path) -> None:
+    site, tree = tmp_path / "site", tmp_path / "tree"
+    assert build(site, tree).returncode == 0
     with (tree / "docs/limitations.md").open("a", encoding="utf-8") as document:
         document.writelines(f"\n[dead]({link})\n" for link in DEAD)
     broken = build(site, tree)

@@ -29,6 +29,7 @@ AS_USER = ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-group
 CACHED = ("image-*", "kernel-*", "modules-*", "qemu-*", "kvm-trials.json")
 FILES = {
     *("run.json", "raw", "report.html", "report.md", "figures", "folded", "timeline"),
+    *("answer.json", "answer.md", "ledger.md", "ledger.csv", "cells.csv"),
     *("measurements.parquet", "measurements.csv", "claims.csv"),
 }
 
@@ -169,7 +170,7 @@ def test_the_report_can_be_made_again_elsewhere_by_anybody(job: Job) -> None:
         env=os.environ | {"MPLCONFIGDIR": str(job.home / "matplotlib")},
     )
     assert again.returncode == 0, again.stderr
-    for name in ("report.html", "report.md", "measurements.csv", "claims.csv"):
+    for name in ("report.html", "answer.json", "measurements.csv", "claims.csv"):
         assert (copy / name).read_bytes() == (job.run / name).read_bytes(), name
 
 
