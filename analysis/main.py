@@ -193,6 +193,7 @@ def _files(report: Report, figures: tuple[Drawn, ...]) -> dict[str, output.Write
         "cells.csv": output.table(report.cells()),
         "ledger.csv": output.table(ledger_frame(analysis.figures)),
         "answer.json": output.text(report.document.model_dump_json(indent=1) + "\n"),
+        "ledger.md": output.text(report.ledger_md()),
         "answer.md": output.text(report.answer_md()),
         "report.md": output.text(text),
         "report.html": output.text(page(text, f"pathcost: {analysis.run.name}", figures)),

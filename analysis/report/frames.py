@@ -50,6 +50,11 @@ COUNTS = {
     "payload_copies": "copies of each payload byte",
     "instructions": "instructions a message, emulated",
 }
+TIMES = (
+    ("iteration, median (p50)", "p50", "ns"),
+    ("iteration, p99", "p99", "ns"),
+    ("messages a second", "messages_per_s", ""),
+)
 COSTS = {
     "syscalls": "system calls a message",
     "switches_per_message": "switches",
@@ -113,8 +118,8 @@ def _share(share: Share) -> str:
     return f"{text} ({number(100 * figure.low)} to {number(100 * figure.high)})"
 
 
-def ledger(found: Ledger, rows: Iterable[Row]) -> pd.DataFrame:
-    """The best source of each row, and another one below it."""
+def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) -> pd.DataFrame:
+    """The best source of each row, and another one below it; then the times."""
     columns = [(place_title(conditions), transport) for conditions, transport in found.columns]
     lines: list[Line] = []
     for row in rows:
@@ -124,6 +129,15 @@ def ledger(found: Ledger, rows: Iterable[Row]) -> pd.DataFrame:
             name = f"… {row.disturbed(line) or 'another source'}" if place else _measure(row)
             figures = (_entry(row, line.entries.get(column)) for column in found.columns)
             lines.append((name, *figures, line.source))
+    latencies = {
+        (timing.conditions, latency.transport): latency
+        for timing in timings
+        if (timing.pattern, timing.size) == (found.pattern, found.size)
+        for latency in timing.latencies
+    }
+    for words_, field, unit in TIMES if latencies else ():
+        times_ = (getattr(latencies.get(column), field, None) for column in found.columns)
+        lines.append((words_, *(spanned(time, unit) for time in times_), "workload's clock · host"))
     return frame(("measure", *columns, "where from"), lines)
 
 

@@ -62,6 +62,10 @@ class Report:
         """answer.md: one page."""
         return render("answer.md.j2", **self._answer)
 
+    def ledger_md(self) -> str:
+        """ledger.md: every row of every ledger, and the times."""
+        return render("ledger.md.j2", a=self.analysis, f=frames)
+
     def markdown(self, figures: Sequence[Drawn] = ()) -> str:
         """report.md: the answer, and all that it rests on; report.html is made of it."""
         drawn = {figure.name: figure for figure in figures}

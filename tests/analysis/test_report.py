@@ -42,7 +42,8 @@ def test_all_files_are_there_and_the_same_again(tmp_path: Path) -> None:
     tables = {"measurements.parquet", "measurements.csv", "claims.csv", "cells.csv", "ledger.csv"}
     first = files(run)
     assert set(first) == {
-        *("run.json", "report.html", "report.md", "answer.md", "answer.json"), *tables, *figures,
+        *("run.json", "report.html", "report.md", "ledger.md", "answer.md", "answer.json"),
+        *tables, *figures,
     }  # fmt: skip
     parquet = pd.read_parquet(run / "measurements.parquet")
     assert len(parquet) == len(pd.read_csv(run / "measurements.csv"))

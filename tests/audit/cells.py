@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.audit import validity, workload
-from tests.audit.folder import Figure, Figures, Folder, Where
+from tests.audit.folder import TIMES, Figure, Figures, Folder, Where, timed, unit
 from tests.audit.probes import Count, Scripts, ftrace
-from tests.audit.programs import TIMES, timed, unit
 
 # A field of a cell, and its usual value, which the conditions do not name.
 USUAL = (("wait", "block"), ("sched", "other"), ("topology", "one"))

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.audit import exact, workload
-from tests.audit.folder import Figures, Folder
-from tests.audit.programs import timed
+from tests.audit.folder import Figures, Folder, timed
 from tests.audit.validity import QUIET
 from tests.audit.workload import both
 

@@ -13,6 +13,26 @@ from typing import Any, NamedTuple
 
 ARCHIVE = "raw.tar.xz"
 
+# They say nothing of an emulated CPU, so the table leaves them out.
+TIMES = (
+    *("rtt_ns", "message_ns", "send_ns", "path_ns", "path_latency", "program_ns", "cpu_ns"),
+    *("messages_per_s", "requests_per_s", "switches_per_s", "machine_switches_per_s"),
+    *("task_clock_ns", "server_ns", "address_share", "steal_ns", "others_ns"),
+)
+
+
+def timed(target: dict[str, Any]) -> bool:
+    """Whether a target's times are times: not a guest's, nor of an emulated CPU."""
+    return bool(target["kind"] == "host" and target["accelerator"] != "tcg")
+
+
+def unit(quantity: str) -> str:
+    """The unit that the end of a quantity's name says."""
+    for end, name in (("_per_s", "1/s"), ("_ns", "ns"), ("_bytes", "bytes"), ("_khz", "kHz")):
+        if quantity.endswith(end):
+            return name
+    return "count"
+
 
 class NoRunError(Exception):
     """The folder cannot be audited. The text is one sentence."""

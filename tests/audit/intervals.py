@@ -27,6 +27,11 @@ class Estimate(NamedTuple):
     high: float | None
     repeats: int
 
+    def times(self, factor: float) -> Estimate:
+        """The figure and its ends, times a positive number."""
+        low, high = (None if end is None else factor * end for end in (self.low, self.high))
+        return Estimate(factor * self.value, low, high, self.repeats)
+
     def negative(self) -> Estimate:
         """The figure with the other sign."""
         low, high = (None if end is None else -end for end in (self.high, self.low))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every command that a page shows exists: its options are taken, its modules and files are there."""
+"""Every command that a page shows exists: options are taken, modules and files are there."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ HEADERS = [
 ]
 COMMAND = re.compile(r"(?:\./)?runners/run\.sh\b((?: +[\w./:=,+-]+)*)( +…)?")
 MODULE = re.compile(r"python3? -m ([\w.]+)")
-# A path of the tree that is run or read; what a run leaves, or a reader names, is none.
-FILE = re.compile(r"(?:^|[ `(\"'])(?:\./)?((?:runners|tests|docs|probes)/[\w./-]+\.(?:sh|py|bt))\b")
-FOLDERS = {"--out", "--diff", "--pool", "diff", "report"}  # what follows is the reader's own
+FILE = re.compile(
+    r"(?:\./|python3? |bpftrace )((?:runners|tests|docs|probes)/[\w./-]+\.(?:sh|py|bt))\b"
+)
+FOLDERS = {"diff", "gate", "report"}  # what follows is the reader's own
 
 
 def texts() -> dict[Path, str]:
