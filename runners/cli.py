@@ -122,6 +122,13 @@ def path(word: str) -> Path:
     return Path(text(word))
 
 
+def stored_run(word: str) -> Path:
+    """Read the folder of a stored run."""
+    if not (path(word) / "run.json").exists():
+        raise ArgumentTypeError(f"there is no run in {shown(word)}: it has no run.json")
+    return path(word)
+
+
 def existing(word: str) -> Path:
     """Read the name of a file or a folder that is there."""
     if not path(word).exists():
@@ -391,7 +398,7 @@ two. LIST is one value, or several with commas between.""",
   run.sh diff A B --quiet                            print its path only
   run.sh diff A B --no-install                       install nothing""",
         "A B [option …]",
-        argument=("runs", {"nargs": 2, "type": existing, "metavar": "RUN"}),
+        argument=("runs", {"nargs": 2, "type": stored_run, "metavar": "RUN"}),
     ),
     "report": Verb(
         report,
@@ -405,7 +412,7 @@ over all of them.""",
   run.sh report reports/monday --quiet               print the report's path only
   run.sh report monday tuesday friday                one ratio over three days""",
         "RUN … [option …]",
-        argument=("runs", {"nargs": "+", "type": existing, "metavar": "RUN"}),
+        argument=("runs", {"nargs": "+", "type": stored_run, "metavar": "RUN"}),
     ),
     "list": Verb(
         show.show_list,

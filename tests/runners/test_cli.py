@@ -65,7 +65,14 @@ def test_sizes_take_suffixes(word: str, size: int) -> None:
         *("exact --repeats 2", "exact --sched batch", "exact --messages 18", "run --knob pti=on"),
         *("gate --kernel 6.12 --against 6.1 --json", "gate --kernel 6.12 --patterns stream"),
         *("gate --kernel 6.12 --against 6.1 --allowance 1e3", "list --sizes 4", "report", "diff a"),
-        *("--exact", "watch 0", "watch --pid x", "what-if --rate 0", "--json --quiet"),
+        *(
+            "--exact",
+            "watch 0",
+            "watch --pid x",
+            "what-if --rate 0",
+            "--json --quiet",
+            "diff /etc /tmp",
+        ),
         # What would change nothing.
         *("--in-flight 9", "--clients 9", "--rate 9", "--patterns clients --work 1ms"),
         *("--target host --kernel 6.1", "--target guest --program redis", "--claims --sizes 1K"),
