@@ -14,8 +14,11 @@
 #define MAX_BLOCKS (1u << (31 - COUNT_BITS))
 #define MAX_TASKS  1024
 #define NAME_SIZE  16
+#define FLAG_STORE 1 /* of a memory access */
+#define FLAG_USER  2 /* the address is in user space */
+#define USER_LIMIT (UINT64_C(1) << 47)
 
-static struct output trace, blocks, names;
+static struct output trace, blocks, names, accesses;
 
 static const uint64_t *executed;
 static unsigned int present_cpu;
@@ -242,11 +245,6 @@ void record_marker(unsigned int cpu, enum event event, uint64_t task)
 	marks[event] = *executed;
 }
 
-uint64_t record_position(void)
-{
-	return position + 1;
-}
-
 void record_close(void)
 {
 	end_repeats();
@@ -257,4 +255,35 @@ void record_close(void)
 	output_close(&trace);
 	output_close(&blocks);
 	output_close(&names);
+}
+
+void memory_open(const char *folder)
+{
+	output_open(&accesses, folder, "accesses");
+}
+
+void memory_access(qemu_plugin_meminfo_t info, uint64_t address, unsigned int instruction)
+{
+	const struct qemu_plugin_hwaddr *place = qemu_plugin_get_hwaddr(info, address);
+	struct {
+		uint64_t physical, value;
+		uint32_t position;
+		uint16_t instruction;
+		uint8_t size, flags;
+	} access = {
+		.physical = place ? qemu_plugin_hwaddr_phys_addr(place) : 0,
+		.position = position + 1, /* of the code that runs now, from 1 */
+		.instruction = instruction,
+		.size = 1u << qemu_plugin_mem_size_shift(info),
+		.value = qemu_plugin_mem_get_value(info).data.low,
+		.flags = (qemu_plugin_mem_is_store(info) ? FLAG_STORE : 0) |
+			 (address < USER_LIMIT ? FLAG_USER : 0),
+	};
+
+	output_write(&accesses, &access, sizeof(access));
+}
+
+void memory_close(void)
+{
+	output_close(&accesses);
 }

@@ -45,8 +45,10 @@ void record_switch(unsigned int cpu, uint64_t task);
 void record_marker(unsigned int cpu, enum event event, uint64_t task);
 void record_close(void);
 
-/* The place in the record of the code that runs now, from 1. */
-uint64_t record_position(void);
+/* The optional part: every memory access, by physical address. See README.md. */
+void memory_open(const char *folder);
+void memory_access(qemu_plugin_meminfo_t info, uint64_t address, unsigned int instruction);
+void memory_close(void);
 
 /* A file of the record; each call ends QEMU if it cannot be written. */
 struct output {

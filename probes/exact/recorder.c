@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory.h"
 #include "qemu-api.h"
 #include "record.h"
 
