@@ -13,6 +13,7 @@ from probes.messages import UsageError, shown
 
 WITHIN, BEYOND, UNTOLD = 0, 1, 125  # exit status, as git bisect run takes it
 CELL = "exact cell "  # in run.json's missing
+USUAL = " same-cpu+fifo"  # what a gate counts, unless it is given other conditions
 MOST_LINES = 20  # of the summary
 WIDTH = 72  # of a line, as in a commit's message
 ALLOWANCE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(%?)")
@@ -123,7 +124,7 @@ class Gate:
 def judge(diff: Diff, allowance: Allowance) -> Gate:
     """Raises UsageError where the two runs have no cell at all."""
     results = [_judged(pair, allowance) for pair in diff.exact]
-    results += [Result(name, UNTOLD, why=why) for name, why in _untold(diff)]
+    results += [Result(name.removesuffix(USUAL), UNTOLD, why=why) for name, why in _untold(diff)]
     if not results:
         raise UsageError("the two runs have no exact cell that could be compared.")
     environment = next((f"qemu64 of QEMU {p.after.qemu}" for p in diff.exact), "")
@@ -131,7 +132,7 @@ def judge(diff: Diff, allowance: Allowance) -> Gate:
 
 
 def _judged(pair: ExactPair, allowance: Allowance) -> Result:
-    name = str(pair.after.cell)
+    name = str(pair.after.cell).removesuffix(USUAL)
     for which, cell in (("first", pair.before), ("second", pair.after)):
         if cell.broken:
             return Result(name, UNTOLD, why=f"the {which} kernel's is invalid: {cell.broken[0]}")
