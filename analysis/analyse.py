@@ -23,8 +23,7 @@ from analysis.paths import functions
 from analysis.paths.cells import read_exact
 from analysis.paths.changes import knob_pairs
 from analysis.programs import records
-from analysis.programs.c_baseline import calls_by_name, survivals
-from analysis.programs.table import program_rows
+from analysis.programs.survival import calls_by_name, program_rows, survivals
 from analysis.raw.run import Missing, Run
 from analysis.tables import Tables, build_tables, of_two_ends
 from analysis.times.disturbed import share_disturbed

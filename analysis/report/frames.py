@@ -20,8 +20,7 @@ from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import TOP, ExactPair, knob_name
 from analysis.paths.figures import branches
 from analysis.paths.functions import DIFFERENT, FunctionTable, PathLatency, PathPart
-from analysis.programs.c_baseline import Side, Survival
-from analysis.programs.table import ProgramRow, transports
+from analysis.programs.survival import ProgramRow, Side, Survival, transports
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
 from analysis.report.render import code, link

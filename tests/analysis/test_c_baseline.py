@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.counts.quantities import PROGRAMS
-from analysis.programs import c_baseline
+from analysis.programs import survival as c_baseline
 from analysis.report.report import Report
 from tests.analysis.made_programs import analysed, both, redis
 from tests.analysis.make_run import SIZE

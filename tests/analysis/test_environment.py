@@ -9,7 +9,7 @@ import pytest
 from runners.process import REPOSITORY
 
 
-@pytest.mark.parametrize("program", ["analysis", "analysis.claims.rejudge", "analysis.tools.peers"])
+@pytest.mark.parametrize("program", ["analysis", "analysis.claims.rejudge"])
 def test_a_python_without_the_libraries(program: str) -> None:
     # -S leaves out site-packages, where every library lies.
     argv = [sys.executable, "-S", "-m", program, "a run"]
