@@ -8,7 +8,7 @@ import pytest
 from analysis.counts.quantities import PROGRAMS
 from analysis.programs import survival as c_baseline
 from analysis.report.report import Report
-from tests.analysis.made_programs import analysed, both, redis
+from tests.analysis.made_programs import analysed, redis
 from tests.analysis.make_run import SIZE
 
 
@@ -55,27 +55,6 @@ def test_a_program_is_compared_repeat_by_repeat(tmp_path: Path) -> None:
     assert program.ns["unix"].value > program.ns["tcp"].value
     assert program.extra.value == pytest.approx(1e6)
     assert program.ratio.value == pytest.approx(61 / 60)
-
-
-def test_programs_with_the_same_c_baseline_stand_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = ("redis-new", "redis-keep")
-    monkeypatch.setattr(
-        c_baseline, "read_c_baseline", lambda: dict.fromkeys(names, ("pingpong", SIZE, ""))
-    )
-    lines = [
-        line
-        for variant in ("keep", "new")
-        for clients in (1, 20)
-        for line in both(clients=clients, variant=variant)
-    ]
-    found = analysed(tmp_path, lines).survivals
-    assert [
-        [program.pattern for program in group.programs] for group in found if group.c_cells
-    ] == [list(names)]
-    # Twenty clients have no cell in C, and so nothing to share.
-    assert [len(group.programs) for group in found if not group.c_cells] == [1, 1]
 
 
 def test_every_program_but_one_question_has_a_c_baseline() -> None:

@@ -13,12 +13,9 @@ import pytest
 from analysis.main import main
 from analysis.predict.model import (
     Fitted,
-    Kind,
-    Limit,
     Observed,
     State,
     Verdict,
-    limit_of,
     predict,
     saved,
 )
@@ -112,21 +109,11 @@ def test_a_listening_port_is_the_server_whatever_its_number() -> None:
     assert pair.place == CLIENT
 
 
-def test_who_connected_is_the_client() -> None:
-    (pair,) = made(end(CLIENT, SERVER, 1), end(SERVER, CLIENT, 2, opened="connected"))
-    assert pair.place == CLIENT
-
-
 def test_connections_between_processes_of_the_same_names_are_one_pair() -> None:
     other = (end("127.0.0.1:40001", SERVER, 1), end(SERVER, "127.0.0.1:40001", 3))
     people = {str(pid): {"comm": "client" if pid == 1 else "worker"} for pid in (1, 2, 3)}
     (pair,) = made(*TALK, *other, processes=people)
     assert (len(pair.client.ends), pair.requests, list(pair.server.owners)) == (2, 20, [2, 3])
-
-
-def test_the_same_addresses_in_two_namespaces_are_two_connections() -> None:
-    other = tuple(row | {"net": 2, "pid": row["pid"] + 2} for row in TALK)
-    assert len(made(*TALK, *other)) == 2
 
 
 def test_an_end_without_its_other_end_is_no_pair() -> None:
@@ -178,21 +165,6 @@ def test_own_work_makes_the_path_colder_and_the_difference_larger() -> None:
     assert predict(seen, prices, EXACT).time.value == pytest.approx(4)
 
 
-def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) -> None:
-    # CPU time falls by 4 µs, on one CPU as the time does: 2/3 of it are the server's.
-    cases = {
-        Limit.TURNS: (PING, 4.0),
-        Limit.SERVER: (replace(PING, at_once=8, server_wants=0.95, server_busy=0.8), 8 / 3 / 0.8),
-        Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 4 / 1.9),
-        Limit.BETWEEN: (replace(PING, at_once=8), (4 / 0.8 + 4 / 8) / 2),
-    }
-    alone = replace(PING, at_once=8, server_wants=0.95, bound=True, idle=0.0)
-    assert limit_of(alone) is Limit.MACHINE  # they share their only CPU
-    for limit, (observed, gain) in cases.items():
-        assert limit_of(observed) is limit
-        assert predict(observed, prices, EXACT).elapsed.value == pytest.approx(gain)
-
-
 def test_the_interval_is_what_pairs_of_this_kind_were_off(prices: Prices) -> None:
     known = {"plain": (0.5, 1.5), "connecting": (0.8, 2.0), "working": (0.1, 3.0)}
     fitted = Fitted(ratios=known)
@@ -209,17 +181,6 @@ def test_the_interval_is_what_pairs_of_this_kind_were_off(prices: Prices) -> Non
     assert (noisy.low, noisy.high) == pytest.approx((4 - 13.16, 4 + 13.16))  # 1.645 * 0.1 * 80
 
 
-def test_a_process_may_sleep_more_often_than_its_messages_explain() -> None:
-    def more(voluntary: int, opened: int = 0) -> bool:
-        people = {"1": {"voluntary": 9}, "2": {"voluntary": voluntary}}
-        talk = [row | {"connections": opened} for row in TALK]
-        return made(*talk, processes=people)[0].more_sleeps  # of ten requests
-
-    assert more(13)
-    assert not more(12)
-    assert not more(20, opened=10)  # the connection is one more
-
-
 def test_a_pair_that_is_not_bound_may_be_placed_anywhere(prices: Prices) -> None:
     found = predict(PING, prices, EXACT).time
     assert (found.low, found.high) == pytest.approx((4, 17))  # on one CPU, and on two
@@ -229,30 +190,6 @@ def test_a_path_takes_no_more_than_the_request(prices: Prices) -> None:
     """Two CPUs by the prices: 39 µs over TCP, 17 less over a Unix socket. It took 13 µs."""
     seen = replace(PING, near=0.0, bound=True, answer_us=13)
     assert predict(seen, prices, EXACT).time.value == pytest.approx(17 * 13 / 39)
-
-
-def test_no_interval_is_longer_than_the_request(prices: Prices) -> None:
-    found = predict(
-        replace(PING, answer_us=15, bound=True), prices, Fitted(ratios=dict.fromkeys(Kind, (1, 30)))
-    )
-    assert (found.time.high, found.elapsed.high, found.cpu.high) == (15, 100, 80)
-
-
-def test_without_an_answer_nothing_bounds_the_path(prices: Prices) -> None:
-    """Turns without an answer in the time that was counted: a watch that ended in between."""
-    assert predict(replace(PING, answer_us=0.0), prices, EXACT).time.value == pytest.approx(4)
-
-
-def test_a_stream_is_not_predicted(prices: Prices) -> None:
-    assert predict(replace(PING, sends=2000), prices, EXACT).verdict is Verdict.STREAM
-    assert predict(replace(PING, sends=17), prices, EXACT).verdict is Verdict.GAIN
-
-
-def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
-    """Twenty wait 2 ms each, 100 µs apart, and one of a thousand opens a connection."""
-    seen = replace(PING, at_once=20, answer_us=2000, opened=0.001, bound=True)
-    fitted = Fitted(ratios=dict.fromkeys(Kind, (1, 50)))
-    assert predict(seen, prices, fitted).time.high == pytest.approx(50 * 4.05, rel=0.01)
 
 
 def test_a_message_that_fits_into_no_socket_is_not_predicted(prices: Prices) -> None:
@@ -299,14 +236,6 @@ def test_the_table_fits_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(capsys.readouterr().out.splitlines()) <= 25
 
 
-def test_json_is_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = stored(tmp_path / "run", *TALK)
-    assert main(["--watch", str(run), "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed == json.loads((run / "prediction.json").read_text(encoding="utf-8"))
-    assert printed["pairs"][0]["requests"] == 10
-
-
 def test_the_page_shows_each_pair_and_prediction_and_needs_no_network(tmp_path: Path) -> None:
     bus = [
         row | {"family": "unix"} for row in (end("1", "2", 3), end("2", "1", 4, path="/run/bus"))
@@ -325,15 +254,6 @@ def test_the_page_shows_each_pair_and_prediction_and_needs_no_network(tmp_path: 
     assert "0.00 %" in text  # of the watched processes' CPU time
     assert "1 end without the other" in text
     assert not re.search(r"<script|(?:src|href)=\"(?!#)|url\((?!#)", page)
-
-
-def test_a_page_of_pairs_that_use_unix_sockets_already_predicts_nothing(tmp_path: Path) -> None:
-    bus = [
-        row | {"family": "unix"} for row in (end("1", "2", 3), end("2", "1", 4, path="/run/bus"))
-    ]
-    run = stored(tmp_path / "run", *bus)
-    assert main(["--watch", str(run)]) == 0
-    assert 'class="card"' not in (run / "watch.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

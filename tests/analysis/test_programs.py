@@ -15,7 +15,6 @@ from analysis.raw.run import read_run
 from analysis.report import terminal
 from analysis.report.report import Report
 from analysis.statistics import Estimate
-from probes.messages import RunError
 from tests.analysis.made_programs import (
     analysed,
     both,
@@ -25,7 +24,7 @@ from tests.analysis.made_programs import (
     watched,
     write_lines,
 )
-from tests.analysis.make_run import MadeUp, make_run
+from tests.analysis.make_run import MadeUp
 
 
 @pytest.mark.parametrize("emulated", [False, True])
@@ -40,15 +39,6 @@ def test_a_program_on_an_emulated_cpu_has_no_times(tmp_path: Path, emulated: boo
     assert "time_wait" in set(program["quantity"])
 
 
-def test_the_ledger_is_not_about_it(tmp_path: Path) -> None:
-    assert {ledger.pattern for ledger in analysed(tmp_path, both()).ledgers} == {"pingpong"}
-
-
-def test_a_line_of_another_program_without_its_figures_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"programs.jsonl, line 1, 'size': Field required"):
-        analysed(tmp_path, both(redis, program="made-up"))
-
-
 def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, both(pings))
     rows = {row.measure.id: row for row in analysis.programs}
@@ -61,12 +51,6 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     assert "In real programs" in page
     assert "gin-keep-log" in page
     assert "5,000" in page
-
-
-def test_a_run_without_programs_says_nothing_of_them(tmp_path: Path) -> None:
-    analysis = analyse(read_run(make_run(tmp_path, MadeUp())))
-    assert analysis.programs == ()
-    assert "In real programs" not in Report(analysis).markdown()
 
 
 def test_a_verdict_about_a_program_leads_to_its_lines(tmp_path: Path) -> None:
@@ -101,13 +85,6 @@ def test_probes_count_and_take_no_time(tmp_path: Path) -> None:
     (calls, _) = analysis.calls
     assert calls.calls == (("read", 1.0), ("write", 1.0), ("epoll_wait", 0.5))
     assert {ledger.pattern for ledger in analysis.ledgers} == {"pingpong"}
-
-
-def test_what_a_tool_lost_is_invalid_and_no_more(tmp_path: Path) -> None:
-    analysis = beside(tmp_path, lost=1)
-    rows = {row.measure.id: row.entries for row in analysis.programs}
-    assert not rows["wakeups_write_space_per_message"]["unix"].valid
-    assert rows["syscalls"]["unix"].valid
 
 
 def test_calls_that_a_program_missed_make_its_counts_invalid(tmp_path: Path) -> None:

@@ -38,11 +38,6 @@ def test_the_share_of_a_request_that_its_address_takes(
     assert tcp and tcp.value == pytest.approx(filling / 1e6)
 
 
-def test_what_the_server_did_not_count_is_invalid(tmp_path: Path) -> None:
-    found = verdict(analysed(tmp_path, both(counted=16)), "twenty-clients")
-    assert found.why == "The only cells that measured it are invalid."
-
-
 def test_a_failure_is_told(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, both(error="made up: the port is taken"))
     assert "made up: the port is taken" in {lack.why for lack in analysis.tables.missing}
@@ -96,11 +91,6 @@ def test_requests_over_http(tmp_path: Path) -> None:
     assert evidence.figure("tcp").value == pytest.approx(10_000)  # type: ignore[union-attr]
 
 
-def test_a_request_without_an_answer_is_invalid(tmp_path: Path) -> None:
-    found = verdict(analysed(tmp_path, both(pings, answered=999)), "http-3-times")
-    assert found.why == "The only cells that measured it are invalid."
-
-
 def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"answers": {"http": 23}}
     found = verdict(analysed(tmp_path, both(requests_in_fastcgi, **asked)), "fastcgi-to-gin")
@@ -111,23 +101,3 @@ def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
         analysed(tmp_path / "answered", both(requests_in_fastcgi, **asked)), "fastcgi-to-gin"
     )
     assert found.verdict == "CONFIRMED"
-
-
-def test_a_line_that_did_not_come_back_is_invalid(tmp_path: Path) -> None:
-    found = verdict(analysed(tmp_path, both(echoes, echoed=999)), "echo-5-times")
-    assert found.why == "The only cells that measured it are invalid."
-
-
-def test_bytes_that_did_not_arrive_are_invalid(tmp_path: Path) -> None:
-    found = verdict(analysed(tmp_path, both(round_trips, received=63_999)), "latency-in-asyncio")
-    assert found.why == "The only cells that measured it are invalid."
-
-
-def test_what_was_not_run_is_named(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, both(echoes))
-    assert verdict(analysis, "java-3-times").why == (
-        "It needs the article's own experiment: "
-        "./runners/run.sh --claims java-3-times --program java."
-    )
-    analysis = analysed(tmp_path / "redis", both())
-    assert "--program go,java" in verdict(analysis, "go-slower-by-its-test").why

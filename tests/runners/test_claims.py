@@ -20,7 +20,6 @@ from runners.cell import Conditions, Plan, unit
 from runners.checks.tools import try_tools
 from runners.cli import parse
 from runners.host import workload
-from runners.host.__main__ import main as collect
 from runners.plan import ClaimsPlanner, planner_of, plans_of
 from runners.process import REPOSITORY, UsageError
 from runners.programs.experiments import Experiment
@@ -65,18 +64,6 @@ def test_a_guest_runs_what_is_no_time() -> None:
     assert ids == list(range(1, len(ids) + 1))
 
 
-def test_a_placement_says_how_many_messages_are_on_their_way() -> None:
-    placements = ("cross-cpu", "cross-cpu+256-in-flight")
-    plan = host_plan("tracepoint", timed=[cell("tcp", "pipeline", 10, name) for name in placements])
-    ran = {
-        (run.cell.placement, run.cell.in_flight)
-        for part in plan.passes
-        for run in part.runs
-        if run.cell.pattern == "pipeline"
-    }
-    assert ran == {("cross-cpu", 8), ("cross-cpu", 256)}
-
-
 def test_a_short_window_holds_as_many_messages_of_each_client() -> None:
     """`functions` takes 46 messages at most, and four clients share a multiple of 8."""
     clients = [cell("tcp", "clients", 64, "same-cpu")]
@@ -93,13 +80,6 @@ def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.Mon
     said = show.expectation(given, planner(), plans)
     assert "redis: about 600 s" in said
     assert re.search(r"about 10\.\d min in all, without set-up$", said)
-
-
-def test_a_quantity_that_several_scripts_share_is_counted_by_all_of_them() -> None:
-    """Copies within the kernel have a script of their own: without it there is no sum."""
-    found = planner(quantities=["copy_bytes"]).scripts("function")
-    assert {"copies", "kernel_copies"} <= set(found)
-    assert "counts" not in found  # another instrument's, that counts the same
 
 
 def test_what_a_probe_level_cannot_count_is_said() -> None:
@@ -142,16 +122,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
         row = json.loads(line)
         found[row["tool"]] = [row]
     return found
-
-
-@pytest.mark.slow
-def test_the_collector_asks_after_the_cells(tmp_path: Path) -> None:
-    plan = tmp_path / "plan.json"
-    plan.write_text(Plan((), checks=("sun-path",)).text())
-    assert collect([str(plan), str(tmp_path / "out"), "--workload", ""]) == 0
-    (line,) = (tmp_path / "out/checks.jsonl").read_text().splitlines()
-    answer = json.loads(line)
-    assert (answer["check"], answer["error"]) == ("sun-path", None) and answer["facts"]
 
 
 def test_checks_agree_with_what_python_sees(

@@ -89,11 +89,6 @@ def test_the_file_of_the_page_is_whole(tmp_path: Path) -> None:
     assert known - ours <= described
 
 
-def test_a_file_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no "):
-        parse(["--program", str(tmp_path / "mine.toml")])
-
-
 def test_a_file_of_the_users_own_is_taken_and_may_not_hide_ours(tmp_path: Path) -> None:
     file = write(tmp_path)
     assert parse(["--program", f"memcached,{file}"]).programs == ("memcached", str(file))
@@ -217,13 +212,6 @@ def test_a_client_may_print_json(tmp_path: Path, printed: str, error: str | None
     else:
         assert (found["requests"], found["counted"], found["latency_ns"]) == (23, 23, {"p50": 5})
         assert found["window_ns"] > 0 and "other" not in found
-
-
-@pytest.mark.slow
-def test_a_program_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
-    file = changed(tmp_path, 'python = "PYTHON"', 'python = "no-such-program"')
-    with pytest.raises(RunError, match=r"did not start: .*no-such-program.*No such file"):
-        drive(file)
 
 
 @pytest.mark.slow

@@ -16,11 +16,10 @@ from typing import Any, cast
 import pytest
 
 from probes.reasons import missing, reason
-from runners.cli import parse
 from runners.host import instrument
 from runners.host.root import Root
-from runners.process import Progress, RunError, UsageError
-from runners.programs import PROGRAMS, client, engine, experiments, watch
+from runners.process import Progress, RunError
+from runners.programs import client, engine, watch
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import HERE, Program
 from runners.programs.watch import Probes, Watch
@@ -98,16 +97,6 @@ class NoProbes(Probes):
         yield None
 
 
-def test_without_probes_the_timed_runs_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "REPEATS", 3)
-    found = list(experiments.rounds(("unix", "tcp"), NoProbes(cast(Root, None))))
-    assert found == [
-        (repeat, case, None)
-        for repeat, order in enumerate((("unix", "tcp"), ("tcp", "unix"), ("unix", "tcp")))
-        for case in order
-    ]
-
-
 def test_what_cannot_be_attached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instrument, "PYTHON", "/bin/false")
     lacks: list[dict[str, Any]] = []
@@ -173,9 +162,3 @@ def test_a_program_that_cannot_be_built_is_missing(
     ]
     lines = (tmp_path / "programs.jsonl").read_text().splitlines()
     assert lines == ['{"program": "go", "made": "up"}']
-
-
-def test_a_program_that_is_not_there_is_refused() -> None:
-    assert parse(["--program", "all"]).programs == PROGRAMS
-    with pytest.raises(UsageError, match="unknown program 'made-up': there is apache, asyncio, b"):
-        parse(["--program", "made-up"])
