@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whose a figure is: the machine of a target, in a few words."""
+"""The machine of a target in words, and what lies on its loopback's path besides the stack."""
 
 import re
 
-from analysis.raw.run import Run, Target
+from analysis.raw.run import Loopback, Run, Target
+from analysis.wording import listed
 
 CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
 CPU, VIRTUAL = "CPU", "virtual: "  # the preflight check, and how its detail begins in a VM
 EXACT = {"exact-fifo": "SCHED_FIFO", "exact-other": "default scheduler"}
+MOST_NAMED = 3  # firewalls, taps and the like in the sentence; the environment names all
+IPV6 = ("ip6tables", "ip6 ")  # begins what TCP over IPv4 does not meet
 GUESTS = {"tcg": "emulated", "kvm": "VM, kvm", None: ""}
 
 
@@ -45,23 +48,76 @@ def counter_text(run: Run, kind: str, kernel: str, cpu: str, one_cpu: bool) -> s
     return ", ".join(filter(None, (f"counted {where}", hardware)))
 
 
-def is_virtual(run: Run) -> bool:
-    """Whether the host is a virtual machine with a CPU of its own."""
-    return _cpu(run).startswith(VIRTUAL)
-
-
 def _hardware(run: Run, target: Target) -> str:
     if target.kind == "guest" or target.accelerator:
         return GUESTS[target.accelerator]
-    if is_virtual(run):
-        return f"VM, {_cpu(run).removeprefix(VIRTUAL)}"
-    return "bare metal" if _cpu(run) == "real" else ""
-
-
-def _cpu(run: Run) -> str:
-    return next((check.detail for check in run.manifest.preflight if check.name == CPU), "")
+    cpu = next((check.detail for check in run.manifest.preflight if check.name == CPU), "")
+    if cpu.startswith(VIRTUAL):
+        return f"VM, {cpu.removeprefix(VIRTUAL)}"
+    return "bare metal" if cpu == "real" else ""
 
 
 def _congestion(target: Target) -> str:
     name = target.environment.settings.get(CONGESTION)
     return f"TCP with {name}" if name else ""
+
+
+def loopback_words(target: Target) -> dict[str, str]:
+    """What was checked → what was found, for a comparison."""
+    return {
+        f"loopback: {name}": f"unknown: {answer.unknown}"
+        if answer.unknown is not None
+        else ", ".join(answer.found) or "none"
+        for name, answer in _answers(target).items()
+    }
+
+
+def loopback_row(target: Target) -> str:
+    """What is there, what is not, and what could not be told and why; empty of an older run."""
+    answers = _answers(target).items()
+    found = [f"{name}: {', '.join(answer.found)}" for name, answer in answers if answer.found]
+    none = [name for name, answer in answers if answer.unknown is None and not answer.found]
+    unknown = [f"{name} ({answer.unknown})" for name, answer in answers if answer.unknown]
+    nothing = [f"nothing{' else' if found else ''} (checked: {', '.join(none)})"] if none else []
+    return "; ".join([*found, *nothing, *([f"not known: {', '.join(unknown)}"] if unknown else [])])
+
+
+def loopback_sentences(run: Run) -> tuple[str, ...]:
+    """One for each target whose packets met something."""
+    return tuple(
+        (
+            f"On their way TCP's packets also met {listed(found)} ({target.kind}): TCP's times "
+            "and counts include that; a Unix socket's have none of it."
+        )
+        for target in run.targets
+        if (found := _on_the_path(target))
+    )
+
+
+def _on_the_path(target: Target) -> list[str]:
+    """What packets of this target's transports met."""
+    transports = {cell.transport for cell in target.cells}
+    if not any("tcp" in name or name == "udp" for name in transports):
+        return []
+    also_ipv6 = "tcp6" in transports
+    return [
+        _named(name, items)
+        for name, answer in _answers(target).items()
+        if also_ipv6 or not name.startswith(IPV6)
+        if (items := [item for item in answer.found if also_ipv6 or not item.startswith(IPV6)])
+    ]
+
+
+def _named(name: str, items: list[str]) -> str:
+    """Without hooks and priorities: `nf_tables (inet filter input, inet nat output and 3 more)`."""
+    if items in (["active"], ["attached"]):
+        return name
+    names = [item.partition(" (")[0] for item in items]
+    more = len(names) - MOST_NAMED
+    if more > 0:
+        names[MOST_NAMED:] = [f"{more} more"]
+    return f"{name} ({listed(names)})"
+
+
+def _answers(target: Target) -> dict[str, Loopback]:
+    return target.environment.loopback or {}

@@ -126,10 +126,9 @@ def _parser() -> Parser:
 
 def make_report(run: Path, how: str | None = None) -> Analysis:
     """Read, analyse, draw, write, show."""
-    path, drawing = run / "report.html", Drawing()
-    analysis = analyse(read_run(run), drawing.begin)
+    path, analysis = run / "report.html", analyse(read_run(run))
     report = Report(analysis)
-    output.write_all(run, _files(report, drawing.figures(analysis)) | drawing.exports())
+    output.write_all(run, _files(report))
     with reader_may_leave():
         match how:
             case "quiet":
@@ -155,42 +154,28 @@ def first_answer(run: Path) -> str:
     return ""
 
 
-class Drawing:
-    """Most figures, and what other programs open, are made by processes beside the analysis."""
+def _figures(analysis: Analysis) -> Iterator[Drawn]:
+    """In the order of the report. The first ledger's pattern and size are what it is about.
 
-    def begin(self, found: Figures) -> None:
-        self._exports = in_process(lambda: exports(found.exact))
-        self._exact = in_process(lambda: draw_exact(found.exact))
-        self._times = in_process(lambda: tuple(_draw_times(found)))
-
-    def figures(self, analysis: Analysis) -> tuple[Drawn, ...]:
-        """In the order of the report."""
-        return (*_draw(analysis), *self._times(), *draw_profiles(analysis.profiles), *self._exact())
-
-    def exports(self) -> dict[str, output.Write]:
-        """What other programs open, by the names of the files."""
-        return {name: output.data(content) for name, content in self._exports().items()}
-
-
-def _draw(analysis: Analysis) -> Iterator[Drawn]:
-    """The first ledger's pattern and size are what the report is about."""
+    Drawing takes longest, so a second process draws what is exact.
+    """
+    exact = in_process(partial(draw_exact, analysis.exact))
     for first in analysis.ledgers[:1]:
         yield from draw_counts(first, analysis.measured)
+        yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
+    yield from draw_profiles(analysis.profiles)
+    yield from exact()
 
 
-def _draw_times(found: Figures) -> Iterator[Drawn]:
-    for first in found.ledgers[:1]:
-        yield from draw_times(first, found.timings, found.parts, found.iterations)
-
-
-def _files(report: Report, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
+def _files(report: Report) -> dict[str, output.Write]:
     analysis = report.analysis
+    figures = tuple(_figures(analysis))
     tidy, text = analysis.tables.tidy, report.markdown(figures)
     files: dict[str, output.Write] = {
         "measurements.parquet": partial(tidy.to_parquet, index=False),
         "measurements.csv": output.table(tidy),
         "claims.csv": output.table(claims_table(analysis.verdicts, analysis.folders)),
-        "cells.csv": output.table(report.cells()),
+        "cells.csv": output.table(analysis.df_cells()),
         "ledger.csv": output.table(ledger_frame(analysis.figures)),
         "answer.json": output.text(report.document.model_dump_json(indent=1) + "\n"),
         "ledger.md": output.text(report.ledger_md()),
@@ -204,4 +189,5 @@ def _files(report: Report, figures: tuple[Drawn, ...]) -> dict[str, output.Write
         if figure.data is not None:
             files[f"figures/{figure.name}.csv"] = output.table(figure.data)
     stacks = (profile.folded() for profile in analysis.profiles)
-    return files | {name: output.text(lines) for name, lines in stacks}
+    files |= {name: output.text(lines) for name, lines in stacks}
+    return files | {name: output.data(data) for name, data in exports(analysis.exact).items()}

@@ -86,6 +86,11 @@ class Tables(NamedTuple):
     # (kernel's folder, cell) → what was attached: instruments, scripts
     probes: dict[tuple[str, int], tuple[str, str]]
 
+    @property
+    def invalid_cells(self) -> set[tuple[str, int]]:
+        """Folder and id of each invalid cell run."""
+        return {(each.target.folder, each.cell.id) for each in self.invalid}
+
 
 def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     """Read every instrument's files and put their figures, and the exact cells', into one table."""

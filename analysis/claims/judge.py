@@ -145,7 +145,12 @@ def _least_disturbed(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
         cell = tuple(v for k, v in item.condition.items() if k not in ("target", "kernel"))
         rank = disturbance(str(item.condition["target"]), item.probed)
         ranks.setdefault(cell, []).append((rank, item))
-    least = {id(item) for group in ranks.values() for rank, item in group if rank == min(group)[0]}
+    least = {
+        id(item)
+        for group in ranks.values()
+        for rank, item in group
+        if rank == min(rank for rank, _ in group)
+    }
     return tuple(item for item in evidence if id(item) in least)
 
 

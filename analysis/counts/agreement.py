@@ -7,28 +7,28 @@ that cannot run together (bpftrace and ftrace) over runs of the same cell. Where
 unexplained, and is shown as that.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from analysis.conditions import KernelKey, KernelWorkload
-from analysis.counts.ledger import transport_order
-from analysis.counts.measures import WORKLOAD, groups
+from analysis.counts.ledger import in_reading_order
+from analysis.counts.measures import WORKLOAD, rows_of
 from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
-from analysis.counts.reasons import explain
-from analysis.wording import listed
-from probes.transports import forwarded
+from probes.files import read_rows
+from probes.transports import forwarded, read_transports
 
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
 WITHIN_SHARE = 0.01
 WITHIN_PER_MESSAGE = 0.01
 WHOLE_MACHINE = ", whole machine"  # after a key: with what ran outside the two processes
 LEAST_EVENT = 0.5  # counts are whole; medians of an even number of runs need not be
-CELL = ("target", "kernel", *WORKLOAD, "transport", "quantity", "key")
+WINDOWS = ("target", "kernel", *WORKLOAD)
+CELL = (*WINDOWS, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; validity compares it. The rest has one source.
 INSTRUMENTS = ("kernel", "bpftrace", "bcc", "perf", "ftrace")
 APART = ("bpftrace", "ftrace")
@@ -36,84 +36,75 @@ NOT_COMPARED = (
     *("messages", "payload_bytes", "lost", "missed", "wakeup_stacks"),
     *("program_runs", "program_ns"),
 )
+PAGE = 4096
+REASONS = Path(__file__).with_name("reasons.tsv")
 
 
-@dataclass(frozen=True)
-class Compared(KernelWorkload):
-    """Two instruments on one quantity of one cell, per message."""
+def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Two instruments on one quantity of one cell, those that disagree first.
 
-    quantity: str
-    key: str
-    transport: str
-    first: str
-    second: str
-    first_value: float
-    second_value: float
-    runs: int
-    together: bool  # in the same cell runs; else in different runs of the same cell
-    equal: bool
-    why: str  # why they differ, where that is known
-    agree: bool
-
-    @property
-    def apart(self) -> float:
-        """How far they are apart, as a share of the larger."""
-        larger = max(abs(self.first_value), abs(self.second_value))
-        return abs(self.first_value - self.second_value) / larger if larger else 0.0
-
-    @property
-    def unexplained(self) -> bool:
-        return not (self.equal or self.why)
-
-
-class QuantityCounts(NamedTuple):
-    """What each instrument counted over one window: in the run where the instruments differ most,
-    and of several such runs in the one that most of them watched."""
-
-    by: dict[str, int]
-    equal: bool
-    why: tuple[str, ...]
-    unexplained: bool
-
-
-@dataclass(frozen=True)
-class Agreement(KernelWorkload):
-    """Quantity by instrument, for each transport of one set of conditions on one kernel."""
-
-    messages: int
-    instruments: dict[str, tuple[str, ...]]  # transport → its columns
-    rows: tuple[tuple[str, str, dict[str, QuantityCounts]], ...]  # quantity, key, by transport
-
-    @staticmethod
-    def remarks(by: dict[str, QuantityCounts]) -> list[tuple[str, str]]:
-        """(of which transports, why they differ); an empty reason is one that nobody knows."""
-        found: dict[str, list[str]] = {}
-        for transport, counts in by.items():
-            for why in (*(("",) if counts.unexplained else ()), *counts.why):
-                found.setdefault(why, []).append(transport)
-        return [(listed(names), why) for why, names in found.items()]
-
-    @property
-    def figures(self) -> list[QuantityCounts]:
-        return [counts for _, _, by in self.rows for counts in by.values()]
-
-
-def compare(tidy: pd.DataFrame) -> tuple[Compared, ...]:
-    """All comparisons that valid cells allow, those that disagree first."""
+    Columns: those of CELL; first and second, the instruments; first_value and second_value, per
+    message, in the run where they are furthest apart; apart, as a share of the larger; together
+    (in the same cell runs, or in other runs of the cell); runs; equal, in every run to the event;
+    agree; why they differ, where that is known; unexplained.
+    """
     rows = _comparable(tidy)
-    found = [*_pairs(_together(rows), INSTRUMENTS, together=True), *_apart(rows)]
-    found.sort(key=lambda p: (p.agree, not p.together, -p.apart, p.quantity, p.key, p.transport))
-    return tuple(found)
+    runs = pd.concat(
+        [
+            _differences(_together(rows), INSTRUMENTS).assign(together=True),
+            _differences(_apart(rows), APART).assign(together=False),
+        ]
+    )
+    ones, others = (runs[name] / runs["messages"] for name in ("first_value", "second_value"))
+    difference, larger = (ones - others).abs(), np.maximum(ones.abs(), others.abs())
+    runs = runs.assign(
+        first_value=ones, second_value=others, difference=difference,
+        close=(difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger),
+        apart=(difference / larger).fillna(0.0),
+    ).reset_index(drop=True)  # fmt: skip
+    groups = runs.groupby([*CELL, "first", "second", "together"], sort=False)
+    pairs = runs.loc[groups["difference"].idxmax()].reset_index(drop=True)
+    unknown = groups["unknown"].any().to_numpy()
+    reasons = [_unique(whys) for _, whys in groups["why"]]
+    pairs = pairs.assign(
+        runs=groups.size().to_numpy(),
+        equal=~groups["differs"].any().to_numpy(dtype=bool),
+        why=["" if known else "; ".join(why) for known, why in zip(unknown, reasons, strict=True)],
+        agree=groups["close"].all().to_numpy() | ~unknown,
+        unexplained=unknown,
+    )
+    by = ["agree", "together", "apart", "quantity", "key", "transport"]
+    return pairs.sort_values(by, ascending=[True, False, False, True, True, True], kind="stable")
 
 
-def agreements(tidy: pd.DataFrame) -> tuple[Agreement, ...]:
-    """For each kernel and conditions: the quantities that two instruments counted in one run."""
-    table = _together(_comparable(tidy))
+def df_windows(tidy: pd.DataFrame) -> pd.DataFrame:
+    """The counts of one window by instrument: in the run in which the instruments differ most, and
+    of several such runs in the one that most of them watched.
+
+    Columns: those of CELL, messages, counts (instrument → count), equal (in every run), why they
+    differ (a tuple), unexplained.
+    """
+    table = _together(_comparable(tidy)).reindex(columns=list(INSTRUMENTS))
     table = table[table.notna().sum(axis=1) > 1]
-    if table.empty:
-        return ()
-    cells = groups(table, "target", "kernel", *WORKLOAD)
-    return tuple(_agreement((*key[2:], *key[:2]), group) for key, group in cells)
+    cell = list(CELL)
+    runs = table.index.to_frame(index=False)
+    counts: list[Any] = [row.dropna().round().astype(int).to_dict() for _, row in table.iterrows()]
+    runs["counts"] = counts
+    runs = runs.assign(
+        spread=(table.max(axis=1) - table.min(axis=1)).to_numpy(),
+        counted=table.notna().sum(axis=1).to_numpy(),
+    )
+    worst = runs.sort_values(["spread", "counted"], ascending=False, kind="stable")
+    worst = worst.drop_duplicates(cell).sort_values(cell)
+    pairs = _differences(table, INSTRUMENTS).groupby(cell)
+    worst["equal"] = ~pairs["differs"].any().to_numpy(dtype=bool)
+    worst["why"] = [_unique(whys) for _, whys in pairs["why"]]
+    worst["unexplained"] = pairs["unknown"].any().to_numpy()
+    return in_reading_order(worst.drop(columns=["repeat", "cell", "spread", "counted"]))
+
+
+def _unique(whys: "pd.Series[str]") -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, whys)))
 
 
 def _comparable(tidy: pd.DataFrame) -> pd.DataFrame:
@@ -149,113 +140,115 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
     return table.pivot_table("value", index, "instrument", aggfunc="sum")
 
 
-def _apart(rows: pd.DataFrame) -> Iterator[Compared]:
-    """bpftrace and ftrace watch different runs of a cell: compare their medians over repeats."""
+def _apart(rows: pd.DataFrame) -> pd.DataFrame:
+    """bpftrace and ftrace watch different runs of a cell: their medians over repeats."""
     rows = rows[rows["instrument"].isin(APART)]
-    traced_messages = rows[rows["instrument"] == "ftrace"]["messages"]
-    if traced_messages.empty:
-        return
+    few = rows[rows["instrument"] == "ftrace"]["messages"].min()
     rows = rows.assign(value=rows["value"] / rows["messages"])
     table = rows.pivot_table("value", list(CELL), "instrument", aggfunc="median")
-    if not set(APART) <= set(table.columns):
-        return
+    table = table.reindex(columns=list(APART))
     watched, counted, traced = (
         table.groupby(level=level)[name].transform("count") > 0
         for name, level in (
             ("bpftrace", ["target", "kernel", "quantity", "key"]),
-            ("bpftrace", ["target", "kernel", *WORKLOAD, "transport", "quantity"]),
-            ("ftrace", ["target", "kernel", *WORKLOAD, "transport", "quantity"]),
+            ("bpftrace", [*WINDOWS, "transport", "quantity"]),
+            ("ftrace", [*WINDOWS, "transport", "quantity"]),
         )
     )
     # A function that an instrument watched and did not see called was called 0 times. Both are
     # taken as counts, whole ones, of the tracer's short window, in which its edges weigh.
-    few = int(traced_messages.min())
     table = table[watched & counted & traced].fillna(0.0).mul(few).round()
     table = table.assign(repeat=0, cell=0, messages=few)
-    table = table.set_index(["repeat", "cell", "messages"], append=True)
-    yield from _pairs(table, APART, together=False)
+    return table.set_index(["repeat", "cell", "messages"], append=True)
 
 
-def _pairs(
-    table: pd.DataFrame, instruments: tuple[str, ...], *, together: bool
-) -> Iterator[Compared]:
-    present = [name for name in instruments if name in table.columns]
-    for names in combinations(present, 2):
-        for cell, runs in groups(table[list(names)].dropna(), *CELL):
-            yield _pair(runs, names, dict(zip(CELL, cell, strict=True)), together)
-
-
-def _pair(
-    runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any], together: bool
-) -> Compared:
-    """The run in which the two are furthest apart, per message, speaks for all."""
-    messages = runs.index.get_level_values("messages").to_numpy()
-    ones, others = (runs[name].to_numpy() / messages for name in names)
-    difference = np.abs(ones - others)
-    larger = np.maximum(np.abs(ones), np.abs(others))
-    close = (difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger)
-    whys = _whys(runs, names, cell)
-    worst = int(difference.argmax())
-    return Compared(
-        first=names[0],
-        second=names[1],
-        first_value=float(ones[worst]),
-        second_value=float(others[worst]),
-        runs=len(runs),
-        together=together,
-        equal=bool((difference < LEAST_EVENT / messages).all()),
-        why="" if None in whys else "; ".join(dict.fromkeys(filter(None, whys))),
-        agree=bool(close.all()) or None not in whys,
-        **cell,
-    )
-
-
-def _whys(runs: pd.DataFrame, names: tuple[str, str], cell: dict[str, Any]) -> list[str | None]:
-    """For each run in which the two differ why they do; None where nobody knows."""
-    whys: list[str | None] = []
-    for index, first, second in runs[list(names)].itertuples():
-        difference = float(first - second)
-        if abs(difference) >= LEAST_EVENT:
-            messages = int(index[-1])
-            what = (cell["quantity"], cell["key"].removesuffix(WHOLE_MACHINE))
-            whys.append(explain(names, difference, messages, what, cell))
-    return whys
-
-
-def _agreement(conditions: KernelKey, group: pd.DataFrame) -> Agreement:
-    rows: dict[tuple[str, str], dict[str, QuantityCounts]] = {}
-    for cell, runs in groups(group, *CELL):
-        named = dict(zip(CELL, cell, strict=True))
-        counts = _counts(runs[_present(runs)], named)
-        rows.setdefault((named["quantity"], named["key"]), {})[named["transport"]] = counts
-    transports = {name: _present(runs) for (name,), runs in groups(group, "transport")}
-    return Agreement(
-        *conditions,
-        messages=int(group.index.get_level_values("messages").max()),
-        instruments={
-            name: tuple(transports[name]) for name in sorted(transports, key=transport_order)
-        },
-        rows=tuple((*what, by) for what, by in sorted(rows.items())),
-    )
-
-
-def _present(runs: pd.DataFrame) -> list[str]:
-    return [name for name in INSTRUMENTS if name in runs and runs[name].notna().any()]
-
-
-def _counts(runs: pd.DataFrame, cell: dict[str, Any]) -> QuantityCounts:
-    spread = (runs.max(axis=1) - runs.min(axis=1)).to_numpy()
-    counted = runs.notna().sum(axis=1).to_numpy()
-    # Where runs differ equally, take the run that most instruments watched.
-    worst = runs.iloc[max(range(len(runs)), key=lambda at: (spread[at], counted[at]))]
+def _differences(table: pd.DataFrame, instruments: Sequence[str]) -> pd.DataFrame:
+    """A row for each run and each two instruments that counted it: first and second, their values,
+    whether they differ, why ("" where that is unknown too), and whether it is unknown.
+    """
+    present = [name for name in instruments if name in table]
+    pairs = [
+        table[list(names)].dropna().set_axis(["first_value", "second_value"], axis=1)
+        .reset_index().assign(first=names[0], second=names[1])
+        for names in combinations(present, 2)
+    ]  # fmt: skip
+    columns = [*CELL, "messages", "first", "second", "first_value", "second_value"]
+    runs = pd.concat([pd.DataFrame(columns=columns), *filter(len, pairs)], ignore_index=True)
     whys = [
-        why
-        for first, second in combinations(runs.columns, 2)
-        for why in _whys(runs[[first, second]].dropna(), (str(first), str(second)), cell)
-    ]
-    return QuantityCounts(
-        by={str(name): round(float(value)) for name, value in worst.items() if value == value},
-        equal=not whys,
-        why=tuple(dict.fromkeys(why for why in whys if why)),
-        unexplained=None in whys,
+        explain((row.first, row.second), row.first_value - row.second_value, row.messages,
+                (row.quantity, row.key.removesuffix(WHOLE_MACHINE)), row._asdict())
+        if abs(row.first_value - row.second_value) >= LEAST_EVENT else ""
+        for row in rows_of(runs)
+    ]  # fmt: skip
+    return runs.assign(
+        differs=np.array([why != "" for why in whys], dtype=bool),
+        why=np.array([why or "" for why in whys], dtype=object),
+        unknown=np.array([why is None for why in whys], dtype=bool),
+    ).astype({"first_value": float, "second_value": float, "messages": float})
+
+
+class Allowance(NamedTuple):
+    """How far an instrument's count of a window may be from what happened in it.
+
+    `key` and `only` are empty where they do not matter; `only` names kernels by their series,
+    patterns, transports, checks of their paths, or `large`: messages of more than a page.
+    """
+
+    instrument: str
+    quantity: str
+    key: str
+    only: str
+    least: float
+    most: float
+    each: float
+    why: str
+
+    def holds(self, instrument: str, what: tuple[str, str], cell: Mapping[str, Any]) -> bool:
+        quantity, key = what
+        known = {cell["pattern"], cell["transport"], *read_transports()[cell["transport"]].checks}
+        known |= {"large"} if cell["size"] > PAGE else set()
+        place = not self.only or any(
+            name in known or cell["kernel"].startswith(f"{name}.") for name in self.only.split()
+        )
+        return (
+            place
+            and (instrument, quantity) == (self.instrument, self.quantity)
+            and (self.key in ("", key))
+        )
+
+
+@cache
+def read_reasons(path: Path = REASONS) -> tuple[Allowance, ...]:
+    rows: list[dict[str, Any]] = [*read_rows(path)]
+    return tuple(
+        Allowance(**row | {name: float(row[name] or 0) for name in ("least", "most", "each")})
+        for row in rows
     )
+
+
+def explain(
+    names: tuple[str, str],
+    difference: float,
+    messages: int,
+    what: tuple[str, str],
+    cell: Mapping[str, Any],
+) -> str | None:
+    """Why the first count is `difference` events above the second; None if nobody knows.
+
+    `cell` has the kernel, the pattern, the transport and the size.
+    """
+    firsts, seconds = ([r for r in read_reasons() if r.holds(name, what, cell)] for name in names)
+    # The fewest reasons that are enough: one instrument's, the other's, or both.
+    for ones, others in ((firsts, []), ([], seconds), (firsts, seconds)):
+        low, high = _bounds(ones, messages)
+        least, most = _bounds(others, messages)
+        if low - most <= difference <= high - least:
+            return "; ".join(dict.fromkeys(reason.why for reason in (*ones, *others)))
+    return None
+
+
+def _bounds(reasons: Sequence[Allowance], messages: int) -> tuple[float, float]:
+    """Together they allow as much as each of them does."""
+    low = min((r.least - r.each * messages for r in reasons), default=0.0)
+    high = max((r.most + r.each * messages for r in reasons), default=0.0)
+    return low, high

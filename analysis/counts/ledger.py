@@ -2,21 +2,25 @@
 """The ledger: measure by transport, every source side by side."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from analysis.counts.measures import (
     SOURCE,
     WORKLOAD,
+    best_source,
     disturbance,
     estimate_of,
     groups,
+    measure_of,
+    rows_of,
+    source_of,
     source_rank,
 )
-from analysis.counts.quantities import MEASURES, Measure
+from analysis.counts.quantities import MEASURE_BY_ID, MEASURES, Measure
 from analysis.raw.run import Missing
 from analysis.statistics import Estimate
 from analysis.wording import source_text
@@ -25,6 +29,8 @@ from runners.cell import Conditions
 Column = tuple[str, str]  # conditions, transport
 GUEST = "--target guest has them"  # function probes
 MOST_TOGETHER = 4  # transports that one screen or one plot holds
+# Of switches in a round trip: what timers and a window's edges may add, and what they cannot.
+NEAR, SWITCHES_APART = 0.1, 0.5
 FIRST_PATTERNS = ("pingpong",)
 FIRST_TRANSPORTS = ("unix", "tcp")
 FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
@@ -85,10 +91,6 @@ class Ledger:
         """The first screen: what was measured, and what was requested and failed."""
         return tuple(row for row in self.rows if row.measure.headline and (row.lines or row.failed))
 
-    def once(self) -> tuple[Row, ...]:
-        """All rows but those that say another's figure again."""
-        return tuple(row for row in self.rows if not row.measure.again)
-
     @property
     def transports(self) -> list[str]:
         return list(dict.fromkeys(transport for _, transport in self.columns))
@@ -104,23 +106,38 @@ class Ledger:
         first = self.transports[:2]
         return replace(self, columns=tuple(column for column in self.columns if column[1] in first))
 
-    def pages(self, most: int) -> list["Ledger"]:
-        """The ledger in parts of at most `most` columns, a placement's transports together."""
-        pages: list[list[Column]] = [[]]
-        for where in self.conditions:
-            some = [column for column in self.columns if column[0] == where]
-            if pages[-1] and len(pages[-1]) + len(some) > most:
-                pages.append([])
-            pages[-1] += some
-        return [replace(self, columns=tuple(page)) for page in pages]
-
     def row(self, measure: str) -> Row:
         return next(row for row in self.rows if row.measure.id == measure)
 
 
+def best_first(figures: pd.DataFrame, *within: str) -> pd.DataFrame:
+    """Figures of `measures.over_repeats`, of each measure the best source's first.
+
+    The new column `place` numbers the sources of each measure in each group of `within`. Valid
+    figures come first, then the better source; among equal ones the source with more figures, then
+    the newer kernel.
+    """
+    by = [*within, "measure", *SOURCE]
+    sources = figures.groupby(by)["valid"].agg(any_valid="any", fills="size").reset_index()
+    keys = [_source_order(row) for row in rows_of(sources)]
+    sources = sources.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
+    sources = sources[by].assign(place=range(len(sources)))
+    return figures.merge(sources, on=by).sort_values("place", kind="stable")
+
+
+def _source_order(row: Any) -> tuple[Any, ...]:
+    measure = measure_of(row.measure)
+    assert measure
+    rank, fills = source_rank(measure, row), -row.fills
+    newest = tuple(-number for number in version(row.kernel))
+    if measure.scheduler:
+        return (not row.any_valid, *rank, fills, newest)
+    return (not row.any_valid, *rank[:2], fills, *rank[2:], newest)
+
+
 def build_ledgers(figures: pd.DataFrame, missing: Iterable[Missing]) -> tuple[Ledger, ...]:
     """One ledger for each pattern and size, from `measures.over_repeats`."""
-    missing = tuple(missing)
+    missing, figures = tuple(missing), best_first(figures, "pattern", "size")
     ledgers = [
         _ledger(pattern, size, group, missing)
         for (pattern, size), group in groups(figures, "pattern", "size")
@@ -133,6 +150,36 @@ def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing
     columns = sorted(pairs, key=lambda c: (*conditions_order(c[0]), *transport_order(c[1])))
     rows = tuple(_row(measure, group, missing) for measure in MEASURES if measure.ledger)
     return Ledger(pattern, size, tuple(columns), rows)
+
+
+def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
+    figures = group[group["measure"] == measure.id]
+    if figures.empty:
+        failed = any(lack.requested for lack in _about(measure, missing))
+        return Row(measure, (), why_missing(measure, missing), failed)
+    return Row(measure, tuple(_line(source) for _, source in groups(figures, "place")))
+
+
+def _line(source: pd.DataFrame) -> Line:
+    rows = source.to_dict("records")
+    entries = {(row["conditions"], row["transport"]): estimate_of(row) for row in rows}
+    return Line(**{name: rows[0][name] for name in SOURCE}, entries=entries)
+
+
+def df_kernels(figures: pd.DataFrame) -> pd.DataFrame:
+    """The best source's figure of each measure on each guest's kernel, in reading order.
+
+    Columns: those of `measures.over_repeats`; empty for one kernel. The host is one machine with
+    one kernel, so kernels are compared in guests.
+    """
+    listed = [measure.id for measure in MEASURES if measure.ledger and not measure.again]
+    rows = figures[(figures["target"] == "guest") & figures["measure"].isin(listed)]
+    if rows["kernel"].nunique() < 2:
+        return rows.iloc[:0]
+    cell = [*WORKLOAD, "kernel", "measure", "transport"]
+    best = best_first(rows, *WORKLOAD).drop_duplicates(cell)
+    keys = [(listed.index(row.measure), version(row.kernel)) for row in rows_of(best)]
+    return in_reading_order(best.iloc[sorted(range(len(keys)), key=keys.__getitem__)])
 
 
 def conditions_order(conditions: str) -> tuple[object, ...]:
@@ -151,32 +198,34 @@ def transport_order(name: str) -> tuple[int, str]:
     return order(name, FIRST_TRANSPORTS)
 
 
-def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
-    figures = group[group["measure"] == measure.id]
-    if figures.empty:
-        failed = any(lack.requested for lack in _about(measure, missing))
-        return Row(measure, (), why_missing(measure, missing), failed)
-    lines = [_line(source) for _, source in groups(figures, *SOURCE)]
-    lines.sort(key=lambda line: version(line.kernel), reverse=True)
-    return Row(measure, tuple(sorted(lines, key=lambda line: _line_order(measure, line))))
+def df_switches(measured: pd.DataFrame) -> pd.DataFrame:
+    """Switches of a round trip in each cell, both processes together, and whether repeats differ.
 
-
-def _line(source: pd.DataFrame) -> Line:
-    rows = source.to_dict("records")
-    entries = {(row["conditions"], row["transport"]): estimate_of(row) for row in rows}
-    return Line(**{name: rows[0][name] for name in SOURCE}, entries=entries)
-
-
-def _line_order(measure: Measure, line: Line) -> tuple[int, ...]:
-    """Valid figures first, then the better source; among equal sources, the fuller line first.
-
-    Lines come sorted by kernel, so the newest kernel comes first among equal lines.
+    A round trip has a whole number of switches. Where a window's mean is no whole number, its round
+    trips are of several kinds; where repeats of one cell differ, the scheduler has taken several
+    ways. Columns: pattern, size, conditions, transport, kind, least, most, repeats, source; of the
+    host, where cells ran there.
     """
-    valid = any(entry.valid for entry in line.entries.values())
-    rank, fills = source_rank(measure, line), -len(line.entries)
-    if measure.scheduler:
-        return (int(not valid), *rank, fills)
-    return (int(not valid), *rank[:2], fills, *rank[2:])
+    rows = measured[(measured["measure"] == "switches") & measured["valid"].astype(bool)]
+    host = rows[rows["target"] == "host"]
+    cells = []
+    for (_, *cell), group in groups(rows if host.empty else host, "kernel", *WORKLOAD, "transport"):
+        best = best_source(group, MEASURE_BY_ID["switches"])
+        values = list(best["value"])
+        figures = (switch_kind(values), min(values), max(values), len(values))
+        cells.append((*cell, *figures, source_of(best)))
+    names = [*WORKLOAD, "transport", "kind", "least", "most", "repeats", "source"]
+    return in_reading_order(pd.DataFrame(cells, columns=names))
+
+
+def switch_kind(values: Sequence[float]) -> str:
+    """What one cell's switches of a round trip say, a value for each repeat."""
+    if max(values) - min(values) >= SWITCHES_APART:
+        return "bistable"
+    nearest = round(sum(values) / len(values))
+    if any(abs(value - nearest) > NEAR for value in values):
+        return "mixed"
+    return "steady" if len(values) > 1 else "measured once"
 
 
 def version(kernel: str) -> tuple[int, ...]:
@@ -206,6 +255,16 @@ def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:
 
 def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
     return [lack for lack in missing if measure.quantity in lack.quantities]
+
+
+def in_reading_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows by pattern, size, conditions and transport as everywhere; else in their order."""
+    cells = zip(*(rows[name] for name in (*WORKLOAD, "transport")), strict=True)
+    keys = [
+        (order(pattern, FIRST_PATTERNS), size, conditions_order(place), transport_order(name))
+        for pattern, size, place, name in cells
+    ]
+    return rows.iloc[sorted(range(len(rows)), key=keys.__getitem__)]
 
 
 def all_conditions(figures: pd.DataFrame) -> list[tuple[str, int, str]]:

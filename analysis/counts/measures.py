@@ -34,6 +34,11 @@ def groups(rows: pd.DataFrame, *by: str) -> Iterator[tuple[Any, pd.DataFrame]]:
     return iter(rows.groupby(list(by), sort=True))
 
 
+def rows_of(table: pd.DataFrame) -> Iterator[Any]:
+    """The rows of a table, each with its columns as attributes."""
+    return iter(table.itertuples(index=False))
+
+
 def measure_of(name: str) -> Measure | None:
     """The measure of that name; of calls of functions, one made for it."""
     if not name.startswith(CALLS):

@@ -6,81 +6,33 @@ same instrument, in the same target, with or without probes. Kernels of one rele
 with each other; where each run has one other kernel in a target, these two are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis import loopback
 from analysis.analyse import Analysis
-from analysis.conditions import Workload
-from analysis.counts.ledger import FIRST_PATTERNS, conditions_order, order, transport_order
-from analysis.counts.measures import WORKLOAD, groups, measure_of, round_trips
-from analysis.counts.quantities import TIMES, Measure
+from analysis.counts.ledger import in_reading_order
+from analysis.counts.measures import WORKLOAD, measure_of, round_trips, rows_of
+from analysis.counts.quantities import TIMES
+from analysis.machine import loopback_words
 from analysis.paths.cells import ExactCell
-from analysis.paths.changes import UNKNOWN_CALLER, ExactPair, Fates, fates, most_alike
+from analysis.paths.changes import UNKNOWN_CALLER, ExactPair, fates, most_alike
 from analysis.raw.run import Target
 from analysis.statistics import Values, change
-from analysis.wording import size_text
 
 SAME, BEYOND, WITHIN, UNKNOWN = "same", "beyond the noise", "within the noise", "cannot be told"
-CELL = (*WORKLOAD, "transport")
-# What was measured, and last of all in which target and on which kernel of it.
-Key = tuple[Any, ...]
+FIGURE = ("measure", *WORKLOAD, "transport", "instrument", "probed")
 Kernels = Mapping[str, Mapping[str, str]]  # target → kernel of the first run → the second's
-Alone = list[tuple[str, Key]]
-Measured = TypeVar("Measured")
 same_conditions = attrgetter("after.size", "after.where", "after.sched")
-
-
-@dataclass(frozen=True)
-class Shift(Workload):
-    """A measure in both runs: means over valid repeats, and what can be said of the change.
-
-    `low` and `high` are the 95 % interval of the change of means, each run by itself; None where it
-    was not needed or there are too few repeats.
-    """
-
-    measure: Measure
-    transport: str
-    instrument: str
-    target: str
-    probed: bool
-    kernels: tuple[str, str]
-    before: float
-    after: float
-    repeats: tuple[int, int]
-    low: float | None
-    high: float | None
-    verdict: str
-
-    @property
-    def conditions_words(self) -> str:
-        return f"{self.pattern} · {size_text(self.size)} · {self.conditions} · {self.transport}"
-
-    @property
-    def change(self) -> float:
-        return self.after - self.before
-
-    @property
-    def ratio(self) -> float | None:
-        return self.after / self.before if self.before else None
 
 
 def of_first_conditions(pairs: Sequence[ExactPair]) -> list[ExactPair]:
     """All transports of the first pair's size, placement and scheduling."""
     return [pair for pair in pairs if same_conditions(pair) == same_conditions(pairs[0])]
-
-
-class Traced(NamedTuple):
-    """What became of the functions that ftrace saw in a cell: called at least once a round trip."""
-
-    words: str
-    kernels: tuple[str, str]
-    fates: Fates
 
 
 @dataclass(frozen=True)
@@ -89,26 +41,23 @@ class Diff:
 
     before: Analysis
     after: Analysis
-    shifts: tuple[Shift, ...]
+    shifts: pd.DataFrame  # see df_shifts
     exact: tuple[ExactPair, ...]
-    traced: tuple[Traced, ...]
-    settings: tuple[tuple[str, str, str, str], ...]  # where, what, before, after
-    alone: tuple[tuple[str, str], ...]  # what only one run has: which run, what
+    traced: pd.DataFrame  # see df_traced
+    settings: pd.DataFrame  # see df_settings
+    alone: pd.DataFrame  # what only one run has: run, cell
 
-    def of(self, verdict: str) -> list[Shift]:
-        return [shift for shift in self.shifts if shift.verdict == verdict]
+    def of(self, verdict: str) -> pd.DataFrame:
+        """The shifts with this verdict."""
+        return self.shifts[self.shifts["verdict"] == verdict]
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the two are called: by their folders where the runs' names are one."""
-        runs = self.before.run, self.after.run
-        first, second = (run.name for run in runs)
-        return (first, second) if first != second else tuple(str(r.path) for r in runs)  # type: ignore[return-value]
-
-    @property
-    def tested(self) -> int:
-        """How many changes an interval judged: one in twenty is beyond the noise by luck."""
-        return sum(shift.low is not None for shift in self.shifts)
+        """The runs' names; where these are one, their folders."""
+        first, second = self.before.run, self.after.run
+        if first.name != second.name:
+            return first.name, second.name
+        return str(first.path), str(second.path)
 
 
 def compare(before: Analysis, after: Analysis) -> Diff:
@@ -117,12 +66,11 @@ def compare(before: Analysis, after: Analysis) -> Diff:
         target: pair_kernels(*(_kernels(run, target) for run in (before, after)))
         for target in ("host", "guest", "exact")
     }
-    shifts, alone = _shifts(before.measured, after.measured, kernels)
-    pairs, exact_alone = _exact_pairs(before, after, kernels)
-    traced, settings = _traced(before, after, kernels), _settings(before, after, kernels)
-    return Diff(
-        before, after, shifts, pairs, tuple(traced), tuple(settings), (*alone, *exact_alone)
-    )
+    shifts, alone = df_shifts(before.measured, after.measured, kernels)
+    exact, exact_alone = _exact_pairs(before, after, kernels["exact"])
+    traced = df_traced(before.tables.tidy, after.tables.tidy, kernels)
+    settings = df_settings(before, after, kernels)
+    return Diff(before, after, shifts, exact, traced, settings, pd.concat([alone, exact_alone]))
 
 
 def _kernels(analysis: Analysis, target: str) -> list[str]:
@@ -138,51 +86,84 @@ def pair_kernels(before: list[str], after: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _both(
-    first: Mapping[Key, Measured], second: Mapping[Key, Measured], kernels: Kernels
-) -> tuple[list[tuple[Key, str, Measured, Measured]], Alone]:
-    """What both have: key, the second's kernel, either's; and which run has what alone."""
-    wanted = {key: (*key[:-1], kernels[key[-2]].get(key[-1], "")) for key in first}
-    found = [
-        (key, other[-1], first[key], second[other])
-        for key, other in wanted.items()
-        if other in second
+def joined(
+    first: pd.DataFrame, second: pd.DataFrame, key: Sequence[str], kernels: Kernels
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows with the same `key`, target and paired kernels; and rows of one run alone.
+
+    Other columns end in `_first` and `_second`; `first_kernel` and `second_kernel` name the two.
+    """
+    by = [*key, "target", "second_kernel"]
+    paired = [
+        kernels.get(target, {}).get(kernel, "")
+        for target, kernel in zip(first["target"], first["kernel"], strict=True)
     ]
-    met = set(wanted.values())
-    alone = [("first", key) for key, other in wanted.items() if other not in second]
-    return found, alone + [("second", key) for key in second if key not in met]
+    first = first.rename(columns={"kernel": "first_kernel"}).assign(second_kernel=paired)
+    second = second.assign(second_kernel=second["kernel"])
+    # An empty table has no types that fit the other's.
+    first, second = (each.astype(dict.fromkeys(by, object)) for each in (first, second))
+    both = first.merge(second, "outer", by, suffixes=("_first", "_second"), indicator=True)
+    runs = {"left_only": "first", "right_only": "second"}
+    both = both.assign(
+        run=both["_merge"].map(runs), kernel=both["first_kernel"].fillna(both["kernel"])
+    )
+    met = both["_merge"] == "both"
+    return both[met], both[~met]
 
 
-def _shifts(
+def df_shifts(
     before: pd.DataFrame, after: pd.DataFrame, kernels: Kernels
-) -> tuple[tuple[Shift, ...], list[tuple[str, str]]]:
-    found, alone = _both(_values(before), _values(after), kernels)
-    shifts = sorted(filter(None, (_shift(*both) for both in found)), key=_shift_order)
-    words = dict.fromkeys((which, _conditions_words(key)) for which, key in alone)
-    return tuple(shifts), list(words)
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Every figure that both runs have, of exact cells apart; and the cells of one run alone.
+
+    Columns: measure, pattern, size, conditions, transport, instrument, target, probed; before and
+    after, means over valid repeats; low and high, the 95 % interval of the change, each run by
+    itself (empty where it was not needed or there are too few repeats); verdict, unit, per, change,
+    first_kernel, second_kernel, first_repeats, second_repeats.
+    """
+
+    def values(measured: pd.DataFrame) -> pd.DataFrame:
+        rows = measured[measured["valid"].astype(bool) & (measured["instrument"] != "exact")]
+        groups = rows.groupby([*FIGURE, "target", "kernel"])["value"]
+        columns = [*FIGURE, "target", "kernel", "values"]
+        return pd.DataFrame([(*key, each.to_numpy(float)) for key, each in groups], columns=columns)
+
+    both, alone = joined(values(before), values(after), FIGURE, kernels)
+    known = {name: measure for name in set(both["measure"]) if (measure := measure_of(name))}
+    # Left out: figures that another row has too, and times of an emulated CPU.
+    kept = {name for name, measure in known.items() if not measure.again}
+    timed = {name for name, measure in known.items() if measure.quantity in TIMES}
+    both = both[both["measure"].isin(kept)]
+    both = both[(both["target"] == "host") | ~both["measure"].isin(timed)]
+    pairs = list(zip(both["values_first"], both["values_second"], strict=True))
+    judged = [judge(*pair) for pair in pairs]
+    shifts = both[["measure", *WORKLOAD, "transport", "instrument", "target", "probed"]].assign(
+        before=[first.mean() for first, _ in pairs],
+        after=[second.mean() for _, second in pairs],
+        low=pd.Series([low for low, _, _ in judged], both.index, dtype=float),
+        high=pd.Series([high for _, high, _ in judged], both.index, dtype=float),
+        verdict=[verdict for _, _, verdict in judged],
+        unit=both["measure"].map(lambda name: known[name].unit),
+        per=both["measure"].map(lambda name: known[name].per),
+    )
+    shifts["change"] = shifts["after"] - shifts["before"]
+    shifts = shifts.assign(
+        first_kernel=both["first_kernel"],
+        second_kernel=both["second_kernel"],
+        first_repeats=[len(first) for first, _ in pairs],
+        second_repeats=[len(second) for _, second in pairs],
+    )
+    shifts = shifts.sort_values(["target", "instrument", "probed", "first_kernel", "measure"])
+    return in_reading_order(shifts), _cells(alone, "{pattern}, {size} B, {conditions}, {transport}")
 
 
-def _values(measured: pd.DataFrame) -> dict[Key, Values]:
-    """By measure, conditions, instrument, target, probed, kernel; valid figures, exact apart"""
-    rows = measured[measured["valid"].astype(bool) & (measured["instrument"] != "exact")]
-    by = ("measure", *CELL, "instrument", "probed", "target", "kernel")
-    return {key: group["value"].to_numpy(dtype=float) for key, group in groups(rows, *by)}
-
-
-def _conditions_words(key: Key) -> str:
-    _, pattern, size, conditions, transport, *_, target, kernel = key
-    return f"{pattern}, {size} B, {conditions}, {transport} ({target} {kernel})"
-
-
-def _shift(key: Key, other: str, a: Values, b: Values) -> Shift | None:
-    measure_id, pattern, size, conditions, transport, instrument, probed, target, kernel = key
-    measure = measure_of(measure_id)
-    if measure is None or measure.again or (measure.quantity in TIMES and target != "host"):
-        return None  # said by another row, or a time of an emulated CPU
-    return Shift(
-        pattern, int(size), conditions, measure, transport, instrument, target, bool(probed),
-        (kernel, other), float(a.mean()), float(b.mean()), (len(a), len(b)), *judge(a, b),
-    )  # fmt: skip
+def _cells(alone: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Each cell of rows that one run has alone, as `text`: run, cell."""
+    cells = [
+        (row.run, text.format(**row._asdict()) + f" ({row.target} {row.kernel})")
+        for row in rows_of(alone.sort_values("run"))
+    ]
+    return pd.DataFrame(cells, columns=["run", "cell"]).drop_duplicates()
 
 
 def judge(a: Values, b: Values) -> tuple[float | None, float | None, str]:
@@ -196,92 +177,90 @@ def judge(a: Values, b: Values) -> tuple[float | None, float | None, str]:
             return None, None, SAME
         if min(len(a), len(b)) > 1:
             return None, None, BEYOND
-    found = change(a, b)
-    if found.low is None:
+    figure = change(a, b)
+    if figure.low is None:
         return None, None, UNKNOWN
-    return found.low, found.high, WITHIN if found.spans(0) else BEYOND
+    return figure.low, figure.high, WITHIN if figure.spans(0) else BEYOND
 
 
-def _shift_order(shift: Shift) -> tuple[object, ...]:
-    where = _cell_order((shift.pattern, shift.size, shift.conditions, shift.transport))
-    return *where, shift.target, shift.instrument, shift.probed, shift.kernels
+def df_traced(before: pd.DataFrame, after: pd.DataFrame, kernels: Kernels) -> pd.DataFrame:
+    """What became of the functions that ftrace saw in a cell at least once a round trip.
 
+    Columns: pattern, size, conditions, transport, target, first_kernel, second_kernel, fates.
+    """
+    cell = [*WORKLOAD, "transport"]
 
-def _cell_order(key: Key) -> tuple[object, ...]:
-    """By pattern, size, placement and transport as everywhere, then by what follows."""
-    pattern, size, conditions, transport, *rest = key
-    where = order(pattern, FIRST_PATTERNS), size, conditions_order(conditions)
-    return *where, transport_order(transport), *rest
+    def hit(tidy: pd.DataFrame) -> pd.DataFrame:
+        """Function → calls a message; who calls is not known."""
+        rows = tidy[tidy["valid"].astype(bool) & (tidy["instrument"] == "ftrace")]
+        rows = rows[rows["value"] >= round_trips(rows)]
+        rows = rows.assign(calls=(rows["value"] / rows["messages"]).round(2))
+        medians = rows.groupby([*cell, "target", "kernel", "key"])["calls"].median().reset_index()
+        calls: list[Any] = [{UNKNOWN_CALLER: value} for value in medians["calls"]]
+        medians["calls"] = calls
+        called = medians.groupby([*cell, "target", "kernel"])
+        return pd.DataFrame(
+            [(*key, dict(zip(each["key"], each["calls"], strict=True))) for key, each in called],
+            columns=[*cell, "target", "kernel", "calls"],
+        )
 
-
-def _traced(before: Analysis, after: Analysis, kernels: Kernels) -> Iterator[Traced]:
-    found, _ = _both(_hit(before.tables.tidy), _hit(after.tables.tidy), kernels)
-    for key, other, first, second in sorted(found, key=lambda both: _cell_order(both[0])):
-        pattern, size, conditions, transport, target, kernel = key
-        words = f"{pattern} · {size_text(int(size))} · {conditions} · {transport} · {target}"
-        yield Traced(words, (kernel, other), fates(first, second))
-
-
-def _hit(tidy: pd.DataFrame) -> dict[Key, dict[str, dict[str, float]]]:
-    """Cell, target and kernel → function → calls a message; who calls is not known."""
-    rows = tidy[tidy["valid"].astype(bool) & (tidy["instrument"] == "ftrace")]
-    rows = rows[rows["value"] >= round_trips(rows)]
-    rows = rows.assign(calls=(rows["value"] / rows["messages"]).round(2))
-    return {
-        key: {str(name): {UNKNOWN_CALLER: calls} for name, calls in medians.items()}
-        for key, group in groups(rows, *CELL, "target", "kernel")
-        for medians in (group.groupby("key")["calls"].median(),)
-    }
+    both, _ = joined(hit(before), hit(after), cell, kernels)
+    traced = both[[*cell, "target", "first_kernel", "second_kernel"]].copy()
+    pairs = zip(both["calls_first"], both["calls_second"], strict=True)
+    traced["fates"] = pd.Series([fates(*pair) for pair in pairs], traced.index, dtype=object)
+    return in_reading_order(traced)
 
 
 def _exact_pairs(
-    before: Analysis, after: Analysis, kernels: Kernels
-) -> tuple[tuple[ExactPair, ...], list[tuple[str, str]]]:
-    found, alone = _both(_exact_cells(before), _exact_cells(after), kernels)
-    pairs = tuple(most_alike(first, second) for _, _, first, second in found)
-    return pairs, [(which, _exact_words(*key)) for which, key in alone]
+    before: Analysis, after: Analysis, kernels: Mapping[str, str]
+) -> tuple[tuple[ExactPair, ...], pd.DataFrame]:
+    def cells(analysis: Analysis, paired: Mapping[str, str]) -> dict[tuple[Any, ...], ExactCell]:
+        every = [cell for comparison in analysis.exact for cell in comparison.cells]
+        return {
+            (c.transport, c.size, c.where, c.sched, paired.get(c.kernel, c.kernel)): c
+            for c in every
+        }
+
+    first, second = cells(before, kernels), cells(after, {})
+    changes = [most_alike(first[key], second[key]) for key in first if key in second]
+    alone = [
+        (run, f"exact, {transport}, {size} B, {where}, {scheduling} ({cell.kernel})")
+        for run, own, other in (("first", first, second), ("second", second, first))
+        for key, cell in own.items()
+        if key not in other
+        for transport, size, where, scheduling, _ in [key]
+    ]
+    pairs = tuple(ExactPair(each.before, each.after) for each in changes)
+    return pairs, pd.DataFrame(alone, columns=["run", "cell"])
 
 
-def _exact_cells(analysis: Analysis) -> dict[Key, ExactCell]:
-    return {
-        (cell.transport, cell.size, cell.where, cell.sched, "exact", cell.kernel): cell
-        for comparison in analysis.exact
-        for cell in comparison.cells
-    }
+def df_settings(before: Analysis, after: Analysis, kernels: Kernels) -> pd.DataFrame:
+    """What was asked for, and what the machines say of themselves, where that differs.
+
+    Columns: where (a target, or "options"), what, first, second.
+    """
+    rows = _differing("options", *(each.run.manifest.options for each in (before, after)))
+    second = {(target.kind, target.kernel): target for target in after.run.targets}
+    for target in before.run.targets:
+        if other := second.get((target.kind, kernels[target.kind].get(target.kernel, ""))):
+            rows += _differing(target.kind, _environment(target), _environment(other))
+    return pd.DataFrame(rows, columns=["where", "what", "first", "second"])
 
 
-def _exact_words(
-    transport: str, size: int, where: str, scheduling: str, target: str, kernel: str
-) -> str:
-    return f"{target}, {transport}, {size} B, {where}, {scheduling} ({kernel})"
-
-
-def _settings(
-    before: Analysis, after: Analysis, kernels: Kernels
-) -> Iterator[tuple[str, str, str, str]]:
-    """What was asked for, and what the machines say of themselves, where that differs."""
-    runs = before.run, after.run
-    yield from _differing("asked for", *(run.manifest.options for run in runs))
-    first, second = (
-        {(target.kind, target.kernel): _environment(target) for target in run.targets}
-        for run in runs
-    )
-    for (kind, _), _, *both in _both(first, second, kernels)[0]:
-        yield from _differing(kind, *both)
+def _differing(
+    place: str, first: Mapping[str, Any], second: Mapping[str, Any]
+) -> list[tuple[str, ...]]:
+    names = sorted({*first, *second})
+    values = [[each.get(name) for each in (first, second)] for name in names]
+    return [
+        (place, name, *("absent" if value is None else str(value) for value in pair))
+        for name, pair in zip(names, values, strict=True)
+        if pair[0] != pair[1]
+    ]
 
 
 def _environment(target: Target) -> dict[str, Any]:
     """Tools and settings among the rest."""
     environment = target.environment
-    rest = environment.model_dump(exclude={loopback.KEY, "tools", "settings"})
-    return {**loopback.words(target), **rest, **environment.tools, **environment.settings}
-
-
-def _differing(
-    where: str, first: dict[str, Any], second: dict[str, Any]
-) -> Iterator[tuple[str, str, str, str]]:
-    for name in sorted({*first, *second}):
-        found = (values.get(name) for values in (first, second))
-        values = tuple("absent" if value is None else str(value) for value in found)
-        if values[0] != values[1]:
-            yield where, name, values[0], values[1]
+    rest = environment.model_dump(exclude={"loopback", "tools", "settings"})
+    return {**loopback_words(target), **rest, **environment.tools, **environment.settings}

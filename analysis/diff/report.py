@@ -1,60 +1,65 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two runs compared, as a page, as tables, and in the terminal."""
 
-import sys
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from analysis.analyse import analyse
-from analysis.diff import words
-from analysis.diff.compare import BEYOND, Diff, compare
+from analysis.counts.measures import measure_of, rows_of
+from analysis.diff.compare import (
+    BEYOND,
+    SAME,
+    UNKNOWN,
+    WITHIN,
+    Diff,
+    compare,
+    of_first_conditions,
+)
 from analysis.diff.figures import draw_diff, folded
-from analysis.diff.page import diff_page
 from analysis.drawing import Drawn
 from analysis.paths import gate
+from analysis.paths.changes import ExactPair, Fates, Moved
 from analysis.raw.run import read_run
 from analysis.report import output
-from analysis.report.terminal import PLAIN_WIDTH
-from analysis.wording import counted
-from probes.messages import UsageError
+from analysis.report.render import code, page, render
+from analysis.statistics import LEAST_REPEATS
+from analysis.wording import amount, counted, listed, number, place, signed, size_text, source_text
+from probes.messages import UsageError, one_line
 
 MOST_ROWS = 40  # in the terminal
+LAYERS, MOST_TIMES = 3, 4  # in a sentence; sentences
 
 
 def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> None:
     """Read both, compare, write, show. Raises RunError."""
     diff, target = _compared(first, second, out)
-    if not diff.shifts and not diff.exact:
+    if diff.shifts.empty and not diff.exact:
         raise UsageError(
-            f"{first} and {second} have nothing that was measured alike, so there is nothing to "
-            "compare: ask both for the same transports, sizes and placements, on one kernel each."
+            f"{first} and {second} have nothing that was measured alike: ask both for the same "
+            "transports, sizes and placements, on one kernel each."
         )
-    page = _write(diff, target)
+    path = _write(diff, target)
     if quiet:
-        print(page)
+        print(path)
     else:
-        show(diff, page)
+        show(diff, path)
 
 
 def make_gate(first: Path, second: Path, out: Path | None, allowance: str, how: str | None) -> int:
     """Compare the exact cells of both, write, show: the exit status of gate.py. Raises RunError."""
     allowed = gate.parse_allowance(allowance)
     diff, target = _compared(first, second, out)
-    found = gate.judge(diff, allowed)
-    page = target / "diff.html"
-    text, ktap = gate.text(found, str(page)), gate.ktap(found)
-    rows = [(result.name, *row) for result in found.results for row in result.rows()]
-    columns = ["cell", "function", "first", "second", "fate"]
+    judged = gate.judge(diff, allowed)
+    path = target / "diff.html"
+    text, ktap = gate.text(judged, str(path)), gate.ktap(judged)
+    rows = [(result.name, *row) for result in judged.results for row in result.rows()]
+    table = pd.DataFrame(rows, columns=["cell", "function", "first", "second", "fate"])
     files = {"gate.txt": output.text(text), "gate.ktap": output.text(ktap)}
-    _write(diff, target, files | {"gate.csv": output.table(pd.DataFrame(rows, columns=columns))})
-    print(page if how == "quiet" else (ktap if how == "ktap" else text).rstrip("\n"))
-    return found.status
+    _write(diff, target, files | {"gate.csv": output.table(table)})
+    print(path if how == "quiet" else (ktap if how == "ktap" else text).rstrip("\n"))
+    return judged.status
 
 
 def _compared(first: Path, second: Path, out: Path | None) -> tuple[Diff, Path]:
@@ -69,85 +74,165 @@ def _compared(first: Path, second: Path, out: Path | None) -> tuple[Diff, Path]:
 
 
 def _write(diff: Diff, target: Path, more: dict[str, output.Write] | None = None) -> Path:
-    """Write the comparison's page and tables, and what is `more`: the page."""
-    files = _files(diff, draw_diff(diff.exact, diff.names)) | (more or {})
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"{target} cannot be made ({error.strerror}): name another folder with --out."
-        ) from None
-    output.write_all(target, files)
-    return target / "diff.html"
-
-
-def _files(diff: Diff, figures: tuple[Drawn, ...]) -> dict[str, output.Write]:
+    """Write the comparison's page and tables, and what is `more`; the page's path."""
+    figures = draw_diff(diff.exact, diff.names)
+    text = markdown(diff, figures)
     files: dict[str, output.Write] = {
-        "diff.html": output.text(diff_page(diff, figures)),
-        "diff.csv": output.table(shifts_table(diff)),
-        "functions.csv": output.table(functions_table(diff)),
+        "diff.md": output.text(text),
+        "diff.html": output.text(page(text, "pathcost: {} and {}".format(*diff.names), figures)),
+        "diff.csv": output.table(diff.shifts),
+        "functions.csv": output.table(df_functions(diff)),
     }
     for figure in figures:
         files |= output.pictures(figure)
-    return files | {name: output.text(lines) for name, lines in map(folded, diff.exact)}
+    files |= {name: output.text(lines) for name, lines in map(folded, diff.exact)}
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {target}: {error.strerror}.") from None
+    output.write_all(target, files | (more or {}))
+    return target / "diff.html"
 
 
-def shifts_table(diff: Diff) -> pd.DataFrame:
-    """A row for each figure that both runs have."""
+def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:
+    """diff.md; diff.html is made of it."""
+    others = ((WITHIN, "Within the noise"), (UNKNOWN, "Too few repeats to tell"), (SAME, "Equal"))
+    return render(
+        "diff.md.j2",
+        diff=diff,
+        sentences=answer(diff),
+        least_repeats=LEAST_REPEATS,
+        changed=df_words(diff.of(BEYOND)),
+        others=[(title, df_words(diff.of(verdict))) for verdict, title in others],
+        fates=_fates,
+        layers=lambda pair: _moved(pair.layers(), "layer"),
+        functions=lambda pair: _moved(pair.functions(), "function"),
+        kernels=kernels_text,
+        figures={figure.name: figure for figure in figures},
+    )
+
+
+def answer(diff: Diff) -> list[str]:
+    """A sentence for each exact round trip of the first conditions, each median time, the rest."""
+    sentences = [*map(_round_trip, of_first_conditions(diff.exact)), *_times(diff)]
+    told = len(diff.shifts) - len(diff.of(UNKNOWN))
+    tested = int(diff.shifts["low"].notna().sum())
+    if told:
+        luck = (
+            f"; {tested} of them vary from repeat to repeat and were judged by a 95 % interval, "
+            f"so about {tested / 20:.0f} would seem to change by luck alone"
+        )
+        sentences.append(
+            f"Of {counted(told, 'figure')} that can be compared, {len(diff.of(BEYOND))} changed "
+            f"beyond the noise{luck if tested else ''}."
+        )
+    return sentences
+
+
+def _round_trip(pair: ExactPair) -> str:
+    before, after = pair.before.total, pair.after.total
+    name = f"A round trip ({pair.words})"
+    if not pair.functions():
+        return f"{name} takes the same {after:,} instructions in both, function by function."
+    why = listed([f"{moved.name} {signed(moved.difference)}" for moved in pair.layers()[:LAYERS]])
+    return (
+        f"{name} takes {before:,} instructions in the first run and {after:,} in the second "
+        f"({signed(pair.more)}, {pair.more / before:+.1%}){why and f': {why}'}."
+    )
+
+
+def _times(diff: Diff) -> Iterator[str]:
+    rows = diff.shifts[(diff.shifts["measure"] == "rtt_p50") & (diff.shifts["target"] == "host")]
+    for row in rows_of(rows.head(MOST_TIMES)):
+        extent = ""
+        if row.low == row.low:
+            extent = (
+                f", 95 % interval of the change {amount(row.low, 'ns')} to {amount(row.high, 'ns')}"
+            )
+        yield (
+            f"The median round trip of {size_text(row.size)} over {row.transport} "
+            f"{place(row.conditions)}: {amount(row.before, 'ns')} and {amount(row.after, 'ns')} "
+            f"({number(row.after / row.before)} times{extent}): {row.verdict}."
+        )
+
+
+def df_words(shifts: pd.DataFrame) -> pd.DataFrame:
+    """Shifts as a reader sees them."""
     rows = []
-    for shift in diff.shifts:
-        row = {"measure": None} | asdict(shift) | {"measure": shift.measure.id}
-        (first, second), repeats = row.pop("kernels"), row.pop("repeats")
-        row |= {"unit": shift.measure.unit, "per": shift.measure.per, "change": shift.change}
-        row |= {"first_kernel": first, "second_kernel": second}
-        rows.append(row | {"first_repeats": repeats[0], "second_repeats": repeats[1]})
-    return pd.DataFrame(rows)
+    for row in rows_of(shifts):
+        measure = measure_of(row.measure)
+        words = (measure.words if measure else row.measure) + (
+            " per round trip" if row.per == "round trip" else ""
+        )
+        times = f" ({row.after / row.before:.3g} times)" if row.before and row.change else ""
+        interval = f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
+        kernels = kernels_text(row.first_kernel, row.second_kernel)
+        rows.append((
+            words, f"{row.pattern} · {size_text(row.size)} · {row.conditions} · {row.transport}",
+            amount(row.before, row.unit), amount(row.after, row.unit),
+            ("+" if row.change > 0 else "") + amount(row.change, row.unit) + times,
+            interval if row.low == row.low else "",
+            source_text(row.instrument, row.target, kernels, row.probed),
+        ))  # fmt: skip
+    heads = ["per message unless noted", "cell", "first", "second", "change", "95 % interval", "by"]
+    return pd.DataFrame(rows, columns=heads)
 
 
-def functions_table(diff: Diff) -> pd.DataFrame:
-    """A row for each function that changed in an exact round trip."""
+def kernels_text(first: str, second: str) -> str:
+    """The kernel of both, or the two."""
+    return first if first == second else f"{first} → {second}"
+
+
+def _moved(moved: Sequence[Moved], name: str) -> pd.DataFrame:
+    rows = [
+        (code(m.name) if name == "function" else m.name, f"{m.before:,}", f"{m.after:,}",
+         signed(m.difference), kernels_text(str(m.calls_before), str(m.calls_after)))
+        for m in moved
+    ]  # fmt: skip
+    table = pd.DataFrame(rows, columns=[name, "first", "second", "change", "calls"])
+    return table if name == "function" else table.drop(columns="calls")
+
+
+def _fates(fates: Fates, *, names: bool = True) -> str:
+    """How many functions appeared, vanished and were renamed, and which."""
+    renamed = [f"{pair.old} → {pair.new} ({pair.told_by})" for pair in fates.renamed]
+    groups = {"appeared": fates.appeared, "vanished": fates.vanished, "renamed": renamed}
+    return ". ".join(
+        f"{counted(len(group), 'function')} {verb}"
+        + (f": {', '.join(group)}" * bool(group and names))
+        for verb, group in groups.items()
+    )
+
+
+def df_functions(diff: Diff) -> pd.DataFrame:
+    """Functions that changed in an exact round trip.
+
+    Columns: transport, size, placement, scheduling, function, fate, first and second (instructions
+    without callees), first_calls, second_calls, renamed_to.
+    """
     columns = ["transport", "size", "placement", "scheduling", "function", "fate", "first",
                "second", "first_calls", "second_calls", "renamed_to"]  # fmt: skip
     rows = []
     for pair in diff.exact:
         cell = pair.after
-        where = (cell.transport, cell.size, cell.where, cell.sched)
+        conditions = (cell.transport, cell.size, cell.where, cell.sched)
         now = {name.old: name.new for name in pair.fates().renamed}
         for moved in pair.functions():
             fate = "renamed" if moved.name in {*now, *now.values()} else moved.fate
             counts = (moved.before, moved.after, moved.calls_before, moved.calls_after)
-            rows.append((*where, moved.name, fate, *counts, now.get(moved.name, "")))
+            rows.append((*conditions, moved.name, fate, *counts, now.get(moved.name, "")))
     return pd.DataFrame(rows, columns=columns)
 
 
-def show(diff: Diff, page: Path) -> None:
-    """The answer, what changed, and where the rest is."""
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else PLAIN_WIDTH, highlight=False)
-    for sentence in words.answer(diff):
-        console.print(Text(sentence))
-    changed = diff.of(BEYOND)
-    if changed:
-        console.print(_table(diff, terminal))
+def show(diff: Diff, path: Path) -> None:
+    """Print the answer, what changed, and where the rest is."""
+    changed = df_words(diff.of(BEYOND))
+    lines = answer(diff)
+    if not changed.empty:
+        lines += changed.head(MOST_ROWS).to_string(index=False).splitlines()
     if len(changed) > MOST_ROWS:
-        console.print(Text(f"And {len(changed) - MOST_ROWS} more: see the page.", style="dim"))
-    for title, found in (
-        *((pair.words, pair.fates()) for pair in diff.exact),
-        *((traced.words, traced.fates) for traced in diff.traced),
-    ):
-        console.print(Text(f"{title}: {words.fates_text(found, ' functions')}"))
-    if diff.alone:
-        console.print(Text(f"{counted(len(diff.alone), 'cell')} in one run only", style="dim"))
-    console.print(Text(f"\nComparison: {page}"), soft_wrap=True)
-
-
-def _table(diff: Diff, terminal: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD if terminal else None, padding=(0, 1))
-    for name in ("changed beyond the noise", "cell", "first", "second", "change", "where from"):
-        number = name in ("first", "second", "change")
-        table.add_column(name, overflow="fold", justify="right" if number else "left")
-    for shift in diff.of(BEYOND)[:MOST_ROWS]:
-        values = [words.value(shift, figure) for figure in (shift.before, shift.after)]
-        names = shift.measure.words, shift.conditions_words
-        table.add_row(*map(Text, (*names, *values, words.change(shift), words.source(shift))))
-    return table
+        lines.append(f"And {len(changed) - MOST_ROWS} more: see the page.")
+    lines += [f"{pair.words}: {_fates(pair.fates(), names=False)}" for pair in diff.exact]
+    if len(diff.alone):
+        lines.append(f"{counted(len(diff.alone), 'cell')} in one run only")
+    print(*map(one_line, lines), "", f"Comparison: {path}", sep="\n")

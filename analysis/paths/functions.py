@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -100,6 +101,24 @@ def called(tidy: pd.DataFrame) -> pd.DataFrame:
     watched = set(traced.loc[traced["target"] == "guest", "kernel"])
     counted = (rows["target"] == EXACT_TARGET) & ~rows["kernel"].isin(watched)
     return pd.concat([traced, rows[counted]])
+
+
+def function_changes(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Functions hit on one guest's kernel and not on the next one that ran, for each transport.
+
+    Columns: transport, older, newer, appeared, vanished; under the first conditions.
+    """
+    rows = called(tidy[tidy["target"].isin(["guest", EXACT_TARGET])])
+    rows = rows[rows["value"] >= round_trips(rows)]
+    changes = []
+    for conditions in all_conditions(rows)[:1]:
+        rows = in_conditions(rows, conditions)
+        for transport in sorted(set(rows["transport"]), key=transport_order):
+            hit = rows[rows["transport"] == transport].groupby("kernel")["key"].agg(set)
+            for older, newer in pairwise(sorted(hit.index, key=version)):
+                came = sorted(hit[newer] - hit[older]), sorted(hit[older] - hit[newer])
+                changes.append((transport, older, newer, *came))
+    return pd.DataFrame(changes, columns=["transport", "older", "newer", "appeared", "vanished"])
 
 
 def _calls(tidy: pd.DataFrame) -> pd.DataFrame:

@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from analysis import loopback
 from analysis.answer import RATES, Answer, Share
 from analysis.claims.verdict import VERDICTS, Verdict
-from analysis.counts.agreement import Agreement, Compared
-from analysis.counts.kernels import KernelTable
+from analysis.counts.agreement import INSTRUMENTS
 from analysis.counts.ledger import GUEST, Ledger, Row, transport_order
-from analysis.machine import target_text
+from analysis.counts.measures import estimate_of, rows_of
+from analysis.counts.quantities import MEASURES, Measure
+from analysis.machine import loopback_row, target_text
 from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import TOP, ExactPair, knob_name
 from analysis.paths.figures import branches
@@ -26,7 +26,6 @@ from analysis.raw.run import Missing, Target
 from analysis.report.render import code, link
 from analysis.statistics import Estimate
 from analysis.times import words
-from analysis.times.probe_cost import ProbeCost
 from analysis.times.timing import Times
 from analysis.times.waterfall import Parts
 from analysis.wording import (
@@ -36,6 +35,8 @@ from analysis.wording import (
     capital,
     conditions_text,
     counted,
+    extent,
+    listed,
     number,
     optional,
     place_title,
@@ -125,8 +126,8 @@ def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) ->
         if not row.lines:
             lines.append((row.measure.words, *[None] * len(columns), row.why_missing))
         for place, line in enumerate(row.best()):
-            name = f"… {row.disturbed(line) or 'another source'}" if place else _measure(row)
-            figures = (_entry(row, line.entries.get(column)) for column in found.columns)
+            name = f"… {row.disturbed(line) or 'another source'}" if place else _name(row)
+            figures = (_entry(row.measure, line.entries.get(column)) for column in found.columns)
             lines.append((name, *figures, line.source))
     latencies = {
         (timing.conditions, latency.transport): latency
@@ -140,13 +141,16 @@ def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) ->
     return frame(("measure", *columns, "where from"), lines)
 
 
-def _measure(row: Row) -> str:
-    per = " per round trip" if row.measure.per == "round trip" else ""
-    return row.measure.words + per
+def _name(row: Row) -> str:
+    return _measure(row.measure)
 
 
-def _entry(row: Row | ProgramRow, entry: Estimate | None) -> str:
-    text = spanned(entry, row.measure.unit)
+def _measure(measure: Measure) -> str:
+    return measure.words + (" per round trip" if measure.per == "round trip" else "")
+
+
+def _entry(measure: Measure, entry: Estimate | None) -> str:
+    text = spanned(entry, measure.unit)
     return text if entry is None or entry.valid else f"{text} invalid"
 
 
@@ -165,11 +169,14 @@ def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
         (
             transport,
             spanned(p50.get(transport), "ns"),
-            *(_entry(row, row.lines[0].entries.get((conditions, transport))) for row in rows),
+            *(
+                _entry(row.measure, row.lines[0].entries.get((conditions, transport)))
+                for row in rows
+            ),
         )
         for transport in found.transports
     ]
-    return frame(("transport", "iteration, median", *map(_measure, rows)), lines)
+    return frame(("transport", "iteration, median", *map(_name, rows)), lines)
 
 
 def slowdowns(timings: Iterable[Times]) -> pd.DataFrame:
@@ -237,11 +244,21 @@ def histogram(part: PathPart) -> str:
     )
 
 
-def switches(found: Iterable[Any]) -> pd.DataFrame:
+def switches(found: pd.DataFrame) -> pd.DataFrame:
+    words = {
+        "steady": "steady: {} in each of {} repeats",
+        "bistable": "bistable: {}, from one repeat to another",
+        "mixed": "mixed: {}, from round trips of several kinds",
+        "measured once": "{}, measured once: whether it is steady is unknown",
+    }
     return frame(
         ("cell", "transport", "switches", "where from"),
-        [(conditions_text(one), one.transport, one.words(), one.source) for one in found],
-    )
+        [
+            (conditions_text(row), row.transport,
+             words[row.kind].format(extent(row.least, row.most), row.repeats), row.source)
+            for row in rows_of(found)
+        ],
+    )  # fmt: skip
 
 
 def functions(found: FunctionTable) -> pd.DataFrame:
@@ -249,25 +266,45 @@ def functions(found: FunctionTable) -> pd.DataFrame:
     return frame(("function", *found.transports), lines)
 
 
-def kernels(found: KernelTable) -> pd.DataFrame:
-    heads = ("measure", *((name, kernel) for name, kernel in found.columns))
-    lines = [(_measure(row), *(_entry(row, one) for one in entries)) for row, entries in found.rows]
-    return frame(heads, lines)
+def kernels(found: pd.DataFrame) -> pd.DataFrame:
+    """A column for each transport and kernel of the figures under one set of conditions."""
+    figures = {
+        (row["measure"], row["transport"], row["kernel"]): estimate_of(row)
+        for row in found.to_dict("records")
+    }
+    columns = list(dict.fromkeys(zip(found["transport"], found["kernel"], strict=True)))
+    measures = [measure for measure in MEASURES if measure.id in set(found["measure"])]
+    lines = [
+        (_measure(measure), *(_entry(measure, figures.get((measure.id, *c))) for c in columns))
+        for measure in measures
+    ]
+    return frame(("measure", *columns), lines)
 
 
-def agreement(found: Agreement) -> pd.DataFrame:
+def agreement(found: pd.DataFrame) -> pd.DataFrame:
     """Counts of one window: in the run in which the instruments differ most."""
-    columns = [(name, tool) for name, tools in found.instruments.items() for tool in tools]
-    lines = []
-    for quantity, key, counts in found.rows:
-        by = {(name, tool): n for name in counts for tool, n in counts[name].by.items()}
-        remarks = [f"{names}: {why or 'unexplained'}" for names, why in found.remarks(counts)]
-        figures = (f"{by[column]:,}" if column in by else None for column in columns)
-        lines.append((f"{quantity} {key}".strip(), *figures, ". ".join(remarks) or "equal"))
+    counts = {(row.quantity, row.key, row.transport): row for row in rows_of(found)}
+    columns: list[tuple[str, str]] = [
+        (transport, tool)
+        for transport in dict.fromkeys(transport for _, _, transport in counts)
+        for tool in INSTRUMENTS
+        if any(tool in row.counts for row in counts.values() if row.transport == transport)
+    ]
+    lines: list[Line] = []
+    for quantity, key in sorted({(quantity, key) for quantity, key, _ in counts}):
+        remarks: dict[str, list[str]] = {}
+        figures: dict[tuple[str, str], str] = {}
+        for transport in dict.fromkeys(transport for transport, _ in columns):
+            if row := counts.get((quantity, key, transport)):
+                figures |= {(transport, tool): f"{n:,}" for tool, n in row.counts.items()}
+                for why in (*["unexplained"] * row.unexplained, *row.why):
+                    remarks.setdefault(why, []).append(transport)
+        words = ". ".join(f"{listed(names)}: {why}" for why, names in remarks.items())
+        lines.append((f"{quantity} {key}".strip(), *map(figures.get, columns), words or "equal"))
     return frame(("quantity", *columns, "where they differ"), lines)
 
 
-def compared(found: Iterable[Compared]) -> pd.DataFrame:
+def compared(found: pd.DataFrame) -> pd.DataFrame:
     """Pairs of counts, per message, in the run where the two are furthest apart."""
     return frame(
         ("quantity", "cell", "one", "other", "apart"),
@@ -279,7 +316,7 @@ def compared(found: Iterable[Compared]) -> pd.DataFrame:
                 f"{number(one.second_value)} {one.second}",
                 f"{number(one.apart * 100)} %",
             )
-            for one in found
+            for one in rows_of(found)
         ],
     )
 
@@ -290,7 +327,7 @@ def programs(rows: Sequence[ProgramRow]) -> pd.DataFrame:
         ("program, size", "figure", *names, "tcp / unix"),
         [
             (conditions_text(row), row.words,
-             *(_entry(row, row.entries.get(name)) for name in names), spanned(row.ratio))
+             *(_entry(row.measure, row.entries.get(name)) for name in names), spanned(row.ratio))
             for row in rows
         ],
     )  # fmt: skip
@@ -505,24 +542,29 @@ def moved(change: ExactPair) -> pd.DataFrame:
     return frame(heads, lines)
 
 
-def probe_costs(costs: Iterable[ProbeCost]) -> pd.DataFrame:
+def probe_costs(found: pd.DataFrame, *, several: bool = False) -> pd.DataFrame:
+    """Probed cells beside their controls: one instrument alone, or several together."""
     heads = ("probes", "cell", "round trip without", "with", "added a message", "switches without",
              "with", "events a message", "added an event", "time of one program")  # fmt: skip
-    return frame(heads, map(_cost, costs))
+    rows = found[found["instruments"].str.contains(",") == several]
+    return frame(heads, map(_cost, rows_of(rows)))
 
 
-def _cost(cost: ProbeCost) -> Line:
-    several = len(cost.events) > 1
-    named = [(f"{event.instrument} " if several else "", event) for event in cost.events]
+def _cost(cost: Any) -> Line:
+    def each(figures: dict[str, float | None] | None, unit: str = "") -> str | None:
+        named = (figures or {}).items()
+        return ", ".join(
+            f"{name} {optional(value, unit)}" if len(named) > 1 else optional(value, unit)
+            for name, value in named
+        ) or None  # fmt: skip
+
     scripts = f" ({cost.scripts})" if cost.scripts else ""
     return (
         f"{cost.instruments}{scripts}, {cost.target} {cost.kernel}",
         f"{cost.transport} · {conditions_text(cost)}",
         spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"), optional(cost.added, "ns"),
         spanned(cost.switches_without), spanned(cost.switches_with),
-        ", ".join(f"{name}{optional(event.count)}" for name, event in named) or None,
-        optional(cost.added_per_event, "ns"),
-        ", ".join(f"{name}{optional(event.ns, 'ns')}" for name, event in named) or None,
+        each(cost.events), optional(cost.added_per_event, "ns"), each(cost.ns, "ns"),
     )  # fmt: skip
 
 
@@ -577,7 +619,7 @@ def environment(target: Target) -> pd.DataFrame:
     facts |= {
         "strongest probes": PROBES.get(target.probe_level, target.probe_level),
         "guest run by": f"QEMU, {target.accelerator}" if target.accelerator else None,
-        "also active on lo": loopback.row(target) or None,
+        "also active on lo": loopback_row(target) or None,
         "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),
     }
     lines = [(name, str(fact).split(" -- ")[0]) for name, fact in facts.items() if fact is not None]

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
 
-import pandas as pd
-
-from analysis import loopback
 from analysis.analyse import Analysis
 from analysis.answer import PLACES, Document, document
 from analysis.claims.verdict import Verdict, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.drawing import Drawn
-from analysis.machine import machine_text
+from analysis.machine import loopback_sentences, machine_text
 from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.changes import costs_of_one, same_table
 from analysis.paths.figures import usual_first
@@ -80,7 +77,7 @@ class Report:
             "headline": self.headline,
             "large": sentence("large", self.answer) if self.answer else "",
             "medians": lambda timing: sentence("medians", timing),
-            "loopback": loopback.sentences(self.analysis.run),
+            "loopback": loopback_sentences(self.analysis.run),
             "places": PLACES,
             "shown_verdicts": self.settled,
         }
@@ -155,19 +152,6 @@ class Report:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--out", default=f"reports/{self.analysis.run.name}")
         return str(parser.parse_known_args(self.analysis.run.manifest.command)[0].out)
-
-    def cells(self) -> pd.DataFrame:
-        """cells.csv: every cell run that a verdict rests on, and the raw files that it left."""
-        rows = [
-            (
-                folder,
-                cell,
-                words or "exact mode",
-                " ".join(f"raw/{folder}/{name}" for name in files),
-            )
-            for _, folder, cell, words, files in self.analysis.raw_cells()
-        ]
-        return pd.DataFrame(rows, columns=["folder", "cell", "what", "raw"])
 
 
 def _scheduler_groups(found: Sequence[Comparison]) -> list[tuple[str, list[Comparison]]]:

@@ -7,22 +7,17 @@ these is (logarithms of ratios; the iterated estimator of Paule and Mandel, and 
 Hartung and Knapp, Statistics in Medicine 20, 2001; `statsmodels.stats.meta_analysis`).
 """
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
-from analysis.report.terminal import PLAIN_WIDTH
 from analysis.statistics import Estimate
 from analysis.times.words import conditions_text
-from analysis.wording import NOT_MEASURED, number
-from probes.messages import UsageError
+from analysis.wording import number
+from probes.messages import UsageError, one_line
 
 LEAST_RUNS = 2
 NORMAL = 1.96  # standard errors to either end of a 95 % interval
@@ -62,24 +57,20 @@ def between_runs(ratios: list[Estimate]) -> Estimate | None:
     return Estimate(float(middle), float(low), float(high), len(known))
 
 
-def show_pool(folders: list[Path]) -> int:
+def show_pool(folders: list[Path]) -> None:
     """Print each ratio of each run, and the one between runs."""
     ratios = {key: runs for key, runs in read_ratios(folders).items() if len(runs) >= LEAST_RUNS}
     if not ratios:
         raise UsageError("These runs timed nothing alike: --pool needs the same cells in each.")
-    table = Table(box=box.SIMPLE_HEAD, title="Ratios of median times", title_justify="left")
-    for name in ("conditions", "ratio", *(folder.name for folder in folders), "between runs, 95 %"):
-        table.add_column(name, overflow="fold", no_wrap=name != "conditions")
     for (conditions, pair), runs in ratios.items():
-        each = [_text(runs.get(str(folder))) for folder in folders]
-        table.add_row(conditions, pair, *each, _text(between_runs(list(runs.values()))))
-    Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
-    return 0
+        print(one_line(f"{conditions}: median of {pair}"))
+        for folder, ratio in runs.items():
+            print(one_line(f"  {_text(ratio)}  {folder}"))
+        if between := between_runs(list(runs.values())):
+            print(f"  {_text(between)}  between runs, 95 %")
 
 
-def _text(ratio: Estimate | None) -> str:
-    if ratio is None:
-        return NOT_MEASURED
+def _text(ratio: Estimate) -> str:
     if ratio.low is None or ratio.high is None:
         return number(ratio.value)
     return f"{number(ratio.value)} ({number(ratio.low)} to {number(ratio.high)})"

@@ -5,18 +5,15 @@ from collections.abc import Mapping, Sequence
 
 from analysis.counts.quantities import program_of
 from analysis.statistics import MOST_REPEATS, Estimate
-from analysis.times.modes import ITERATIONS
 from analysis.times.timing import Latency, Ratio, Times
 from analysis.times.waterfall import CELLS, STACK, Parts
 from analysis.wording import (
     amount,
-    capital,
     counted,
     number,
     place,
     signed_amount,
     size_text,
-    transport_text,
     ways,
 )
 from runners.cell import Conditions
@@ -27,7 +24,6 @@ STACK_OF = {
     "cross-cpu": "two processes on two CPUs that poll and never sleep",
 }
 REST = {"same-cpu": "switching between the processes", "cross-cpu": "sleeping and waking"}
-WIDEST_SHARE = 0.5  # of an interval: a share that may be a quarter or three is none
 
 
 def conditions_text(times: Times) -> str:
@@ -41,18 +37,14 @@ def conditions_text(times: Times) -> str:
 
 def ratio_text(ratio: Ratio) -> str:
     """`tcp takes 1.60 times as long as unix at the median (…)`; its conditions stand beside."""
-    return (
+    words = (
         f"{ratio.transport.transport} takes {number(ratio.median.value)} times as long as "
-        f"{ratio.than.transport} at the median ({interval_text(ratio.median)}){whole_text(ratio)}"
+        f"{ratio.than.transport} at the median ({interval_text(ratio.median)})"
     )
-
-
-def whole_text(ratio: Ratio) -> str:
-    """`; 1.72 times by the mean, 95 % interval 1.60 to 1.84`; empty where it is unknown."""
     if ratio.all is None:
-        return ""
+        return words
     sure = "" if ratio.all.low is None else f", {interval_text(ratio.all, repeats=False)}"
-    return f"; {number(ratio.all.value)} times by the mean{sure}"
+    return f"{words}; {number(ratio.all.value)} times by the mean{sure}"
 
 
 def interval_text(figure: Estimate, *, repeats: bool = True) -> str:
@@ -94,17 +86,6 @@ def modes_text(latencies: Sequence[Latency]) -> str:
     return "; ".join(f"{name}: {modality.words()}" for name, modality in known.items())
 
 
-def gathering(where: str, latencies: Sequence[Latency]) -> str:
-    """`on one CPU at 22.0 µs and 41.0 µs (unix)`: of what has several modes; else empty."""
-    found = [
-        f"at {modes.places()} ({latency.transport}{'' if of == ITERATIONS else f', {of}'})"
-        for latency in latencies
-        if latency.modality and (several := latency.modality.several())
-        for of, modes in [several]
-    ]
-    return f"{where} {', '.join(found)}" if found else ""
-
-
 def timing_of_ratio(times: Times, ratio: Ratio) -> str:
     """All that a ratio means nothing without."""
     parts = [conditions_text(times), packing(ratio.both), modes_text(ratio.both)]
@@ -127,44 +108,6 @@ def conditions_name(parts: Parts) -> str:
     """`tcp minus unix, across two CPUs`."""
     name = f"{parts.transport} minus {parts.than}" if parts.than else parts.transport
     return f"{name}, {place(parts.placement)}"
-
-
-def gap_text(gap: Parts) -> str:
-    """`Across two CPUs a message of 64 B takes 7.1 µs (…) longer over TCP …: +2.5 µs (…) …`"""
-    less = gap.total.value < 0
-    said = (
-        f"{capital(place(gap.placement))} a message of {size_text(gap.size)} takes "
-        f"{part_text(-gap.total if less else gap.total)} {'less' if less else 'longer'} over "
-        f"{transport_text(gap.transport)} than over {transport_text(gap.than)}"
-    )
-    if gap.stack and gap.rest:
-        places, shares = ("the stack", REST[gap.placement]), _share(gap)
-        parts = zip((gap.stack, gap.rest), shares, places, strict=True)
-        said += f": {' and '.join(_in_part(*part) for part in parts)}"
-    if gap.total.low is None:
-        said += f" ({interval_text(gap.total)})"
-    elif gap.total.spans(0):
-        said += ". The interval holds zero: this run cannot tell whether there is a difference"
-    return f"{said}."
-
-
-def _in_part(part: Estimate, share: str, where: str) -> str:
-    open_ = part.low is not None and part.spans(0)
-    words = ", which this run cannot tell from none" if open_ else ""
-    return f"{part_text(part, signed=True)}{f', {share} %,' if share else ''} in {where}{words}"
-
-
-def _share(gap: Parts) -> tuple[str, str]:
-    """Percent of stack and rest, where both are parts of a whole and the share is known well."""
-    share = gap.stack_share
-    if share is None or share.low is None or share.high is None or gap.total.spans(0):
-        return "", ""
-    parts = gap.stack, gap.rest
-    if any(part is None or part.value / gap.total.value < 0 for part in parts):
-        return "", ""
-    stack = round(share.value * 100)
-    known = share.high - share.low <= WIDEST_SHARE
-    return (f"{stack}", f"{100 - stack}") if known else ("", "")
 
 
 def uneven(parts: Parts) -> str:

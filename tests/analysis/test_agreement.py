@@ -4,17 +4,36 @@
 import pandas as pd
 
 from analysis.analyse import Analysis
-from analysis.counts.agreement import INSTRUMENTS, agreements, compare
-from analysis.counts.reasons import explain, read_reasons
+from analysis.counts.agreement import INSTRUMENTS, df_pairs, df_windows, explain, read_reasons
+from analysis.counts.measures import rows_of
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
 
+CELL = {
+    **{"target": "guest", "kernel": "9.9.0", "pattern": "pingpong", "size": 10, "repeat": 0},
+    **{"conditions": "same-cpu", "transport": "tcp", "cell": 1, "messages": 8, "valid": True},
+}
+
+
+def window(quantity: str, counted: dict[str, dict[str, int]]) -> pd.DataFrame:
+    """One window of a cell: instrument → key → count."""
+    return pd.DataFrame(
+        CELL | {"quantity": quantity, "key": key, "instrument": name, "value": value}
+        for name, keys in counted.items()
+        for key, value in keys.items()
+    )
+
+
+def counts(windows: pd.DataFrame) -> dict[str, dict[str, int]]:
+    return {row.key: row.counts for row in rows_of(windows)}
+
 
 def test_all_agree(plain: Analysis) -> None:
-    comparisons = plain.comparisons
-    assert all(c.equal for c in comparisons)
-    pairs = {(c.quantity, c.key, c.first, c.second) for c in comparisons}
-    assert pairs == {
+    pairs = plain.comparisons
+    assert pairs["equal"].all()
+    assert set(
+        pairs[["quantity", "key", "first", "second"]].itertuples(index=False, name=None)
+    ) == {
         ("switches", "voluntary", "kernel", "bpftrace"),
         ("switches", "involuntary", "kernel", "bpftrace"),
         ("softirqs", "NET_RX, whole machine", "kernel", "bpftrace"),
@@ -25,147 +44,104 @@ def test_all_agree(plain: Analysis) -> None:
 def test_disagreement_comes_first_with_both_figures(analysed: Analyse) -> None:
     # Cell 4 is tcp: the kernel's own count is 8 softirqs, /proc's included.
     analysis = analysed(MadeUp(maps={"@softirqs": {"4,NET_RX": 2, "4,NET_RX elsewhere": 2}}))
-    first = analysis.comparisons[0]
-    assert analysis.disagreements == (first,)
-    assert (first.quantity, first.transport) == ("softirqs", "tcp")
-    assert (first.first_value, first.second_value) == (1.0, 0.5)
+    (pair,) = rows_of(analysis.disagreements)
+    assert (pair.quantity, pair.transport) == ("softirqs", "tcp")
+    assert (pair.first_value, pair.second_value) == (1.0, 0.5)
+    assert analysis.comparisons.iloc[0]["quantity"] == "softirqs"
 
 
 def test_what_ran_elsewhere_counts_for_the_whole_machine(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(maps={"@softirqs": {"4,NET_RX": 6, "4,NET_RX elsewhere": 2}}))
-    assert analysis.disagreements == ()
-    (table,) = (agreement for agreement in analysis.agreements if agreement.target == "guest")
-    rows = {(quantity, key): by for quantity, key, by in table.rows}
-    assert rows["softirqs", "NET_RX, whole machine"]["tcp"].by == {"kernel": 8, "bpftrace": 8}
+    assert analysis.disagreements.empty
+    rows = analysis.windows[analysis.windows["transport"] == "tcp"]
+    assert counts(rows)["NET_RX, whole machine"] == {"kernel": 8, "bpftrace": 8}
 
 
 def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
     counted = {"perf": {"NET_RX": 6}, "kernel": {"NET_RX": 8}}
     counted |= {name: {"NET_RX": 6, "NET_RX elsewhere": 2} for name in ("bpftrace", "bcc")}
-    (table,) = agreements(window("softirqs", counted))
-    rows = {key: by["tcp"] for _, key, by in table.rows}
-    assert rows["NET_RX"].by == {"bpftrace": 6, "bcc": 6, "perf": 6}
-    assert rows["NET_RX, whole machine"].by == {"kernel": 8, "bpftrace": 8, "bcc": 8}
-    assert all(counts.equal for counts in rows.values())
+    windows = df_windows(window("softirqs", counted))
+    assert counts(windows) == {
+        "NET_RX": {"bpftrace": 6, "bcc": 6, "perf": 6},
+        "NET_RX, whole machine": {"kernel": 8, "bpftrace": 8, "bcc": 8},
+    }
+    assert windows["equal"].all()
 
 
 def test_who_follows_a_forwarder_is_not_compared_with_who_counts_two_ends() -> None:
     counted = {"perf": {"other": 24}, "bpftrace": {"other": 0}, "bcc": {"other": 0}}
-    (table,) = agreements(window("syscalls", counted).assign(transport="tcp-proxy"))
-    ((_, _, by),) = table.rows
-    assert by["tcp-proxy"].by == {"bpftrace": 0, "bcc": 0}
-
-
-def window(quantity: str, counted: dict[str, dict[str, int]]) -> pd.DataFrame:
-    """One window of a cell: instrument → key → count."""
-    where = {"target": "guest", "kernel": "9.9.0", "pattern": "pingpong", "size": 10}
-    cell = {"conditions": "same-cpu", "transport": "tcp", "repeat": 0, "cell": 1, "messages": 8}
-    return pd.DataFrame(
-        where
-        | cell
-        | {"quantity": quantity, "key": key, "instrument": name, "value": value, "valid": True}
-        for name, keys in counted.items()
-        for key, value in keys.items()
-    )
-
-
-def test_bpftrace_against_ftrace(analysed: Analyse) -> None:
-    analysis = analysed(MadeUp(maps={"@function_calls": {"3,made_up_17": 8}}))
-    (found,) = (c for c in analysis.disagreements if c.transport == "unix")
-    assert (found.key, found.first_value, found.second_value) == ("made_up_17", 1.0, 3.0)
+    windows = df_windows(window("syscalls", counted).assign(transport="tcp-proxy"))
+    assert counts(windows) == {"other": {"bpftrace": 0, "bcc": 0}}
 
 
 def test_ftrace_counts_a_short_window_and_its_edges() -> None:
-    cell = {"target": "guest", "kernel": "6.12.1", "pattern": "pingpong", "size": 64, "valid": True}
-    cell |= {"conditions": "same-cpu", "transport": "tcp", "repeat": 0, "key": "skb_release_data"}
-    cell |= {"quantity": "function_calls"}
     # 1.9995 a message is 92 calls in 46 messages, and not 91.98: two fewer than the tracer's.
-    counted = {"bpftrace": (1, 2000, 3999), "ftrace": (2, 46, 94)}
+    cell = CELL | {"kernel": "6.12.1", "size": 64, "quantity": "function_calls"}
     rows = [
-        cell | {"instrument": name, "cell": number, "messages": messages, "value": calls}
-        for name, (number, messages, calls) in counted.items()
+        cell | {"key": "skb_release_data", "instrument": name, "cell": number} | figures
+        for name, number, figures in (
+            ("bpftrace", 1, {"messages": 2000, "value": 3999}),
+            ("ftrace", 2, {"messages": 46, "value": 94}),
+        )
     ]
-    (found,) = compare(pd.DataFrame(rows))
-    assert found.agree and "its gate opens and closes" in found.why
+    (pair,) = rows_of(df_pairs(pd.DataFrame(rows)))
+    assert pair.agree and "its gate opens and closes" in pair.why
 
 
 def test_the_table_has_each_count_of_a_window_and_its_reason(analysed: Analyse) -> None:
-    # The kernel sees one switch more than bpftrace, which a known reason allows.
-    voluntary = {"3,voluntary": 11}
-    analysis = analysed(MadeUp(maps={"@switches": voluntary}))
-    (table,) = (agreement for agreement in analysis.agreements if agreement.target == "guest")
-    rows = {(quantity, key): by for quantity, key, by in table.rows}
-    counts = rows["switches", "voluntary"]["unix"]
-    assert counts.by == {"kernel": 12, "bpftrace": 11}
-    assert not (counts.equal or counts.unexplained)
-    assert "getrusage is read outside the markers" in counts.why[0]
-    assert rows["switches", "involuntary"]["unix"].equal
+    """The kernel sees one switch more than bpftrace, which a known reason allows; fewer none."""
 
+    def voluntary(count: int) -> pd.DataFrame:
+        windows = analysed(MadeUp(maps={"@switches": {"3,voluntary": count}})).windows
+        return windows[(windows["transport"] == "unix") & (windows["key"] == "voluntary")]
 
-def test_the_run_that_most_instruments_watched_speaks_for_runs_that_are_alike() -> None:
-    conditions = ("host", "9.9.0", "pingpong", 10, "same-cpu", "unix", "lo_packets", "")
-    watched = {1: ("kernel", "bpftrace"), 2: ("kernel", "bpftrace", "bcc", "perf")}
-    names = ["target", "kernel", "pattern", "size", "conditions", "transport", "quantity", "key"]
-    rows = [
-        (*conditions, 0, cell, 8, instrument, 7.0, True)
-        for cell, instruments in watched.items()
-        for instrument in instruments
-    ]
-    columns = [*names, "repeat", "cell", "messages", "instrument", "value", "valid"]
-    (table,) = agreements(pd.DataFrame(rows, columns=columns))
-    ((_, _, by),) = table.rows
-    assert by["unix"].by == dict.fromkeys(watched[2], 7)
-    assert by["unix"].equal
+    (row,) = rows_of(voluntary(11))
+    assert row.counts == {"kernel": 12, "bpftrace": 11}
+    assert not (row.equal or row.unexplained)
+    assert "getrusage is read outside the markers" in row.why[0]
 
 
 def test_a_difference_that_nobody_knows_a_reason_for_is_unexplained(analysed: Analyse) -> None:
-    # The probe saw more than the kernel counted: no reason allows that.
-    analysis = analysed(MadeUp(maps={"@switches": {"3,voluntary": 13}}))
-    (table,) = (agreement for agreement in analysis.agreements if agreement.target == "guest")
-    rows = {(quantity, key): by for quantity, key, by in table.rows}
-    assert rows["switches", "voluntary"]["unix"].unexplained
-    assert sum(counts.unexplained for counts in table.figures) == 1
-    assert table.remarks(rows["switches", "voluntary"]) == [("unix", "")]
+    windows = analysed(MadeUp(maps={"@switches": {"3,voluntary": 13}})).windows
+    (row,) = rows_of(windows[windows["unexplained"]])
+    assert (row.transport, row.key, row.why) == ("unix", "voluntary", ())
 
 
-def test_each_reason_is_of_an_instrument_and_has_bounds() -> None:
-    for reason in read_reasons():
-        assert reason.instrument in INSTRUMENTS
-        assert reason.least <= reason.most
-        assert reason.why
+def test_the_run_that_most_instruments_watched_speaks_for_runs_that_are_alike() -> None:
+    watched = {1: ("kernel", "bpftrace"), 2: ("kernel", "bpftrace", "bcc", "perf")}
+    rows = [
+        CELL | {"cell": cell, "quantity": "lo_packets", "key": "", "value": 7, "instrument": name}
+        for cell, instruments in watched.items()
+        for name in instruments
+    ]
+    windows = df_windows(pd.DataFrame(rows))
+    assert counts(windows) == {"": dict.fromkeys(watched[2], 7)}
+    assert windows["equal"].all()
 
 
 def place(kernel: str, pattern: str) -> dict[str, str | int]:
     return {"kernel": kernel, "pattern": pattern, "transport": "tcp", "size": 64}
 
 
-def test_reasons_add_up_only_where_one_is_not_enough() -> None:
-    names, what = ("kernel", "perf"), ("switches", "voluntary")
-    assert "getrusage" in (explain(names, 3, 2000, what, place("6.12.1", "pingpong")) or "")
-    assert "perf's answer" in (explain(names, -4, 2000, what, place("6.12.1", "pingpong")) or "")
-    assert explain(names, 100, 2000, what, place("6.12.1", "pingpong")) is None
-    assert (
-        explain(("bpftrace", "bcc"), 1, 2000, ("copy_calls", "in"), place("6.12.1", "pingpong"))
-        is None
-    )
+def test_reasons_have_bounds_and_add_up_only_where_one_is_not_enough() -> None:
+    assert all(r.instrument in INSTRUMENTS and r.least <= r.most for r in read_reasons())
+    names, what, new = ("kernel", "perf"), ("switches", "voluntary"), place("6.12.1", "pingpong")
+    assert "getrusage" in (explain(names, 3, 2000, what, new) or "")
+    assert "perf's answer" in (explain(names, -4, 2000, what, new) or "")
+    assert explain(names, 100, 2000, what, new) is None
+    assert explain(("bpftrace", "bcc"), 1, 2000, ("copy_calls", "in"), new) is None
     old = explain(("kernel", "bpftrace"), 300, 2000, what, place("5.10.262", "pingpong"))
-    assert old is not None
-    assert "before 5.18" in old
+    assert "before 5.18" in (old or "")
 
 
-def test_a_reason_may_be_of_large_messages_or_of_a_transport() -> None:
+def test_a_reason_may_be_of_large_messages_of_a_transport_or_of_a_pattern() -> None:
     names, what = ("bpftrace", "ftrace"), ("function_calls", "tcp_recvmsg")
     small = place("6.12.1", "pingpong")
     assert explain(names, 20, 46, what, small) is None
     for cell in (small | {"size": 65536}, small | {"transport": "tcp-zerocopy"}):
         assert "another run of the cell" in (explain(names, 20, 46, what, cell) or "")
-
-
-def test_a_reason_may_be_of_one_pattern() -> None:
-    """Five segments of a connection are kept until acknowledged; the kernel counts four as sent."""
+    # Five segments of a connection are kept until acknowledged; the kernel counts four as sent.
     names, what = ("kernel", "bpftrace"), ("segments", "data")
-    said = explain(names, -1000, 2000, what, place("6.12.1", "connect"))
-    assert said is not None and "the SYN of a connection" in said
-    assert explain(names, -1000, 2000, what, place("6.12.1", "pingpong")) is None
-    said = explain(names, 98, 1024, what, place("6.12.1", "stream"))
-    assert said is not None and "as one buffer (GSO)" in said
+    words = explain(names, -1000, 2000, what, place("6.12.1", "connect"))
+    assert "the SYN of a connection" in (words or "")
+    assert explain(names, -1000, 2000, what, small) is None

@@ -87,9 +87,9 @@ def test_a_disturbed_repeat_is_marked_and_counted(analysed: Analyse) -> None:
     assert (found.timed, found.recorded, len(found.runs)) == (12, 12, 1)
     ((_, cell, _),) = found.runs
     assert (cell.transport, cell.conditions.placement, cell.repeat) == ("tcp", "same-cpu", 1)
-    marked = [number for _, folder, number, words, _ in analysis.raw_cells()
-              if folder == "host" and "disturbed" in words]  # fmt: skip
-    assert marked == [cell.id]
+    cells = analysis.df_cells()
+    marked = cells[(cells["folder"] == "host") & cells["what"].str.contains("disturbed")]
+    assert list(marked["cell"]) == [cell.id]
     assert found.share == pytest.approx(1 / 12)
     assert "1 of 12" in found.sentence()
     assert "busy" not in Report(analysis).answer_md()

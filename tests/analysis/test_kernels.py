@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Several kernels in one run: the ledger by kernel, and functions that came and went."""
+"""Several kernels in one run, and cells whose repeats differ."""
 
-from analysis.analyse import analyse
-from analysis.counts.ledger import version
+import pytest
+
+from analysis.analyse import Analysis, analyse
+from analysis.counts.ledger import conditions_order, switch_kind, version
+from analysis.counts.measures import rows_of
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import GUEST, MESSAGES, MadeUp
@@ -17,56 +20,67 @@ def functions(kernel: str, transport: str) -> dict[str, int]:
     return own | ({"made_up_seldom": 1} if transport == "tcp" else {})
 
 
-def test_one_kernel_is_not_compared(analysed: Analyse) -> None:
-    assert analysed(MadeUp()).kernels.tables == ()
+def test_every_kernel_has_its_figure_in_the_order_of_their_versions(analysed: Analyse) -> None:
+    kernels = analysed(MadeUp(more_guests=(OLD, OLDER))).kernels
+    rows = kernels[(kernels["measure"] == "skb_allocs") & (kernels["transport"] == "tcp")]
+    assert list(rows["kernel"]) == [OLDER, OLD, GUEST]
+    assert set(rows["value"]) == {1.0}
 
 
-def test_kernels_are_in_the_order_of_their_versions(analysed: Analyse) -> None:
-    (table,) = analysed(MadeUp(more_guests=(OLD, OLDER))).kernels.tables
-    assert [kernel for transport, kernel in table.columns if transport == "tcp"] == [
-        *(OLDER, OLD, GUEST)
-    ]
+def test_one_kernel_is_not_compared(plain: Analysis) -> None:
+    assert plain.kernels.empty
 
 
-def test_every_kernel_has_its_figure(analysed: Analyse) -> None:
-    (table,) = analysed(MadeUp(more_guests=(OLD,))).kernels.tables
-    rows = {row.measure.id: entries for row, entries in table.rows}
-    assert [entry.value for entry in rows["skb_allocs"] if entry] == [1.0] * 4
-
-
-def test_a_figure_that_a_kernel_does_not_have_stays_empty(analysed: Analyse) -> None:
+def test_a_figure_that_a_kernel_does_not_have_is_absent(analysed: Analyse) -> None:
     cells = {f"{number},": 5 for number in (3, 4)}
-    made = MadeUp(more_guests=(OLD,), maps={"@route_lookups": cells})
-    analysis = analysed(made)
+    analysis = analysed(MadeUp(more_guests=(OLD,), maps={"@route_lookups": cells}))
     path = analysis.run.path / f"raw/guest-{OLD}/bpftrace/1/others.json"
     kept = [line for line in path.read_text().splitlines() if "route_lookups" not in line]
     path.write_text("".join(f"{line}\n" for line in kept))
-    (table,) = analyse(read_run(analysis.run.path)).kernels.tables
-    entries = next(entries for row, entries in table.rows if row.measure.id == "route_lookups")
-    by_column = dict(zip(table.columns, entries, strict=True))
-    assert by_column["tcp", OLD] is None
-    assert by_column["tcp", GUEST] is not None
+    kernels = analyse(read_run(analysis.run.path)).kernels
+    assert set(kernels[kernels["measure"] == "route_lookups"]["kernel"]) == {GUEST}
 
 
 def test_functions_that_came_and_went(analysed: Analyse) -> None:
-    changes = analysed(MadeUp(more_guests=(OLD,), functions=functions)).kernels.changes
-    assert [(c.transport, c.older, c.newer) for c in changes] == [
-        ("unix", OLD, GUEST),
-        ("tcp", OLD, GUEST),
+    changes = analysed(MadeUp(more_guests=(OLD,), functions=functions)).function_changes
+    assert [tuple(row) for row in rows_of(changes)] == [
+        (name, OLD, GUEST, ["made_up_of_8_8_"], ["made_up_of_5_10"]) for name in ("unix", "tcp")
     ]
-    assert {c.appeared for c in changes} == {("made_up_of_8_8_",)}
-    assert {c.vanished for c in changes} == {("made_up_of_5_10",)}
 
 
-def test_versions_are_numbers() -> None:
+def test_versions_are_numbers_and_the_newest_kernel_comes_first(analysed: Analyse) -> None:
     assert (
         version("5.10.0-46-cloud") < version("6.1.0") < version("6.12.117+deb13") < version("7.2")
     )
-
-
-def test_the_first_screen_shows_the_newest_kernel(analysed: Analyse) -> None:
-    """Of several kernels that measured the same; in whatever order their names sort."""
     newest = "10.1.0-made-up"
     analysis = analysed(MadeUp(more_guests=(newest, OLD)))
     lines = [row.lines[0] for row in analysis.ledgers[0].rows if row.lines]
     assert {line.kernel for line in lines if line.target == "guest"} == {newest}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ((2.0, 2.01, 1.98), "steady"),
+        ((3.0, 3.5), "bistable"),
+        ((2.6, 2.7, 2.6), "mixed"),
+        ((2.0,), "measured once"),
+        ((2.5,), "mixed"),
+    ],
+)
+def test_kinds_of_switches(values: tuple[float, ...], kind: str) -> None:
+    assert switch_kind(values) == kind
+
+
+def test_repeats_in_two_modes_are_not_hidden_in_their_median(analysed: Analyse) -> None:
+    made = MadeUp(switches=lambda t, _, repeat: (2 if t == "tcp" or repeat else 4, 0))
+    kinds = {(r.transport, r.conditions): r.kind for r in rows_of(analysed(made).switching)}
+    assert kinds["unix", "cross-cpu"] == "bistable"
+    assert kinds["tcp", "cross-cpu"] == "steady"
+
+
+def test_the_usual_way_stands_before_the_unusual_one() -> None:
+    names = ["cross-cpu", "same-cpu+batch+two", "same-cpu+two", "free", "same-cpu"]
+    assert sorted(names, key=conditions_order) == [
+        "same-cpu", "same-cpu+two", "same-cpu+batch+two", "cross-cpu", "free",
+    ]  # fmt: skip

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from analysis.analyse import analyse
+from analysis.analyse import Analysis, analyse
+from analysis.counts.measures import rows_of
 from analysis.diff.compare import compare
-from analysis.loopback import sentences
+from analysis.machine import loopback_sentences
 from analysis.main import main
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
@@ -27,7 +28,7 @@ SENTENCE = "On their way TCP's packets also met"
 
 
 def test_the_answer_says_that_tcp_met_a_firewall(analysed: Analyse) -> None:
-    assert sentences(analysed(MadeUp(loopback=FIREWALL)).run) == (
+    assert loopback_sentences(analysed(MadeUp(loopback=FIREWALL)).run) == (
         f"{SENTENCE} nf_tables (inet made_up a, inet made_up b, inet made_up c and 2 more) and "
         "conntrack (host): TCP's times and counts include that; a Unix socket's have none of it.",
     )
@@ -38,14 +39,14 @@ def test_the_answer_says_nothing_where_none_was_met(
     record: Record | None, analysed: Analyse
 ) -> None:
     """What is for IPv6 alone, TCP over IPv4 did not meet."""
-    assert sentences(analysed(MadeUp(loopback=record)).run) == ()
+    assert loopback_sentences(analysed(MadeUp(loopback=record)).run) == ()
 
 
 def test_what_is_for_ipv6_is_met_by_tcp6(analysed: Analyse) -> None:
     def over_ipv6(cell: dict[str, Any]) -> None:
         cell["transport"] = cell["transport"].replace("tcp", "tcp6")
 
-    (said,) = sentences(analysed(MadeUp(loopback=IPV6, guest=False, change=over_ipv6)).run)
+    (said,) = loopback_sentences(analysed(MadeUp(loopback=IPV6, guest=False, change=over_ipv6)).run)
     assert said.startswith(f"{SENTENCE} nf_tables (ip6 made_up input) and ip6tables (filter)")
 
 
@@ -77,12 +78,15 @@ def test_a_comparison_shows_it_as_a_difference_of_the_machines(tmp_path: Path) -
         for number, record in enumerate(records)
     )
     rows = ("host", "loopback: conntrack"), ("host", "loopback: nf_tables")
-    assert compare(before, before).settings == ()
-    assert compare(before, after).settings == (
+    assert settings(before, before) == []
+    assert settings(before, after) == [
         (*rows[0], "none", "active"),
         (*rows[1], "none", ", ".join(RULES)),
-    )
-    assert compare(before, unknown).settings == (
-        (*rows[1], "none", "unknown: made up: permission"),
-    )
-    assert compare(old, before).settings == tuple((*row, "absent", "none") for row in rows)
+    ]
+    assert settings(before, unknown) == [(*rows[1], "none", "unknown: made up: permission")]
+    assert settings(old, before) == [(*row, "absent", "none") for row in rows]
+
+
+def settings(before: Analysis, after: Analysis) -> list[tuple[str, ...]]:
+    """What differs between the two machines."""
+    return list(map(tuple, rows_of(compare(before, after).settings)))

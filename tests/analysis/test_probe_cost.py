@@ -4,6 +4,7 @@
 import pytest
 
 from analysis.analyse import Analysis
+from analysis.counts.measures import rows_of
 from analysis.statistics import Estimate
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp
@@ -20,8 +21,7 @@ def test_probe_cost_on_the_host_has_times(analysed: Analyse) -> None:
         guest=False,
     )
     costs = analysed(made).costs
-    (cost,) = (c for c in costs if (c.transport, c.conditions) == ("unix", "same-cpu"))
-    assert cost.alone
+    (cost,) = (c for c in rows_of(costs) if (c.transport, c.conditions) == ("unix", "same-cpu"))
     assert (cost.instruments, cost.scripts) == ("bpftrace", "")
     assert cost.rtt_without == Estimate(111_000.5, 111_000, 111_001, 2)
     assert cost.rtt_with == Estimate(777_000, 777_000, 777_000, 1)
@@ -38,12 +38,12 @@ def test_programs_have_times_on_the_host_only(analysed: Analyse) -> None:
             programs = {"bpftrace": {"runs": 40, "ns": 6000}, "bcc": {"runs": 0, "ns": 0}}
             cell["bpf_programs"] = programs
 
-    costs = [cost for cost in analysed(MadeUp(change=ran)).costs if cost.instruments != "ftrace"]
+    rows = rows_of(analysed(MadeUp(change=ran)).costs)
+    costs = [cost for cost in rows if cost.instruments != "ftrace"]
     assert {cost.target for cost in costs} == {"host", "guest"}
     for cost in costs:
-        (events,) = cost.events
-        assert (events.instrument, events.count) == ("bpftrace", 5)  # 8 messages
-        assert events.ns == (150 if cost.target == "host" else None)
+        assert cost.events == {"bpftrace": 5}  # 8 messages
+        assert cost.ns == {"bpftrace": 150 if cost.target == "host" else None}
 
 
 def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None:
@@ -62,17 +62,16 @@ def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None
         change=watch,
         guest=False,
     )
-    costs = analysed(made).costs
+    costs = list(rows_of(analysed(made).costs))
     cells = len({(cost.transport, cost.conditions) for cost in costs})
     assert [cost.instruments for cost in costs[::cells]] == ["bpftrace", "perf", "bpftrace, perf"]
-    assert [cost.alone for cost in costs[::cells]] == [True, True, False]
     assert [cost.added for cost in costs[::cells]] == [20_000, -5_000, 40_000]
     # 5 events a message; and where nothing was added nothing is an event's.
     assert [cost.added_per_event for cost in costs[::cells]] == [4_000, None, 8_000]
 
 
 def test_probe_cost_in_a_guest_has_switches_only(plain: Analysis) -> None:
-    guest = [cost for cost in plain.costs if cost.target == "guest"]
+    guest = [cost for cost in rows_of(plain.costs) if cost.target == "guest"]
     assert {(cost.instruments, cost.scripts) for cost in guest} == {
         ("bpftrace", "copies, others"),
         ("ftrace", "functions"),

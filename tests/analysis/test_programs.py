@@ -59,7 +59,7 @@ def test_a_verdict_about_a_program_leads_to_its_lines(tmp_path: Path) -> None:
     (verdict,) = (v for v in analysis.verdicts if v.claim.id == "twenty-clients")
     cells = {cell for one in verdict.evidence for cell in one.cells}
     assert len(cells) == 12
-    rows = Report(analysis).cells().query("what.str.contains('redis-new')").set_index("cell")
+    rows = analysis.df_cells().query("what.str.contains('redis-new')").set_index("cell")
     lines = (analysis.run.path / "raw/host/programs.jsonl").read_text().splitlines()
     for cell in cells:
         record = json.loads(lines[cell - 1])

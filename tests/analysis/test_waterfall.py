@@ -9,7 +9,6 @@ import pytest
 from analysis.main import main
 from analysis.times import words
 from analysis.times.waterfall import Parts
-from analysis.wording import MINUS
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
@@ -80,16 +79,6 @@ def test_what_all_cells_of_a_repeat_share_cancels(analysed: Analyse) -> None:
     assert unix.total.low < unix.total.value - 10
 
 
-def test_a_negative_part_has_no_share(analysed: Analyse) -> None:
-    found = parts(analysed, made())
-    assert "30 %" in words.gap_text(found["cross-cpu", "tcp", "unix"])
-    # On one CPU TCP's stack costs 3.0 µs more, and its switching 0.5 µs less.
-    text = words.gap_text(found["same-cpu", "tcp", "unix"])
-    assert "+3.00 µs" in text
-    assert f"{MINUS}500 ns" in text
-    assert "%" not in text
-
-
 def test_acks_that_travel_alone_are_no_stack(analysed: Analyse) -> None:
     """Then the thread's time is not the stack of ping-pong, and the whole is not divided."""
     tcp = parts(analysed, made(change=one_way))["same-cpu", "tcp", ""]
@@ -112,16 +101,3 @@ def test_extra_cells_are_in_no_ledger_and_no_verdict(analysed: Analyse) -> None:
     conditions = [found.words() for verdict in analysis.verdicts for found in verdict.evidence]
     assert conditions
     assert not any("spin" in words or "selfecho" in words for words in conditions)
-
-
-def test_a_difference_that_may_be_none_is_said_to_be_unsure(analysed: Analyse) -> None:
-    """TCP is slower across CPUs in four of seven repeats, and faster in three."""
-
-    def either(transport: str, placement: str, repeat: int) -> int:
-        drift = 900 * (repeat - 3) if placement == "cross-cpu" and transport == "tcp" else 0
-        return ITERATIONS["unix"][placement] + 100 * (transport == "tcp") + drift
-
-    found = parts(analysed, made(rtt=either))
-    text = words.gap_text(found["cross-cpu", "tcp", "unix"])
-    assert text.endswith("this run cannot tell whether there is a difference.")
-    assert "%" not in text  # and no shares of it
