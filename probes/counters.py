@@ -33,15 +33,18 @@ class Counter(NamedTuple):
         """The counter to which it adds."""
         return self.quantity, self.key
 
+    def covers(self) -> tuple[str, ...]:
+        """The transports of a run that it counts; empty: all."""
+        names = (name for word in self.transports for name in holding(word))
+        return tuple(dict.fromkeys(names))
+
 
 @cache
 def read_counters(by: str = "") -> tuple[Counter, ...]:
     """All lines, or those of one instrument."""
     counters = []
     for row in read_rows(Path(__file__).with_name("counters.tsv")):
-        words = (holding(word) or (word,) for word in row["transports"].split())
-        transports = tuple(name for names in words for name in names)
-        lists = {"by": tuple(row["by"].split()), "transports": transports}
+        lists = {key: tuple(row[key].split()) for key in ("by", "transports")}
         counters.append(Counter(**(row | lists)))
     return tuple(counter for counter in counters if not by or by in counter.by)
 

@@ -57,8 +57,8 @@ def parts(script: Script, transports: Iterable[str]) -> dict[tuple[str, ...], li
     wanted = set(transports)
     by_transport: dict[tuple[str, ...], list[Counter]] = {(): []} if script.text else {}
     for counter in script.counters:
-        if not counter.transports or wanted & set(counter.transports):
-            by_transport.setdefault(counter.transports, []).append(counter)
+        if not counter.transports or wanted & set(counter.covers()):
+            by_transport.setdefault(counter.covers(), []).append(counter)
     return by_transport
 
 
@@ -210,7 +210,8 @@ def _show(script: Script, transport: str, points: Points) -> str:
         needed = {(): list(script.counters)}
     counters = [counter for part in needed.values() for counter in part]
     blocks = [*written(script, "$1"), *made(counters, "$1", points)]
-    head = [f"{script.name} - {script.question or f'bpftrace/{script.name}.bt and more'}", ""]
+    question = script.question or f"counts {', '.join(script.quantities)}"
+    head = [f"{script.name} - {question}", ""]
     head += dict.fromkeys(f"{c.hook}: {c.why}" for c in counters if c.why)
     comment = "".join(f" * {line}".rstrip() + "\n" for line in [*head, "", script.notes])
     return f"/*\n{comment} */\n\n{merge([('', blocks)])}"

@@ -139,7 +139,7 @@ class Tool:
 def arguments(script: Script, workload: str, transport: str = "") -> list[str]:
     """What runs a script as a learner does. Raises ReasonError where this kernel lacks a hook."""
     for counter in script.counters:
-        if not counter.transports or transport in counter.transports:
+        if not counter.transports or transport in counter.covers():
             attach_points(counter.hook)
     file = Path(f"{script.name}-{transport}.bt").absolute()
     file.write_text(program.show(script.name, transport), encoding="utf-8")
