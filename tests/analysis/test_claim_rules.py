@@ -12,7 +12,6 @@ from analysis.claims.rules import TERMS
 from analysis.claims.verdict import (
     Verdict,
     claims_table,
-    steadiness,
     tally,
 )
 from analysis.counts.measures import RUN_OF_CELL, measure_all
@@ -131,18 +130,6 @@ def test_kernels_are_compared_where_all_of_them_were_measured() -> None:
     elsewhere = both[both["conditions"] == "same-cpu"].assign(kernel="9.9")
     (found,) = judge([claim(BOUNDS, "segments_data")], pd.concat([elsewhere, only]), [])
     assert found.kernels == ()
-
-
-def test_a_kernel_in_two_targets_is_one_kernel() -> None:
-    """Its guest and exact mode may differ, and then the target is what the verdict depends on."""
-    here = measured("segments_data", lambda t, *_: 20.0 if t == "tcp" else 5.0).assign(kernel="7.7")
-    there = here.assign(target="exact-fifo")
-    (found,) = judge([claim(BOUNDS, "segments_data")], pd.concat([here, there]), [])
-    assert found.kernels == (("7.7", "CONFIRMED"),)
-    assert steadiness([found]) == ""
-    there = there.assign(value=1.0)
-    (found,) = judge([claim(BOUNDS, "segments_data")], pd.concat([here, there]), [])
-    assert found.condition == "target: holds for host, does not hold for exact-fifo"
 
 
 def test_part_of_a_scope_is_said_and_tallied_apart() -> None:

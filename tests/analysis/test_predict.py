@@ -181,11 +181,6 @@ def test_the_interval_is_what_pairs_of_this_kind_were_off(prices: Prices) -> Non
     assert (noisy.low, noisy.high) == pytest.approx((4 - 13.16, 4 + 13.16))  # 1.645 * 0.1 * 80
 
 
-def test_a_pair_that_is_not_bound_may_be_placed_anywhere(prices: Prices) -> None:
-    found = predict(PING, prices, EXACT).time
-    assert (found.low, found.high) == pytest.approx((4, 17))  # on one CPU, and on two
-
-
 def test_a_path_takes_no_more_than_the_request(prices: Prices) -> None:
     """Two CPUs by the prices: 39 µs over TCP, 17 less over a Unix socket. It took 13 µs."""
     seen = replace(PING, near=0.0, bound=True, answer_us=13)
@@ -284,17 +279,6 @@ def test_nothing_to_show_is_one_sentence(
 ) -> None:
     assert main(["--watch", str(stored(tmp_path / "run", *TALK, **changes))]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_a_run_without_prices_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = stored(tmp_path / "run", *TALK)
-    listed = price_list()
-    listed["cells"] = [cell for cell in listed["cells"] if cell["pattern"] == "connect"]
-    (run / "prices.json").write_text(json.dumps(listed), encoding="utf-8")
-    assert main(["--watch", str(run)]) == 2
-    assert "pingpong" in capsys.readouterr().err
 
 
 def test_without_a_common_folder_there_is_no_path(

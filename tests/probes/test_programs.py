@@ -166,25 +166,3 @@ def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
                 assert as_many(counts["messages"][way], 2 * requests, run)
                 assert missed or counts["payload_bytes"][way] == both
         done += requests
-
-
-def test_each_message_of_asyncio_is_a_sendto(
-    watch: Watch, root: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And one line before them says what the connection is for, and one behind what came of it."""
-    found = probed("asyncio", ["asyncio-pingpong-64"], root, monkeypatch)
-    assert [run["transport"] for run in found] == ["unix", "tcp"]
-    for run in found:
-        counts = run["probed"]["counts"]["counts"]
-        calls = run["probed"]["counts"]["syscount"]["syscalls"]
-        missed = run["probed"]["missed"] or 0
-        assert as_many(calls["sendto"], 2 * N + 2, run)
-        # The first line may come with the first message.
-        assert calls["recvfrom"] >= 2 * N + 1 - missed
-        if messages_known(counts):
-            assert as_many(counts["messages"]["sent"], 2 * N + 2, run)
-            assert 2 * N + 1 - missed <= counts["messages"]["received"] <= 2 * N + 2
-            payload = counts["payload_bytes"]
-            assert missed or payload["sent"] == payload["received"]
-            lines = payload["sent"] - 2 * N * 64
-            assert missed or len("echo\n") < lines < 200

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -15,14 +14,12 @@ import pytest
 
 from analysis.claims.files import choose, needs
 from probes.reasons import missing, reason
-from runners import show
 from runners.cell import Conditions, Plan, unit
 from runners.checks.tools import try_tools
 from runners.cli import parse
 from runners.host import workload
-from runners.plan import ClaimsPlanner, planner_of, plans_of
+from runners.plan import ClaimsPlanner, planner_of
 from runners.process import REPOSITORY, UsageError
-from runners.programs.experiments import Experiment
 
 
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
@@ -71,15 +68,6 @@ def test_a_short_window_holds_as_many_messages_of_each_client() -> None:
     found = {run.cell for part in plan.passes for run in part.runs if run.cell.pattern == "clients"}
     assert {cell.messages for cell in found} == {40, 2000}
     assert all(cell.messages % unit(cell.pattern, cell.clients) == 0 for cell in found)
-
-
-def test_the_time_that_is_said_has_the_experiments_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = parse(["--claims", "--program", "redis"])
-    monkeypatch.setattr(Experiment, "seconds", 600)
-    plans = plans_of(planner(), ("host",), "tracepoint")
-    said = show.expectation(given, planner(), plans)
-    assert "redis: about 600 s" in said
-    assert re.search(r"about 10\.\d min in all, without set-up$", said)
 
 
 def test_what_a_probe_level_cannot_count_is_said() -> None:
@@ -157,13 +145,6 @@ def test_a_folder_that_is_closed_to_others_is_no_answer(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (answer,) = workload.run_check("permissions", None)
     assert answer["facts"] == {} and "keeps other users out: EACCES" in answer["error"]
-
-
-def test_what_is_not_there_says_so(answers: dict[str, list[dict[str, Any]]]) -> None:
-    assert (
-        "there is no check made-up-check; there is abstract" in answers["made-up-check"][0]["error"]
-    )
-    assert answers["made-up-tool"][0]["error"].startswith("made-up-tool is not installed")
 
 
 def test_a_tool_is_asked_for_each_option(answers: dict[str, list[dict[str, Any]]]) -> None:

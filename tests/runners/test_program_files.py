@@ -160,14 +160,6 @@ def test_a_server_on_one_transport_only_is_a_sentence(
         drive(write(tmp_path, text))
 
 
-@pytest.mark.slow
-def test_a_path_that_is_too_long_is_a_sentence(tmp_path: Path) -> None:
-    deep = "{directory}/" + "x" * 100
-    file = changed(tmp_path, 'end = "{socket}"', f'socket = "{deep}"\nend = "{{socket}}"')
-    with pytest.raises(RunError, match=r"has \d+ bytes, and 107 are possible"):
-        drive(file)
-
-
 @pytest.mark.parametrize(
     ("script", "error"),
     [
