@@ -26,7 +26,8 @@ from runners.programs.pairs import watch, what_if
 from runners.run import diff, report, run
 
 WIDTH = 100
-SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
+ONE = {"": 1.0}
+BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}
 MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 MILLIONS = 100_000_000
 MOST_REPEATS = 10_000
@@ -66,16 +67,18 @@ def names(kind: str, known: Iterable[str]) -> Kind:
     return several(one_of(kind, known), known)
 
 
-def number(least: float, most: float, step: int = 0) -> Kind:
-    """Read a number between two bounds; with a `step` a whole one, and a multiple of it."""
-    form = r"[0-9]{1,9}" if step else r"[0-9]{1,9}(\.[0-9]{1,6})?"
+def quantity(least: float, most: float, units: dict[str, float], step: int = 1) -> Kind:
+    """Read a number with one of these units, as a multiple of `step`; with step 0 any number."""
+    form = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?)({'|'.join(units)})", re.ASCII)
 
     def read(word: str) -> float:
-        value = float(word) if re.fullmatch(form, word) else -1
+        match = form.fullmatch(word)
+        value = float(match[1]) * units[match[2]] if match else -1
         if not least <= value <= most or (step and value % step):
-            kind = ("a", "a whole", "an even")[step]
+            kind = f"a multiple of {step}" if step > 1 else "a whole number" if step else "a number"
+            form_ = f" (of {', '.join(filter(None, units))})" if len(units) > 1 else ""
             raise ArgumentTypeError(
-                f"{shown(word)} is not {kind} number from {least:g} to {most:,g}"
+                f"{shown(word)} is not {kind} from {least:g} to {most:,g}{form_}"
             )
         return int(value) if step else value
 
@@ -84,30 +87,12 @@ def number(least: float, most: float, step: int = 0) -> Kind:
 
 def whole(least: int, most: int = MILLIONS) -> Kind:
     """Read a whole number between two bounds."""
-    return number(least, most, 1)
+    return quantity(least, most, ONE)
 
 
 def size(most: int = cell.LARGEST) -> Kind:
     """Read a number of bytes, such as 64, 4K or 1M."""
-
-    def read(word: str) -> int:
-        match = re.fullmatch(r"([0-9]{1,9})([KM]?)", word.upper())
-        bytes_ = int(match[1]) * SUFFIXES[match[2]] if match and word.isascii() else 0
-        if not 1 <= bytes_ <= most:
-            limit = f"{most >> 20}M" if most >> 20 else f"{most >> 10}K"
-            raise ArgumentTypeError(f"{shown(word)} is no size from 1 to {limit}, such as 64 or 4K")
-        return bytes_
-
-    return read
-
-
-def duration(word: str) -> int:
-    """Read a time as whole microseconds."""
-    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(us|ms|s)", word)
-    time = float(match[1]) * MICROSECONDS[match[2]] if match else 0.0
-    if time != round(time) or not 1 <= time <= cell.MOST_WORK:
-        raise ArgumentTypeError(f"{shown(word)} is no time from 1us to 1s: write 300us or 5ms")
-    return round(time)
+    return quantity(1, most, BYTES)
 
 
 def text(word: str) -> str:
@@ -234,7 +219,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
                str(cell.USUAL_CLIENTS), "start N clients", needs="--patterns clients,paced"),
         Option("run", "--rate", "N", whole(1, cell.MOST_RATE), str(cell.USUAL_RATE),
                "send N requests a second in all", needs="--patterns paced"),
-        Option("run", "--work", "TIME", duration, None,
+        Option("run", "--work", "TIME", quantity(1, cell.MOST_WORK, MICROSECONDS), None,
                "let the server work 300us or 5ms for each request", needs="--patterns paced"),
         Option("run", "--instruments", "LIST",
                several(one_of("instrument", ("headline", "all", "kernel", *instruments(),
@@ -242,11 +227,11 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
                "headline", f"attach {_listed((*instruments(), 'kernel'))}, scripts, all"),
         Option("exact", "--knob", "LIST", several(knob), (),
                "also count with each of these knobs changed (see run.sh list)", "knobs"),
-        Option("what-if", "--rate", "N", number(0.001, 1e8), "1000",
+        Option("what-if", "--rate", "N", quantity(0.001, MILLIONS, ONE, 0), "1000",
                "the requests a second of all clients"),
         Option("what-if", "--size", "BYTES", size(), "64",
                "the bytes of a request and of an answer"),
-        Option("what-if", "--work", "TIME", duration, None,
+        Option("what-if", "--work", "TIME", quantity(1, cell.MOST_WORK, MICROSECONDS), None,
                "what the server does for a request, such as 300us or 5ms (default: nothing)"),
         Option("what-if", "--clients", "N", whole(1, 100_000), "1",
                "the clients, each of which waits for its answer"),
@@ -273,9 +258,9 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
                "let a round trip grow by N instructions, or by N%%"),
         Option("gate", "--bisect", "GOOD..BAD", text, None,
                "find the commit that made a round trip longer, in the git tree --kernel"),
-        Option("run gate", "--messages", "N", number(2, MILLIONS, 2), None,
+        Option("run gate", "--messages", "N", quantity(2, MILLIONS, ONE, 2), None,
                "send N messages in each measurement window (default: by target)"),
-        Option("exact", "--messages", "N", number(20, MILLIONS, 2), None,
+        Option("exact", "--messages", "N", quantity(20, MILLIONS, ONE, 2), None,
                f"send N messages in each measurement window (default: {MESSAGES})"),
         Option("run", "--repeats", "N", whole(1, MOST_REPEATS), None,
                "run each cell N times, interleaved (default: by target)"),
@@ -285,7 +270,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
                "show only pairs of these processes"),
         Option("watch", "--port", "LIST", several(whole(1, 65535)), (),
                "show only pairs that use these TCP ports"),
-        Option("watch", "--limit", "PERCENT", number(0.01, 100), "1",
+        Option("watch", "--limit", "PERCENT", quantity(0.01, 100, ONE, 0), "1",
                "let probes take so much of the CPU time of what they watch; 100 counts every call"),
         Option("watch what-if", "--prices", "RUN", existing, None,
                "take what messages cost from a stored run (default: measured once, then kept)"),
@@ -375,7 +360,12 @@ two. LIST is one value, or several with commas between.""",
         root=True,
         argument=(
             "seconds",
-            {"nargs": "?", "type": number(1, 3600), "default": 10.0, "metavar": "SECONDS"},
+            {
+                "nargs": "?",
+                "type": quantity(1, 3600, ONE, 0),
+                "default": 10.0,
+                "metavar": "SECONDS",
+            },
         ),
     ),
     "what-if": Verb(
