@@ -75,10 +75,11 @@ def quantity(least: float, most: float, units: dict[str, float], step: int = 1) 
         match = form.fullmatch(word)
         value = float(match[1]) * units[match[2]] if match else -1
         if not least <= value <= most or (step and value % step):
-            kind = f"a multiple of {step}" if step > 1 else "a whole number" if step else "a number"
-            form_ = f" (of {', '.join(filter(None, units))})" if len(units) > 1 else ""
+            kind = {0: "a", 1: "a whole"}.get(step, "an even")
+            suffixes = ", ".join(filter(None, list(units)[:3]))
+            hint = f", with {suffixes}" if suffixes else ""
             raise ArgumentTypeError(
-                f"{shown(word)} is not {kind} from {least:g} to {most:,g}{form_}"
+                f"{shown(word)} is not {kind} number from {least:,} to {most:,}{hint}"
             )
         return int(value) if step else value
 
@@ -358,15 +359,7 @@ two. LIST is one value, or several with commas between.""",
   run.sh watch --limit 100                           count every call, whatever it costs""",
         "[SECONDS] [option …]",
         root=True,
-        argument=(
-            "seconds",
-            {
-                "nargs": "?",
-                "type": quantity(1, 3600, ONE, 0),
-                "default": 10.0,
-                "metavar": "SECONDS",
-            },
-        ),
+        argument=("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
     ),
     "what-if": Verb(
         what_if,
