@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from probes.messages import failure, is_plain, shown
 from probes.scripts import bpftrace_scripts, instruments, read_scripts
 from runners import cell, guest, show
+from runners.campaign import campaign
 from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS, WHOLE
 from runners.exact.gate import gate
@@ -280,7 +281,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         Option("cache", "--clear", "", None, None, "remove all of it; the next run makes it again"),
     ),
     OUTPUT: (
-        Option("run exact gate watch diff", "--out", "DIR", path, None,
+        Option("run exact gate watch diff campaign", "--out", "DIR", path, None,
                "write to DIR, new or empty (default: below reports/)"),
         Option("run exact watch what-if report", "--json", "", None, None,
                "print one JSON object (docs/json.md)", "show"),
@@ -289,7 +290,9 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         Option("gate", "--ktap", "", None, None, "print the result as KTAP (docs/gate.md)", "show"),
         Option("run exact", "--dry-run", "", None, None,
                "show every cell in its order, and how long it takes; measure nothing"),
-        Option("run exact gate watch what-if diff report", "--no-install", "", None, None,
+        Option("campaign", "--dry-run", "", None, None,
+               "print the command of each job that lacks; run none"),
+        Option("run exact gate watch what-if diff report campaign", "--no-install", "", None, None,
                "name the packages that are missing instead of installing them"),
     ),
 }
@@ -396,6 +399,18 @@ over all of them.""",
   run.sh report monday tuesday friday                one ratio over three days""",
         "RUN … [option …]",
         argument=("runs", {"nargs": "+", "type": stored_run, "metavar": "RUN"}),
+    ),
+    "campaign": Verb(
+        lambda options: campaign(options, parse),
+        "count many exact cells as jobs of Snakemake, and gather them; needs no root",
+        "PLAN is a TOML file whose keys are options of exact. Start it again to go on.",
+        """
+  run.sh campaign plan.toml                          count what lacks, below reports/plan
+  run.sh campaign plan.toml --out big                work in another folder
+  run.sh campaign plan.toml --dry-run                print the command of each job
+  run.sh campaign plan.toml --dry-run | xargs -P 2   start two of them at a time""",
+        "PLAN [option …]",
+        argument=("plan", {"type": existing, "metavar": "PLAN"}),
     ),
     "list": Verb(
         show.show_list,
@@ -550,6 +565,8 @@ def main(argv: list[str]) -> int:
         print(f"pathcost {version()}" if argv == ["--version"] else overview())
         return DONE
     options = parse(argv)
-    work = show.show_dry_run if "--dry-run" in options.given else VERBS[options.verb].work
+    work = VERBS[options.verb].work
+    if "--dry-run" in options.given and options.verb != "campaign":
+        work = show.show_dry_run
     status = work(options)
     return status if isinstance(status, int) else DONE

@@ -1,2 +1,168 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Campaigns: many exact cells as jobs of Snakemake (docs/campaigns.md)."""
+"""The verb `campaign`: a plan's exact cells as jobs of Snakemake, gathered into one table.
+
+A job is one run of `run.sh exact`: a kernel, a transport, a pattern and a size, with everything
+else in the plan. Its name is made of all that decides its figures, so a run that is there is never
+made again, and who starts a job does not matter (docs/campaigns.md).
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from argparse import Namespace as Options
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from probes.files import read_toml
+from runners.exact.count import code_digest
+from runners.exact.machine import digest, programs
+from runners.exact.run import plan_cells
+from runners.host.session import Session
+from runners.process import DONE, FAILED, REPOSITORY, RunError, UsageError, command, last_words
+
+SNAKEFILE = Path(__file__).with_name("Snakefile")
+SCRIPT = REPOSITORY / "runners/run.sh"
+SPLIT = ("kernel", "transports", "patterns", "sizes")  # each job has one of each
+Parse = Callable[[list[str]], Options]
+
+
+def campaign(options: Options, parse: Parse) -> int:
+    """Count what lacks, and write the table: the exit status. Raises UsageError, RunError."""
+    folder = (options.out or REPOSITORY / "reports" / options.plan.stem).absolute()
+    session = Session(options)
+    with session.progress.step("set-up"):
+        session.set_up("--exact")
+    commands, lacks = dict[str, str](), list[str]()
+    for argv in jobs(options.plan):
+        try:
+            plan_cells(parse(argv))
+        except UsageError as error:
+            lacks.append(f"{shlex.join(argv)}: {error}")
+            continue
+        name = name_of(argv)
+        out = ["--quiet", "--no-install", "--out", str(folder / "runs" / name)]
+        commands[name] = shlex.join([str(SCRIPT), *argv, *out])
+    if not commands:
+        raise UsageError(f"no job of {options.plan} can run: {lacks[0]}")
+    todo = {name: words for name, words in commands.items() if not is_whole(folder, name)}
+    if options.dry_run:
+        print("".join(f"{words}\n" for words in todo.values()), end="")
+        return DONE
+    for name in ("runs", "locks", "logs"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another campaign works in {folder}: wait for its end.") from None
+        session.progress.note(f"{len(commands)} jobs, {len(commands) - len(todo)} counted already")
+        if todo:
+            count(session, folder, todo)
+        for name in (name for name in commands if not is_whole(folder, name)):
+            log = folder / "logs" / f"{name}.txt"
+            why = last_words(log.read_text(errors="replace") if log.exists() else "")
+            lacks.append(f"{name}: {why}")
+        with session.progress.step("gathering"):
+            session.set_up("--analysis")
+            table = write_table(folder, commands)
+    for lack in lacks:
+        session.progress.note(f"missing: {lack}")
+    print(table)
+    return FAILED if lacks else DONE
+
+
+def jobs(file: Path) -> Iterator[list[str]]:
+    """The command line of each job of a plan. Raises UsageError."""
+    plan = read_toml(file)
+    if "kernel" not in plan:
+        raise UsageError(f"{file} names no kernel.")
+    usual = {"transports": ["unix", "tcp"], "patterns": ["pingpong"], "sizes": [64]}
+    values = {key: listed(value) for key, value in (usual | plan).items()}
+    rest = [f"--{key}={','.join(values[key])}" for key in values if key not in SPLIT]
+    for chosen in product(*(values[key] for key in SPLIT)):
+        words = [f"--{key}={value}" for key, value in zip(SPLIT, chosen, strict=True)]
+        yield ["exact", *words, *rest]
+
+
+def listed(value: Any) -> list[str]:
+    """A value of a plan, or all of its values, as an option has them."""
+    return [str(each) for each in (value if isinstance(value, list) else [value])]
+
+
+def name_of(argv: list[str]) -> str:
+    """A name for people, and a digest of everything that decides the job's figures."""
+    chosen = [word.partition("=")[2] for word in argv[1 : 1 + len(SPLIT)]]
+    kernel = Path(chosen[0])
+    made_from = [argv, code_digest(), {name: digest(data) for name, data in programs().items()}]
+    if kernel.is_file():
+        made_from.append(digest(kernel.read_bytes()))
+    key = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:10]
+    return re.sub("[^A-Za-z0-9.+_-]+", "_", "-".join([kernel.name, *chosen[1:], key]))
+
+
+def is_whole(folder: Path, name: str) -> bool:
+    """Whether a job's run is there."""
+    return (folder / "runs" / name / "run.json").is_file()
+
+
+def count(session: Session, folder: Path, commands: dict[str, str]) -> None:
+    """Have Snakemake run the jobs, one after the other: each uses all processors."""
+    with session.progress.step("set-up of Snakemake"):
+        session.set_up("--campaign")
+    packages = next(path for path in sys.path if Path(path, "snakemake").is_dir())
+    for name in ("done", ".snakemake"):  # what Snakemake noted of an earlier start
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / "jobs.json").write_text(json.dumps(commands), encoding="utf-8")
+    python = Path(packages).parents[2] / "bin/python"
+    argv = [
+        *(str(python), "-P", "-m", "snakemake", *(f"done/{name}" for name in commands)),
+        *("--snakefile", str(SNAKEFILE), "--directory", str(folder), "--cores", "1"),
+        *("--keep-going", "--nolock", "--quiet", "all"),
+    ]
+    with (
+        session.progress.step("counting"),
+        (folder / "logs/snakemake.txt").open("w") as log,
+        subprocess.Popen(
+            command(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        ) as process,
+    ):
+        try:
+            while process.poll() is None:
+                done = sum(is_whole(folder, name) for name in commands)
+                session.progress.count(done, len(commands), "jobs")
+                time.sleep(0.5)
+        except KeyboardInterrupt:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait()
+            raise KeyboardInterrupt(
+                "interrupted; finished cells are kept, for the same command to go on."
+            ) from None
+
+
+def write_table(folder: Path, names: Iterable[str]) -> Path:
+    """Write the tidy tables of the jobs that are whole as one; each job is a `run` of it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    runs = [folder / "runs" / name for name in sorted(names) if is_whole(folder, name)]
+    tables = [run / "measurements.parquet" for run in runs]
+    table, partial = folder / "measurements.parquet", folder / "measurements.partial"
+    if not tables:
+        raise RunError(f"no job left a run: see {folder}/logs.")
+    schema = pa.unify_schemas(map(pq.read_schema, tables), promote_options="default")
+    with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+        for run, file in zip(runs, tables, strict=True):
+            rows = pq.read_table(file)
+            named = pa.array([run.name] * len(rows), schema.field("run").type)
+            writer.write_table(rows.set_column(0, "run", named).cast(schema))
+    return partial.replace(table)

@@ -47,21 +47,20 @@ def run(
     destination: Path,
     scratch: Scratch,
     moved_to: Path | None = None,
-    part: tuple[Work, Checkpoints] | None = None,
 ) -> None:
     """Count the exact cells of the options into `destination`, which the caller may move later.
 
-    A job of a campaign counts a `part` of them. Where a machine of several fails, its cells are
-    missing; a gate, which moves its runs, and a job need all. Raises UsageError, RunError.
+    Where a machine of several fails, its cells are missing; a gate, which moves its runs, needs
+    all. Raises UsageError, RunError.
     """
     options = session.options
     todo = by_machine(options.kernels, plan_cells(options), options.knobs)
     folder = RunFolder(destination, scratch)
     manifest = Manifest(options.recorded, options.argv)
-    (work, kept) = ([part[0]], part[1]) if part else (todo, stored_results(session.invoker))
+    kept = stored_results(session.invoker)
     station = Station(folder.raw, session.invoker, kept, session.progress)
     try:
-        counted, failed = station.count_all(work, len(work) if part or moved_to else 1)
+        counted, failed = station.count_all(todo, len(todo) if moved_to else 1)
     except KeyboardInterrupt:
         if not kept.count:
             raise
@@ -77,7 +76,7 @@ def run(
         moved_to or destination, session.progress.seconds, exact=entries, missing=lacks
     )
     folder.commit(text)
-    if not part and not failed:
+    if not failed:
         kept.forget()
 
 

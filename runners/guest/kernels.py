@@ -166,7 +166,7 @@ def check_name(name: str) -> Kernel | None:
     """
     if "/" in name or Path(name).is_file():
         return own_kernel(Path(name))
-    series = re.match(r"\d+\.\d+", name)
+    series = re.match(r"\d+\.\d+", name) if RELEASE.fullmatch(name) else None
     if series is None or (series[0] not in SUITES and _numbers(series[0]) < _numbers(SERIES[-1])):
         raise unknown(name)
     return None

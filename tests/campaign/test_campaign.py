@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""campaign.sh on this machine: one table, equal to an exact run's, that nothing makes twice."""
+"""A campaign's table is that of one exact run, whoever counted, and no job is counted twice."""
 
 from __future__ import annotations
 
-import json
-import signal
+import shlex
 import subprocess
 import time
 from pathlib import Path
@@ -12,119 +11,97 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.campaign.conftest import Campaign, same_cells
+from runners.campaign import jobs, name_of
+from runners.process import REPOSITORY, UsageError
+from tests.exact.conftest import built, exact_guest
+
+__all__ = ["built", "exact_guest"]  # fixtures of exact mode
+PLAN = """\
+kernel = "6.12"
+transports = ["unix", "tcp"]
+sizes = [64, 80]
+placements = "same-cpu"
+sched = ["fifo"]
+messages = 100
+"""
+WORDS = (
+    *("--kernel", "6.12", "--sizes", "64,80", "--placements", "same-cpu", "--sched", "fifo"),
+    *("--messages", "100"),
+)
+SCRIPT = REPOSITORY / "runners/run.sh"
+ORDER = ["kernel", "transport", "size", "cell", "quantity", "key"]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    file = tmp_path / "plan.toml"
+    file.write_text(PLAN)
+    return file
+
+
+def argv(plan: Path, *words: str) -> list[str]:
+    return [str(SCRIPT), "campaign", str(plan), "--out", str(plan.with_suffix("")), *words]
+
+
+def table(file: Path) -> pd.DataFrame:
+    """The rows of exact cells, whichever number a cell has in its run."""
+    tidy = pd.read_parquet(file)
+    tidy = tidy[tidy["instrument"] == "exact"].sort_values(ORDER, ignore_index=True)
+    return tidy.drop(columns=["run", "cell"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("kernel = [", "is not TOML: "),
+        ("sizes = [64]", "names no kernel"),
+    ],
+)
+def test_a_plan_that_cannot_be_read_is_a_sentence(plan: Path, text: str, sentence: str) -> None:
+    plan.write_text(text)
+    with pytest.raises(UsageError, match=sentence):
+        list(jobs(plan))
+
+
+def test_a_job_has_one_size_and_a_name_of_all_that_decides_its_figures(
+    plan: Path, built: object
+) -> None:
+    words = list(jobs(plan))
+    assert [word[2:5] for word in words] == [
+        [f"--transports={transport}", "--patterns=pingpong", f"--sizes={size}"]
+        for transport in ("unix", "tcp")
+        for size in (64, 80)
+    ]
+    names = [name_of(word) for word in words]
+    assert names[0].startswith("6.12-unix-pingpong-64-")
+    assert [name_of(word) for word in words] == names
+    assert name_of([*words[0], "--wait=epoll"]) not in names
+
+
+def test_a_wrong_key_is_the_sentence_of_its_option(plan: Path) -> None:
+    plan.write_text(PLAN + 'wait = "never"\n')
+    done = subprocess.run(argv(plan, "--dry-run"), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--wait" in done.stderr and "never" in done.stderr
 
 
 @pytest.mark.emulated
-def test_a_campaign_is_an_exact_run_and_counts_no_cell_twice(
-    campaign: Campaign, exact: pd.DataFrame
+def test_a_killed_campaign_goes_on_and_its_table_is_that_of_one_exact_run(
+    plan: Path, tmp_path: Path, exact_guest: object
 ) -> None:
-    """With its own report, which is made of the gathered raw files again."""
-    done = campaign.run()
-    assert done.returncode == 0, done.stderr
-    pd.testing.assert_frame_equal(campaign.table(), exact)
-    assert (campaign.out / "run/report.html").exists()
-    jobs = {path: path.stat().st_mtime_ns for path in campaign.out.glob("jobs/*.parquet")}
-    assert sum(len(json.loads(p.with_suffix(".json").read_text())["cells"]) for p in jobs) == 4
-    # A larger plan counts what it has more, and keeps the rest.
-    campaign.plan["sizes"] = [64, 80]
-    assert campaign.run().returncode == 0
-    assert {p: p.stat().st_mtime_ns for p in jobs} == jobs
-    same_cells(campaign.table(), exact)
-    assert set(campaign.table()["size"]) == {64, 80}
-
-
-@pytest.mark.matrix
-@pytest.mark.emulated
-def test_after_a_kill_of_the_controller_no_finished_cell_is_counted_again(
-    campaign: Campaign, exact: pd.DataFrame
-) -> None:
-    """Every process of it: what is whole by then has the time that it had."""
-    campaign.enlarge(80, 96)
-    cells = campaign.out / "cells"
-    with subprocess.Popen(
-        campaign.argv(), start_new_session=True, env=campaign.environment, stderr=subprocess.PIPE
-    ) as controller:
-        while len(list(cells.glob("*.json"))) < 3:
+    runs = plan.with_suffix("") / "runs"
+    done = subprocess.run(argv(plan, "--dry-run"), capture_output=True, text=True, check=True)
+    first, *_ = done.stdout.splitlines()
+    subprocess.run(shlex.split(first), check=True)  # somebody else counted it
+    with subprocess.Popen(argv(plan)) as controller:
+        while len(list(runs.glob("*/run.json"))) < 2:
             assert controller.poll() is None
-            time.sleep(0.02)
+            time.sleep(0.1)
         controller.kill()
-    kept = {path: path.stat().st_mtime_ns for path in cells.glob("*.json")}
-    again = subprocess.Popen(campaign.argv(), env=campaign.environment, stderr=subprocess.PIPE)
-    changed: set[Path] = set()
-    while again.poll() is None:
-        for path, then in kept.items():
-            try:
-                now = path.stat().st_mtime_ns
-            except FileNotFoundError:  # its job is whole
-                continue
-            changed |= {path} if now != then else set()
-        time.sleep(0.02)
-    assert (again.returncode, changed) == (0, set())
-    same_cells(campaign.table(), exact)
-
-
-@pytest.mark.matrix
-@pytest.mark.emulated
-def test_a_kernel_that_does_not_boot_costs_its_own_cells_alone(
-    campaign: Campaign, exact: pd.DataFrame
-) -> None:
-    broken = campaign.folder / "broken.bzImage"
-    image = bytearray(1 << 20)
-    image[0x202:0x206], image[0x20E:0x210] = b"HdrS", b"\0\1"  # where its release stands
-    image[0x300:0x305] = b"9.9.9"
-    broken.write_bytes(image)
-    campaign.plan["kernels"] = [str(broken), "6.12"]
-    done = campaign.run()
-    assert done.returncode == 1
-    pd.testing.assert_frame_equal(campaign.table(), exact)
-    said = [line for line in done.stderr.splitlines() if line.startswith("missing: ")]
-    assert len(said) == 1 and str(broken) in said[0], done.stderr
-    assert str(broken) in (campaign.out / "run/report.md").read_text()
-
-
-@pytest.mark.matrix
-@pytest.mark.emulated
-def test_an_interrupt_ends_every_process_and_the_next_start_goes_on(
-    campaign: Campaign, exact: pd.DataFrame
-) -> None:
-    with subprocess.Popen(
-        campaign.argv(), env=campaign.environment, stderr=subprocess.PIPE, text=True
-    ) as run:
-        while not list(campaign.out.glob("cells/*.json")):
-            assert run.poll() is None
-            time.sleep(0.02)
-        run.send_signal(signal.SIGINT)
-        assert run.wait() == 130
-        assert run.stderr is not None and "Traceback" not in run.stderr.read()
-    assert campaign.run().returncode == 0
-    pd.testing.assert_frame_equal(campaign.table(), exact)
-
-
-@pytest.mark.matrix
-@pytest.mark.emulated
-@pytest.mark.root
-def test_a_full_disk_is_a_sentence_and_the_next_start_goes_on(
-    campaign: Campaign, exact: pd.DataFrame, small_disk: Path
-) -> None:
-    campaign.folder = small_disk
-    ballast = small_disk / "ballast"
-    with subprocess.Popen(
-        campaign.argv(), env=campaign.environment, stderr=subprocess.PIPE, text=True
-    ) as run:
-        while not list(campaign.out.glob("logs/*.machine.txt")):
-            assert run.poll() is None
-            time.sleep(0.02)
-        with ballast.open("wb") as file:
-            while True:
-                try:
-                    file.write(bytes(1 << 16))
-                    file.flush()
-                except OSError:
-                    break
-        said = run.communicate()[1]
-    assert run.returncode == 1 and "Traceback" not in said, said
-    assert "No space left" in said
-    ballast.unlink()
-    assert campaign.run().returncode == 0
-    pd.testing.assert_frame_equal(campaign.table(), exact)
+    before = {path: path.stat().st_mtime_ns for path in runs.glob("*/run.json")}
+    subprocess.run(argv(plan), check=True)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(list(runs.iterdir())) == 4
+    subprocess.run([SCRIPT, "exact", *WORDS, "--out", tmp_path / "exact"], check=True)
+    counted = table(plan.with_suffix("") / "measurements.parquet")
+    pd.testing.assert_frame_equal(counted, table(tmp_path / "exact/measurements.parquet"))
