@@ -51,7 +51,8 @@ def make_gate(first: Path, second: Path, out: Path | None, allowance: str, how: 
     """Compare the exact cells of both, write, show: the exit status of gate.py. Raises RunError."""
     allowed = gate.parse_allowance(allowance)
     diff, target = _compared(first, second, out)
-    judged = gate.judge(diff, allowed)
+    cells = [cell for comparison in diff.after.exact for cell in comparison.cells]
+    judged = gate.judge(diff.exact, (diff.before.run, diff.after.run), cells, allowed)
     path = target / "diff.html"
     text, ktap = gate.text(judged, str(path)), gate.ktap(judged)
     rows = [(result.name, *row) for result in judged.results for row in result.rows()]

@@ -2,12 +2,12 @@
 """Two kernels' steady round trips compared: within an allowance, beyond it, or not to be told."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.diff.compare import Diff
-from analysis.paths.cells import failed_cells
+from analysis.paths.cells import ExactCell, failed_cells
 from analysis.paths.changes import ExactPair, Moved, Parts
+from analysis.raw.run import Run
 from analysis.wording import counted
 from probes.messages import UsageError, shown
 
@@ -121,14 +121,25 @@ class Gate:
         return f"FAIL: {beyond}{f'; {untold} cannot be told' if untold else ''}."
 
 
-def judge(diff: Diff, allowance: Allowance) -> Gate:
-    """Raises UsageError where the two runs have no cell at all."""
-    results = [_judged(pair, allowance) for pair in diff.exact]
-    results += [Result(name.removesuffix(USUAL), UNTOLD, why=why) for name, why in _untold(diff)]
+def judge(
+    pairs: Sequence[ExactPair],
+    runs: tuple[Run, Run],
+    second: Iterable[ExactCell],
+    allowed: Allowance,
+) -> Gate:
+    """Judge the cells of both runs, of which the `second` has these. Raises UsageError for none."""
+    results = [_judged(pair, allowed) for pair in pairs]
+    judged = {str(pair.after.cell) for pair in pairs}
+    reasons = dict(_lacking(runs))
+    for cell in second:
+        reasons.setdefault(str(cell.cell), "the first run has no such cell")
+    for name, why in reasons.items():
+        if name not in judged:
+            results.append(Result(name.removesuffix(USUAL), UNTOLD, why=why))
     if not results:
         raise UsageError("the two runs have no exact cell that could be compared.")
-    environment = next((f"qemu64 of QEMU {p.after.qemu}" for p in diff.exact), "")
-    return Gate(tuple(results), allowance, kernel_names(diff), environment)
+    machine = next((f"qemu64 of QEMU {pair.after.qemu}" for pair in pairs), "")
+    return Gate(tuple(results), allowed, (kernel_name(runs[0]), kernel_name(runs[1])), machine)
 
 
 def _judged(pair: ExactPair, allowance: Allowance) -> Result:
@@ -139,35 +150,26 @@ def _judged(pair: ExactPair, allowance: Allowance) -> Result:
     return Result(name, WITHIN if allowance.holds(pair) else BEYOND, pair, pair.parts())
 
 
-def _untold(diff: Diff) -> Iterator[tuple[str, str]]:
-    """Cells of the second run without a pair, each with one reason, the first kernel's first."""
-    reasons: dict[str, str] = {}
-    for which, analysis in (("first", diff.before), ("second", diff.after)):
-        lacks = [(str(line.cell), line.error.split("\n")[0]) for line in failed_cells(analysis.run)]
+def _lacking(runs: tuple[Run, Run]) -> Iterator[tuple[str, str]]:
+    """Cells that could not be counted, and why: the first kernel's last, whose reason stays."""
+    for which, run in reversed(list(zip(("first", "second"), runs, strict=True))):
+        lacks = [(str(line.cell), line.error.split("\n")[0]) for line in failed_cells(run)]
         lacks += [
             (name.removeprefix(CELL), lack.why)
-            for lack in analysis.run.missing
+            for lack in run.missing
             for name in lack.quantities
             if name.startswith(CELL)
         ]
-        for name, why in lacks:
-            reasons.setdefault(name, f"on the {which} kernel: {why}")
-    for cell in (cell for comparison in diff.after.exact for cell in comparison.cells):
-        reasons.setdefault(str(cell.cell), "the first run has no such cell")
-    judged = {str(pair.after.cell) for pair in diff.exact}
-    yield from ((name, why) for name, why in reasons.items() if name not in judged)
+        yield from ((name, f"on the {which} kernel: {why}") for name, why in lacks)
 
 
-def kernel_names(diff: Diff) -> tuple[str, str]:
+def kernel_name(run: Run) -> str:
     """`6.1.192 (tree)`: release, and the name that the user gave where it says something else."""
-    names = []
-    for analysis in (diff.before, diff.after):
-        releases = [entry.kernel for entry in analysis.run.manifest.exact]
-        kernels = analysis.run.manifest.options.get("kernels")
-        given = str(kernels[0]) if isinstance(kernels, list) and kernels else ""
-        release, name = [*releases, "?"][0], given.rstrip("/").rpartition("/")[2]
-        names.append(release if release.startswith(name) else f"{release} ({name})")
-    return names[0], names[1]
+    releases = [entry.kernel for entry in run.manifest.exact]
+    kernels = run.manifest.options.get("kernels")
+    given = str(kernels[0]) if isinstance(kernels, list) and kernels else ""
+    release, name = [*releases, "?"][0], given.rstrip("/").rpartition("/")[2]
+    return release if release.startswith(name) else f"{release} ({name})"
 
 
 def text(gate: Gate, page: str) -> str:

@@ -122,9 +122,6 @@ class Journey:
         kinds = [mark.kind for mark in self.marks if mark.kind != "copy"]
         return kinds[:1] == ["switch"] and "wake-up" in kinds
 
-    def count(self, kind: str) -> int:
-        return sum(mark.kind == kind for mark in self.marks)
-
     def by_stage(self) -> list[tuple[str, int]]:
         """Stages of one name together, in the order in which each began."""
         return list(summed((stage.name, stage.width) for stage in self.stages).items())
