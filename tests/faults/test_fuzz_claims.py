@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from analysis.claims.files import Claim, load_claims, needs
 from analysis.claims.judge import judge
 from probes.messages import RunError, UsageError
 from tests.analysis.made_claims import measured
-from tests.faults.strategies import DIGITS, LONG, ODD, SHORT, check_sentence
+from tests.faults.strategies import DIGITS, ODD, check_sentence, mutate, some_and_a_thousand
 
 FILE = "claims/made-up.toml"
 VERDICTS = {"CONFIRMED", "REFUTED", "CONDITIONAL", "NOT REPRODUCED", "NOT MEASURED"}
@@ -66,29 +65,11 @@ def text(file: dict[str, Any]) -> str:
     return "".join(f"{json.dumps(key)} = {toml(value)}\n" for key, value in file.items())
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Each container, and each key or index in it."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, below in list(inner):
-        yield value, key
-        if isinstance(below, dict | list):
-            yield from places(below)
-
-
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
     file = json.loads(json.dumps(claims_file(draw(st.sampled_from(RULES)))))
     for _ in range(draw(st.integers(1, 2))):
-        inside, key = draw(st.sampled_from(list(places(file))))
-        way = draw(st.sampled_from(("replace", "replace", "remove", "add")))
-        if way == "replace":
-            inside[key] = draw(st.sampled_from(VALUES))
-        elif way == "remove":
-            del inside[key]
-        elif isinstance(inside, dict):
-            inside[draw(st.text(max_size=5))] = draw(st.sampled_from(VALUES))
-        if not list(places(file)):
-            break
+        mutate(file, draw(st.randoms(use_true_random=False)), VALUES)
     data = text(file).encode("utf-8", "surrogatepass")
     if draw(st.integers(0, 9)) == 0:
         at = draw(st.integers(0, len(data)))
@@ -102,11 +83,9 @@ def check(data: bytes) -> None:
         try:
             claims = load_claims(Path(folder))
         except UsageError as error:
-            event("refused" if "not TOML" not in str(error) else "refused: not TOML")
             check_sentence(str(error))
             assert str(error).startswith((FILE, "claims: two claims"))
             return
-    event("judged")
     assert all(map(math.isfinite, numbers([claim.model_dump() for claim in claims])))
     check_needs(claims)
     for verdict in judge(claims, FIGURES, []):
@@ -120,7 +99,6 @@ def check_needs(claims: tuple[Claim, ...]) -> None:
     try:
         needs(claims)
     except RunError as error:
-        event("needs what cannot run")
         check_sentence(str(error))
 
 
@@ -141,21 +119,18 @@ def test_each_rule_is_judged_as_it_stands(rule: dict[str, Any]) -> None:
     assert judge([claim], FIGURES, [])[0].verdict in VERDICTS
 
 
-@SHORT
-@example(b"a = " + b"[" * 200_000)
-@example(b"a = " + DIGITS.encode())
-@example(text(claims_file(RULES[0] | {"expected": {"tcp": math.nan}})).encode())
-@example(
-    text(claims_file({"kind": "consistent", "stated": [
-        {"what": "w", "larger": 1, "smaller": 0, "times": 1}]})).encode()
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"a = " + b"[" * 200_000,
+        b"a = " + DIGITS.encode(),
+        text(claims_file(RULES[0] | {"expected": {"tcp": math.nan}})).encode(),
+        text(claims_file({"kind": "consistent", "stated": [
+            {"what": "w", "larger": 1, "smaller": 0, "times": 1}]})).encode(),
+    ],
 )  # fmt: skip
-@given(mutated())
-def test_some_claims_files(data: bytes) -> None:
+def test_what_was_found_once(data: bytes) -> None:
     check(data)
 
 
-@pytest.mark.matrix
-@LONG
-@given(mutated())
-def test_a_thousand_claims_files(data: bytes) -> None:
-    check(data)
+test_some_claims_files, test_a_thousand_claims_files = some_and_a_thousand(check, mutated())

@@ -8,15 +8,13 @@ import io
 import json
 from argparse import Namespace as Options
 
-import pytest
-from hypothesis import event, given
 from hypothesis import strategies as st
 
 from runners.cli import VERBS, parse, rows_of
 from runners.exact.run import plan_cells
 from runners.plan import OptionsPlanner
 from runners.process import UsageError
-from tests.faults.strategies import LONG, SHORT, TEXTS, check_sentence
+from tests.faults.strategies import TEXTS, check_sentence, some_and_a_thousand
 
 NAMES = sorted({option.flag for verb in VERBS for _, option in rows_of(verb)} | {"--help", *VERBS})
 # What each option takes; the other values are odd.
@@ -56,14 +54,11 @@ def check(argv: list[str]) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
             options = parse(argv)
     except SystemExit as end:
-        event("help")
         assert end.code == 0
         return
     except UsageError as error:
-        event("refused")
         check_sentence(str(error))
         return
-    event("accepted")
     json.dumps(options.recorded, default=str).encode()
     check_plan(options)
 
@@ -77,18 +72,7 @@ def check_plan(options: Options) -> None:
             plan = OptionsPlanner(options).host("function", alone=True, emulated=False)
             assert plan.runs
     except UsageError as error:
-        event("refused by the plan")
         check_sentence(str(error))
 
 
-@SHORT
-@given(ARGVS)
-def test_some_options(argv: list[str]) -> None:
-    check(argv)
-
-
-@pytest.mark.matrix
-@LONG
-@given(ARGVS)
-def test_a_thousand_option_strings(argv: list[str]) -> None:
-    check(argv)
+test_some_options, test_a_thousand_option_strings = some_and_a_thousand(check, ARGVS)

@@ -16,14 +16,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
-from hypothesis import event, given, seed, settings
 from hypothesis import strategies as st
 
-from analysis.analyse import analyse
 from analysis.claims.answers import read_observed
 from analysis.main import main
 from analysis.paths.cells import read_exact
@@ -31,23 +30,21 @@ from analysis.raw.run import read_run
 from analysis.tables import COLUMNS, build_tables
 from probes.messages import RunError, exit_status
 from tests.analysis.make_run import Cell, MadeUp, exact_line, exact_target, make_run, shape
-from tests.faults.strategies import DIGITS, LONG, ODD, SHORT, check_sentence
+from tests.faults.strategies import DIGITS, ODD, check_sentence, mutate, some_and_a_thousand
 
 IDENTITY = [name for name in COLUMNS if name not in ("value", "unit", "messages", "valid")]
 # As JSON: values that need no field of a run, at places of their own.
 NOT_JSON = ["\ud800", DIGITS, "[" * 200_000, "1e999", '"\\ud800"', "0x1", "{'a': 1}"]
-PARTS = 20  # of the thousand
-
-
 FOLDED = "client 11;[user];do_syscall_64;ksys_write;made_up_17 7\n"
 SAMPLES = '{"type": "map", "data": {"@samples": {"5,cpu-clock": 7, "6,cpu-clock": 7}}}\n'
 
 
 class Mutation(NamedTuple):
-    """Changes a run folder. `silent`: it may turn a figure into another that is as good."""
+    """Changes a file of a run. `silent`: it may turn a figure into another that is as good."""
 
     name: str
-    change: Callable[[Path], None]
+    file: str
+    change: Callable[[bytes], bytes | None]  # None: the file goes
     silent: bool = False
 
 
@@ -111,114 +108,54 @@ def expected() -> pd.Series[float]:
     return figures(base())
 
 
+CONTENTS = [b"", b"\0" * 16, b"[]", b"{}", b"null", b"\xff\xfe", b"7\n", b"\n\n", b"[" * 200_000]
+
+
 @st.composite
 def mutations(draw: st.DrawFn) -> Mutation:
-    name = draw(st.sampled_from(files()))
-    way = draw(st.sampled_from((delete, cut, turn_into_folder, fill, flip, lines, *[value] * 6)))
-    return way(draw, name)
-
-
-def delete(draw: st.DrawFn, name: str) -> Mutation:
-    above = draw(st.booleans()) and Path(name).parent != Path()
-
-    def change(run: Path) -> None:
-        if above:
-            shutil.rmtree((run / name).parent, ignore_errors=True)
-        else:
-            (run / name).unlink(missing_ok=True)
-
-    return Mutation(f"delete {'the folder of ' if above else ''}{name}", change)
-
-
-def cut(draw: st.DrawFn, name: str) -> Mutation:
-    share = draw(st.floats(0, 0.99))
-    return rewritten(name, f"cut {name}", lambda data: data[: int(len(data) * share)])
-
-
-def turn_into_folder(_: st.DrawFn, name: str) -> Mutation:
-    def change(run: Path) -> None:
-        if (run / name).is_file():
-            (run / name).unlink()
-            (run / name).mkdir()
-
-    return Mutation(f"a folder for {name}", change)
-
-
-def fill(draw: st.DrawFn, name: str) -> Mutation:
-    texts = [b"", b"\0" * 16, b"[]", b"{}", b"null", b"\xff\xfe", b"7\n", b"\n\n", b"9" * 5000]
-    content = draw(st.sampled_from([*texts, b"[" * 200_000]) | st.binary(max_size=40))
-    return rewritten(name, f"{name} is {content[:20]!r}", lambda _: content)
-
-
-def flip(draw: st.DrawFn, name: str) -> Mutation:
-    share, bits = draw(st.floats(0, 0.99)), draw(st.integers(1, 255))
+    file, share = draw(st.sampled_from(files())), draw(st.floats(0, 0.99))
+    bits, content = draw(st.integers(1, 255)), draw(st.sampled_from(CONTENTS))
+    random = Random(share)
 
     def flipped(data: bytes) -> bytes:
         at = int(len(data) * share)
         return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :] if data else data
 
-    return rewritten(name, f"flip a byte of {name}", flipped, silent=True)
-
-
-def lines(draw: st.DrawFn, name: str) -> Mutation:
-    """Drop, repeat or swap lines."""
-    way, share = draw(st.sampled_from(("drop", "repeat", "swap"))), draw(st.floats(0, 0.99))
-
-    def changed(data: bytes) -> bytes:
+    def without_line(data: bytes) -> bytes:
         rows = data.splitlines(keepends=True)
         at = int(len(rows) * share)
-        if way == "swap":
-            return b"".join(reversed(rows))
-        return b"".join(rows[:at] + rows[at : at + 1] * (2 * (way == "repeat")) + rows[at + 1 :])
+        return b"".join(rows[:at] + rows[at + 1 :])
 
-    # A line of a tree or of samples that is dropped leaves other counts, and no trace.
-    return rewritten(name, f"{way} a line of {name}", changed, silent=not name.endswith("json"))
-
-
-def value(draw: st.DrawFn, name: str) -> Mutation:
-    """Give a place of a JSON file an odd value, drop it, or write there what is no JSON."""
-    share, way = draw(st.floats(0, 0.99)), draw(st.sampled_from(("odd", "odd", "drop", "no JSON")))
-    odd, broken = draw(st.sampled_from(ODD)), draw(st.sampled_from(NOT_JSON))
-
-    def changed(data: bytes) -> bytes:
+    def with_odd_value(data: bytes) -> bytes:
         rows = data.decode(errors="replace").splitlines()
-        if "json" not in name or not rows:
-            return data
-        at = int(len(rows) * share) if "\n" in data.decode(errors="replace").strip() else 0
+        at = int(len(rows) * share) if len(rows) > 1 and rows[0].endswith("}") else 0
         try:
             held = json.loads(rows[at])
-        except ValueError:
+        except (IndexError, ValueError):  # no JSON
             return data
-        all_places = list(places(held))
-        if not all_places:
-            return data
-        inside, key = all_places[int(len(all_places) * (share * 97 % 1))]
-        if way == "drop":
-            del inside[key]
-        else:
-            inside[key] = odd if way == "odd" else "@broken@"
-        rows[at] = json.dumps(held).replace('"@broken@"', broken)
+        mutate(held, random, [*ODD, "@broken@"])
+        rows[at] = json.dumps(held).replace('"@broken@"', random.choice(NOT_JSON))
         return "".join(f"{row}\n" for row in rows).encode("utf-8", "surrogatepass")
 
-    return rewritten(name, f"{way} value in {name}", changed)
+    # A line of a tree or of samples that is dropped leaves other counts, and no trace.
+    ways = [
+        Mutation("go", file, lambda _: None),
+        Mutation("cut", file, lambda data: data[: int(len(data) * share)]),
+        Mutation(f"{content[:20]!r}", file, lambda _: content),
+        Mutation("flip", file, flipped, silent=True),
+        Mutation("swap", file, lambda data: b"".join(reversed(data.splitlines(True)))),
+        Mutation("line", file, without_line, silent=not file.endswith("json")),
+        *[Mutation("odd value", file, with_odd_value)] * 6,
+    ]
+    return draw(st.sampled_from(ways))
 
 
-def places(held: Any) -> list[tuple[Any, Any]]:
-    """Each container, and each key or index in it."""
-    if not isinstance(held, dict | list):
-        return []
-    keys = list(held) if isinstance(held, dict) else range(len(held))
-    return [(held, key) for key in keys] + [at for key in keys for at in places(held[key])]
-
-
-def rewritten(
-    name: str, words: str, change: Callable[[bytes], bytes], *, silent: bool = False
-) -> Mutation:
-    def rewrite(run: Path) -> None:
-        if (run / name).is_file():
-            (run / name).write_bytes(change((run / name).read_bytes()))
-
-    return Mutation(words, rewrite, silent)
+def change(file: Path, mutation: Mutation) -> None:
+    if file.exists():
+        data = mutation.change(file.read_bytes())
+        file.unlink()
+        if data is not None:
+            file.write_bytes(data)
 
 
 @contextlib.contextmanager
@@ -227,7 +164,7 @@ def mutated(changes: list[Mutation]) -> Any:
         run = Path(folder) / base().name
         shutil.copytree(base(), run)
         for mutation in changes:
-            mutation.change(run)
+            change(run / mutation.file, mutation)
         yield run
 
 
@@ -236,10 +173,8 @@ def check_tables(run: Path, *, silent: bool) -> bool:
     try:
         found = figures(run)
     except RunError as error:
-        event("refused")
         check_sentence(str(error))
         return False
-    event("read")
     assert found.index.is_unique
     assert (found.abs() < 2**64).all()
     if not silent:
@@ -254,7 +189,6 @@ def check_report(run: Path, *, is_read: bool) -> None:
     out, said = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
         status = exit_status(lambda: None) or main([str(run), "--quiet"])
-    event(f"exit status {status}")
     assert status in (0, 1, 2)
     if status:
         assert said.getvalue().startswith("pathcost: ")
@@ -263,19 +197,6 @@ def check_report(run: Path, *, is_read: bool) -> None:
         assert is_read
         assert (run / "report.html").exists()
         assert pd.read_csv(run / "measurements.csv", low_memory=False)["valid"].any()
-
-
-def check_analysis(run: Path) -> None:
-    """As check_report, but nothing is drawn and written: that takes three times as long."""
-    try:
-        analysis = analyse(read_run(run))
-    except RunError as error:
-        event("refused by the analysis")
-        check_sentence(str(error))
-        return
-    event("analysed")
-    if analysis.has_figures:
-        assert analysis.tables.tidy["valid"].any()
 
 
 CHANGES = st.lists(mutations(), min_size=1, max_size=2)
@@ -287,34 +208,16 @@ def test_the_run_itself_has_figures_of_every_part() -> None:
     )
 
 
-@SHORT
-@given(CHANGES)
-def test_some_mutated_runs(changes: list[Mutation]) -> None:
+def check_both(changes: list[Mutation]) -> None:
+    with mutated(changes) as run:
+        silent = any(mutation.silent for mutation in changes)
+        check_report(run, is_read=check_tables(run, silent=silent))
+
+
+def check_figures(changes: list[Mutation]) -> None:
     with mutated(changes) as run:
         check_tables(run, silent=any(mutation.silent for mutation in changes))
 
 
-def mutated_runs(part: int) -> Any:
-    """A part of the thousand: processes can share them, and a break-off loses one part.
-
-    python -m pytest -m matrix -n 2 -p tests.resume tests/faults/test_fuzz_runs.py
-
-    Each run that is read is analysed, and for a quarter of them the whole report is made.
-    """
-
-    @pytest.mark.matrix
-    @seed(part)
-    @settings(LONG, max_examples=LONG.max_examples // PARTS)
-    @given(CHANGES, st.sampled_from((True, False, False, False)))
-    def test(changes: list[Mutation], draws: bool) -> None:
-        with mutated(changes) as run:
-            is_read = check_tables(run, silent=any(mutation.silent for mutation in changes))
-            if is_read and not draws:
-                check_analysis(run)
-            else:
-                check_report(run, is_read=is_read)
-
-    return test
-
-
-globals().update({f"test_mutated_runs_{part:02}": mutated_runs(part) for part in range(PARTS)})
+test_some_mutated_runs, test_a_thousand_mutated_runs = some_and_a_thousand(check_figures, CHANGES)
+_, test_many_reports = some_and_a_thousand(check_both, CHANGES, many=200)
