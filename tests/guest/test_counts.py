@@ -214,16 +214,13 @@ def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) 
     assert sum(equal) > len(equal) / 2, "an edge is the exception"
 
 
-def test_switches_agree_with_getrusage(collected: Collected, kernel: str) -> None:
+def test_switches_agree_with_getrusage(collected: Collected) -> None:
     for cell in collected.probed():
         counts, usage = collected.counts(cell), switches(cell)
         kinds = ("voluntary", "involuntary")
         more = {kind: usage[kind] - counts[f"switches {kind}"] for kind in kinds}
         assert 0 <= sum(more.values()) <= EDGE_TICKS, cell["id"]
-        # Before 5.18 sched_switch reads the state again, when a wake-up on the other CPU may have
-        # made it runnable: then it shows a sleep as a preemption.
-        if kernel != "5.10":
-            assert 0 <= more["voluntary"] <= EDGE_SLEEPS, cell["id"]
+        assert 0 <= more["voluntary"] <= EDGE_SLEEPS, cell["id"]
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])

@@ -45,7 +45,7 @@ def test_nothing_is_missing_but_what_the_machine_lacks(collected: Collected, ker
     lacks = [lack for lack in collected.missing if not lack["by"].startswith("bpftrace")]
     found = {(lack["code"], lack["values"]["event"].partition(":")[0]) for lack in lacks}
     events = {event for code, event in found if code == "no-tracepoint"}
-    assert events == {"5.10": {"sock", "lock"}, "6.1": {"sock"}}.get(kernel, set())
+    assert events == ({"sock"} if kernel == "6.1" else set())
     assert {code for code, _ in found} - {"no-tracepoint"} == {"no-hardware-event"}
 
 
@@ -108,7 +108,7 @@ def test_hardware_events_are_missing_and_not_zero(collected: Collected) -> None:
         assert not {"cycles", "instructions total"} & set(collected.counts(cell, "perf"))
 
 
-def test_stacks_tell_the_causes_that_kprobes_tell(collected: Collected, kernel: str) -> None:
+def test_stacks_tell_the_causes_that_kprobes_tell(collected: Collected) -> None:
     for cell in collected.running("stacks"):
         bpftrace, other = collected.counts(cell), collected.counts(cell, "bcc")
         for cause in ("sock_def_readable", "unix_write_space", "other"):
@@ -117,10 +117,7 @@ def test_stacks_tell_the_causes_that_kprobes_tell(collected: Collected, kernel: 
         if cell["transport"] == "unix" and cell["placement"] == "cross-cpu":
             assert other["wakeup_causes unix_write_space"] > 0
             ways = [name for name in other if name.startswith("wakeup_stacks")]
-            # Before 5.15 the kernel's unwinder ends at the return address that a kretprobe of
-            # bpftrace's has changed.
-            caller = "kretprobe_trampoline" if kernel == "5.10" else "recvmsg.*"
-            assert any(re.search(f"{caller};unix_write_space;", way) for way in ways)
+            assert any(re.search("recvmsg.*;unix_write_space;", way) for way in ways)
 
 
 def test_latency_has_every_message(collected: Collected) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from probes.transports import Place, read_transports
-from runners import guest
 from runners.cell import CellRun, Pass, Plan
 from runners.cli import parse
 from runners.guest.kernels import DEFAULT
@@ -22,7 +21,7 @@ from runners.plan import GUEST, cells
 from runners.process import Progress
 from runners.run import prepare_guests, run_in_guest
 from tests.collected import Collected, datagrams, segments_again
-from tests.guest.exactness import EDGE_PACKETS, PAGE, missed, total
+from tests.guest.exactness import EDGE_PACKETS, PAGE, PROBED, missed, total
 
 pytestmark = pytest.mark.guest
 SIZES = (1, 64, 4096, 65536)
@@ -36,7 +35,7 @@ FIRST = ("unix", "tcp", "pipe", "udp", "shm")
 REST = tuple(name for name in read_transports() if name not in FIRST)
 BOOTS = [pytest.param((DEFAULT, FIRST), id=f"{DEFAULT}-first")] + [
     pytest.param((kernel, names), id=f"{kernel}-{what}", marks=pytest.mark.matrix)
-    for kernel in guest.SERIES
+    for kernel in PROBED
     for what, names in (("first", FIRST), ("rest", REST))
     if (kernel, names) != (DEFAULT, FIRST)
 ]
