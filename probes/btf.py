@@ -60,9 +60,9 @@ class Btf:
             raise BtfError(f"this kernel has no struct {structure}.")
         bits = 0
         for member in members:
-            if (found := self._find(place, member)) is None:
+            if (member_place := self._find(place, member)) is None:
                 raise BtfError(f"this kernel has no {path}.")
-            bits, place = bits + found[0], found[1]
+            bits, place = bits + member_place[0], member_place[1]
         return bits // 8
 
     def _find(self, place: int, wanted: str) -> tuple[int, int] | None:
@@ -71,8 +71,8 @@ class Btf:
             inner = self._resolve(kind)
             if name == wanted:
                 return bits, inner
-            if not name and (found := self._find(inner, wanted)):
-                return bits + found[0], found[1]
+            if not name and (member_place := self._find(inner, wanted)):
+                return bits + member_place[0], member_place[1]
         return None
 
     def _members(self, place: int) -> Iterator[tuple[str, int, int]]:

@@ -83,13 +83,13 @@ def find_calls(code: bytes, address: int, target: int) -> list[int]:
     Another tool may have a kprobe there: its INT3 replaces the first byte of the call and leaves
     the displacement alone.
     """
-    found = []
+    offsets = []
     for at in range(len(code) - CALL_LENGTH + 1):
         if code[at] in (CALL, INT3):
             (displacement,) = struct.unpack_from("<i", code, at + 1)
             if address + at + CALL_LENGTH + displacement == target:
-                found.append(at)
-    return found
+                offsets.append(at)
+    return offsets
 
 
 def call_offsets(caller: str, callee: str) -> list[int]:

@@ -92,7 +92,7 @@ def make_plan(counters: Iterable[Counter], points: Points) -> CounterPlan:
     for name, scripts in choices.items():
         lacks: dict[str, Reason] = {}
         for group in scripts.values():
-            errors = [found for c in group if isinstance(found := points[c.hook], ReasonError)]
+            errors = [e for c in group if isinstance(e := points[c.hook], ReasonError)]
             if not errors:
                 chosen += group
                 break
@@ -166,12 +166,12 @@ def attach(bpf: Any, plan: CounterPlan) -> dict[Name, list[Reason]]:
 
 def maps(bpf: Any, plan: CounterPlan, failed: Container[Name]) -> frame.Maps:
     """`@quantity` → `cell,key` → count."""
-    found: frame.Maps = {}
+    totals: frame.Maps = {}
     for cell, counts in frame.windows(bpf):
         for (quantity, key), count in zip(plan.names, counts, strict=False):
             if (quantity, key) not in failed:
-                frame.add(found, quantity, cell, key, count)
-    return found
+                frame.add(totals, quantity, cell, key, count)
+    return totals
 
 
 def run(given: argparse.Namespace) -> None:

@@ -29,7 +29,7 @@ from typing import Any
 from probes import callsite
 
 READY = "attached"
-MISSING = "missing "  # before what cannot be counted: in words, or as JSON for who reads --json
+MISSING = "missing "  # before what cannot be counted: in words, or as JSON for a reader of --json
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 Maps = dict[str, dict[str, int]]
 
@@ -191,10 +191,12 @@ def parse(doc: str, argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"{name}.py", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    who = parser.add_mutually_exclusive_group(required=True)
-    who.add_argument("workload", nargs="?", help="count in this program's windows (its markers)")
-    who.add_argument("-p", "--pids", metavar="PID,…", help="count in these tasks from now on")
-    who.add_argument(
+    targets = parser.add_mutually_exclusive_group(required=True)
+    targets.add_argument(
+        "workload", nargs="?", help="count in this program's windows (its markers)"
+    )
+    targets.add_argument("-p", "--pids", metavar="PID,…", help="count in these tasks from now on")
+    targets.add_argument(
         "--windows", action="store_true", help="count when standard input says so (frame.py)"
     )
     parser.add_argument(
@@ -206,7 +208,7 @@ def parse(doc: str, argv: list[str] | None = None) -> argparse.Namespace:
         "--entries",
         type=int,
         default=int(os.environ.get("PATHCOST_BCC_ENTRIES", "4096")),
-        help="room for closed windows; what does not fit is lost, and said (default: 4096)",
+        help="room for closed windows; what does not fit is lost, and reported (default: 4096)",
     )
     given = parser.parse_args(argv)
     if given.follow and not given.pids:

@@ -116,10 +116,10 @@ TRACEPOINT_PROBE(raw_syscalls, sys_exit)
 """
 
 
-def maps(found: list[tuple[int, list[int]]]) -> frame.Maps:
+def maps(counted: list[tuple[int, list[int]]]) -> frame.Maps:
     """`@path_…` → `cell,part` → count, from each window's counters."""
     result: frame.Maps = {"@path_latency": {}, "@path_ns": {}, "@path_count": {}}
-    for cell, n in found:
+    for cell, n in counted:
         frame.add(result, "path_count", cell, "not-woken", n[NOT_WOKEN])
         for number, part in enumerate(PARTS):
             slots = n[number * (SLOTS + 1) : (number + 1) * (SLOTS + 1)]
@@ -131,18 +131,18 @@ def maps(found: list[tuple[int, list[int]]]) -> frame.Maps:
     return result
 
 
-def show(found: frame.Maps) -> None:
+def show(counted: frame.Maps) -> None:
     """A histogram for each part of each cell."""
-    for entry, count in sorted(found["@path_count"].items()):
+    for entry, count in sorted(counted["@path_count"].items()):
         cell, part = entry.split(",")
         if part == "not-woken":
             print(f"cell {cell}: {count} messages whose reader was awake already")
             continue
-        average = found["@path_ns"][entry] / count / 1000 if count else 0
+        average = counted["@path_ns"][entry] / count / 1000 if count else 0
         print(f"cell {cell}, {part}: {count} times, {average:.1f} us on average")
         slots = {
             int(key.rpartition(" ")[2]): value
-            for key, value in found["@path_latency"].items()
+            for key, value in counted["@path_latency"].items()
             if key.startswith(f"{entry} ")
         }
         for low, value in sorted(slots.items()):

@@ -197,9 +197,9 @@ class Probes:
     def cost_ns(self) -> float:
         """What the programs have taken so far: their own time, and the way to them."""
         assert self._own is not None
-        found = self._own.read()
-        self.runs, self.ns = sum(p.runs for p in found), sum(p.ns for p in found)
-        self.missed = sum(p.missed or 0 for p in found)
+        own = self._own.read()
+        self.runs, self.ns = sum(p.runs for p in own), sum(p.ns for p in own)
+        self.missed = sum(p.missed or 0 for p in own)
         return self.ns + ENTRY_NS * self.runs
 
     def ends(self) -> Iterator[dict[str, Any]]:
@@ -207,7 +207,7 @@ class Probes:
         numbers: dict[int, int] = {0: 0}  # addresses of the kernel's memory stay here
         for end, traffic in self.bpf["ends"].items_lookup_batch():
             if traffic.pid:
-                yield row(end, traffic, lambda found: numbers.setdefault(found, len(numbers)))
+                yield row(end, traffic, lambda word: numbers.setdefault(word, len(numbers)))
 
     @property
     def lost(self) -> int:
@@ -346,12 +346,12 @@ def main() -> int:
         statistics = enable_statistics()
         probes = Probes()
         print(frame.READY, file=sys.stderr, flush=True)
-        found = watch(probes, given.seconds, given.limit)
+        seen = watch(probes, given.seconds, given.limit)
         os.close(statistics)
     except (frame.ToolError, OSError) as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(found))
+    print(json.dumps(seen))
     return 0
 
 

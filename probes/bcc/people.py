@@ -29,27 +29,27 @@ def everyone() -> set[int]:
 
 def processes(pids: set[int]) -> dict[int, dict[str, int]]:
     """What these processes have used so far, by /proc; without those that have ended."""
-    found = {}
+    used = {}
     for pid in pids:
         try:
             fields = stat_fields(pid)
         except OSError:
             continue
         user, system = int(fields[11]) * TICK_MS, int(fields[12]) * TICK_MS
-        found[pid] = {"user_ms": round(user), "system_ms": round(system)}
-    return found
+        used[pid] = {"user_ms": round(user), "system_ms": round(system)}
+    return used
 
 
 def threads(pid: int) -> dict[str, tuple[int, int, int]]:
     """Of each thread: voluntary and involuntary switches, and how long it ran or wanted to, ns."""
-    found = {}
+    used = {}
     for task in Path(f"/proc/{pid}/task").glob("*"):
         try:
             ran, waited, _ = (task / "schedstat").read_text(encoding="ascii").split()
-            found[task.name] = (*switches(task), int(ran) + int(waited))
+            used[task.name] = (*switches(task), int(ran) + int(waited))
         except (OSError, ValueError):
             continue
-    return found
+    return used
 
 
 def identity(pid: int) -> dict[str, Any]:
@@ -77,10 +77,10 @@ def identity(pid: int) -> dict[str, Any]:
 def shared(place: Path) -> str:
     """What is the same for two processes that see the same folder; empty without the folder."""
     try:
-        found = place.stat()
+        status = place.stat()
     except OSError:
         return ""
-    return f"{found.st_dev}:{found.st_ino}"
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def listening(table: Path) -> set[int]:

@@ -64,21 +64,21 @@ TRACEPOINT_PROBE(sched, sched_waking)
 
 def read(bpf: Any) -> list[tuple[int, bool, list[str], int]]:
     """(cell, woken from elsewhere, functions from the outermost in, how often), and forget it."""
-    found = []
+    ways = []
     for way, count in bpf["ways"].items():
         # With its offset an address of another call in the same function would be another stack.
         names = [bpf.ksym(address).decode() for address in bpf["stacks"].walk(way.stack)]
-        found.append((way.cell, bool(way.elsewhere), names[::-1], count.value))
+        ways.append((way.cell, bool(way.elsewhere), names[::-1], count.value))
     for table in ("ways", "stacks"):
         bpf[table].clear()
-    return found
+    return ways
 
 
-def maps(cells: list[int], found: list[tuple[int, bool, list[str], int]]) -> frame.Maps:
+def maps(cells: list[int], ways: list[tuple[int, bool, list[str], int]]) -> frame.Maps:
     """`@wakeup_…` → `cell,key` → how often."""
     causes = {f"{cell},{cause}": 0 for cell in cells for cause in (*CAUSES, "other")}
     stacks: Counter[str] = Counter()
-    for cell, elsewhere, names, count in found:
+    for cell, elsewhere, names, count in ways:
         cause = next((name for name in reversed(names) if name in CAUSES), "other")
         causes[f"{cell},{cause}"] = causes.get(f"{cell},{cause}", 0) + count
         way = ";".join(names) + (" elsewhere" if elsewhere else "")
@@ -86,10 +86,10 @@ def maps(cells: list[int], found: list[tuple[int, bool, list[str], int]]) -> fra
     return {"@wakeup_causes": causes, "@wakeup_stacks": dict(stacks)}
 
 
-def show(found: frame.Maps) -> None:
+def show(counted: frame.Maps) -> None:
     """The causes, then each way, the most travelled first."""
-    frame.show_counts({"@wakeup_causes": found["@wakeup_causes"]})
-    for key, count in sorted(found["@wakeup_stacks"].items(), key=lambda entry: -entry[1]):
+    frame.show_counts({"@wakeup_causes": counted["@wakeup_causes"]})
+    for key, count in sorted(counted["@wakeup_stacks"].items(), key=lambda entry: -entry[1]):
         cell, _, way = key.partition(",")
         print(f"\ncell {cell}: {count} times")
         for name in way.split(";"):

@@ -46,14 +46,14 @@ TRACEPOINT_PROBE(raw_syscalls, sys_enter)
 def name(number: int) -> str:
     from bcc.syscall import syscall_name  # only here: who does not count need not have BCC
 
-    found: str = syscall_name(number).decode()
-    return found if found.isidentifier() else f"number_{number}"
+    text: str = syscall_name(number).decode()
+    return text if text.isidentifier() else f"number_{number}"
 
 
-def maps(found: list[tuple[int, list[int]]]) -> frame.Maps:
+def maps(windows: list[tuple[int, list[int]]]) -> frame.Maps:
     """`@syscalls` → `cell,name` → how often."""
     counts: frame.Maps = {"@syscalls": {}}
-    for cell, n in found:
+    for cell, n in windows:
         for number, count in enumerate(n):
             if count:
                 frame.add(counts, "syscalls", cell, name(number), count)

@@ -60,7 +60,7 @@ class Group(Child):
         return {NOTIFY: "1"}
 
     def is_attached(self) -> bool:
-        return NOTIFY in self.said()
+        return NOTIFY in self.printed()
 
     def check_attached(self) -> None:
         """Without one of its probes a script counts too little, which would pass for a zero."""
@@ -69,13 +69,13 @@ class Group(Child):
 
     def absent(self) -> dict[str, Reason]:
         """Script → which of its hooks this kernel lacks."""
-        found = {name for names in ABSENT.findall(self.said()) for name in names if name}
+        absent = {name for names in ABSENT.findall(self.printed()) for name in names if name}
         reasons = {}
         for part in self.parts:
             hooks = dict.fromkeys(
                 block.probe
                 for block in part.blocks
-                if found & {block.probe, block.probe.partition(":")[2]}
+                if absent & {block.probe, block.probe.partition(":")[2]}
             )
             if hooks:
                 reasons[part.script.name] = reason("no-hook", hook=", ".join(hooks))
@@ -83,8 +83,8 @@ class Group(Child):
 
     def scripts_of(self, bpf: str) -> Sequence[str]:
         """Names of programs are cut, so a program may belong to several scripts."""
-        found = dict.fromkeys(part.script.name for part in self.parts if bpf in part.programs)
-        return list(found) or super().scripts_of(bpf)
+        scripts = dict.fromkeys(part.script.name for part in self.parts if bpf in part.programs)
+        return list(scripts) or super().scripts_of(bpf)
 
     def finish(self) -> None:
         """Then turn what it printed into what each script would have printed alone."""
@@ -93,7 +93,7 @@ class Group(Child):
             texts = program.split(lines, list(self.quantities))
         for name, text in texts.items():
             (self._out / f"{name}.json").write_text(text, encoding="utf-8")
-            (self._out / f"{name}.stderr").write_text(self.said(), encoding="utf-8")
+            (self._out / f"{name}.stderr").write_text(self.printed(), encoding="utf-8")
         self.output.unlink()
         self.words.unlink()
 

@@ -65,13 +65,13 @@ def _read(path: Path) -> str | None:
 def _settings() -> dict[str, str | None]:
     """Path → text, or null where this kernel has no such file; `*` stands for all of a folder."""
     paths = [Path(row["path"]) for row in read_rows(SETTINGS)]
-    found = [sorted(path.parent.glob("*")) if path.name == "*" else [path] for path in paths]
-    return {str(path): _read(path) for path in chain.from_iterable(found)}
+    files = [sorted(path.parent.glob("*")) if path.name == "*" else [path] for path in paths]
+    return {str(path): _read(path) for path in chain.from_iterable(files)}
 
 
 def cpu_model() -> str | None:
-    found = re.search(r"^model name\s*:(.*)", _read(Path("/proc/cpuinfo")) or "", re.MULTILINE)
-    return found[1].strip() if found else None
+    line = re.search(r"^model name\s*:(.*)", _read(Path("/proc/cpuinfo")) or "", re.MULTILINE)
+    return line[1].strip() if line else None
 
 
 def _distribution() -> str | None:
@@ -83,12 +83,12 @@ def _distribution() -> str | None:
 
 def _topology() -> dict[str, str | None]:
     """Each group of CPUs that share something, once, with blanks between them: `0,64 1,65 …`."""
-    found: dict[str, str | None] = {}
+    groups_by_name: dict[str, str | None] = {}
     for name in TOPOLOGY:
         groups = {_read(path) for path in CPUS.glob(f"cpu[0-9]*/{name}")} - {None, ""}
         ordered = sorted(map(str, groups), key=lambda group: int(re.split("[,-]", group)[0]))
-        found[f"{CPUS}/cpu*/{name}"] = " ".join(ordered) or None
-    return found
+        groups_by_name[f"{CPUS}/cpu*/{name}"] = " ".join(ordered) or None
+    return groups_by_name
 
 
 def _tool_versions() -> dict[str, str]:

@@ -244,10 +244,10 @@ class Child:
         """
         assert self._process is not None
         try:
-            where = Path(f"/proc/{self._process.pid}/wchan").read_text(encoding="ascii")
+            sleeps_in = Path(f"/proc/{self._process.pid}/wchan").read_text(encoding="ascii")
         except OSError:
             return False
-        return "epoll" in where or "ep_poll" in where
+        return "epoll" in sleeps_in or "ep_poll" in sleeps_in
 
     def stop(self) -> None:
         """End it, in whatever state it is."""
@@ -255,12 +255,12 @@ class Child:
             self._process.send_signal(signal.SIGCONT)
             stop(self._process, 2)
 
-    def said(self) -> str:
+    def printed(self) -> str:
         """All that it has printed so far."""
         return self.words.read_text(encoding="utf-8", errors="replace")
 
     def last_complaint(self) -> str:
-        lines = [line for line in self.said().splitlines() if "ERROR" in line]
+        lines = [line for line in self.printed().splitlines() if "ERROR" in line]
         return lines[-1].strip() if lines else "it gave no reason"
 
 
@@ -363,7 +363,7 @@ class BccTool(Child):
         return [PYTHON, "-B", str(tool), self._workload, "--json", str(self.output)]
 
     def is_attached(self) -> bool:
-        return READY in self.said().splitlines()
+        return READY in self.printed().splitlines()
 
 
 class Bcc(Tracers[BccTool]):
@@ -381,7 +381,7 @@ class Bcc(Tracers[BccTool]):
     def wait(self) -> list[str]:
         self.attached = [tool for tool in self.attached if self.attempt(tool, tool.wait_attached)]
         for tool in self.attached:
-            for entry in lacks(tool.said()):
+            for entry in lacks(tool.printed()):
                 self.context.miss(entry | {"by": f"{self.name} {tool.name}"})
         self.freeze()
         return [tool.name for tool in self.attached]

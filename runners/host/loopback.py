@@ -44,8 +44,8 @@ def loopback() -> dict[str, dict[str, Any]]:
 
 def met(record: dict[str, dict[str, Any]]) -> str:
     """What was found, in words: `nf_tables: inet filter input (…); conntrack: active`."""
-    found = {name: answer["found"] for name, answer in record.items() if answer.get("found")}
-    return "; ".join(f"{name}: {', '.join(names)}" for name, names in found.items())
+    obstacles = {name: answer["found"] for name, answer in record.items() if answer.get("found")}
+    return "; ".join(f"{name}: {', '.join(names)}" for name, names in obstacles.items())
 
 
 def not_known(record: dict[str, dict[str, Any]]) -> str:
@@ -58,8 +58,8 @@ def _found(look: Callable[[], list[str]]) -> dict[str, Any]:
     try:
         return {"found": look()}
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return {"unknown": f"{where}{error.strerror or error}"}
+        place = f"{error.filename}: " if error.filename else ""
+        return {"unknown": f"{place}{error.strerror or error}"}
     except UnknownError as error:
         return {"unknown": str(error)}
 
@@ -143,12 +143,12 @@ def _conntrack() -> list[str]:
 
 def taps(listed: str) -> list[str]:
     """Packet sockets that see what passes lo: tcpdump, a DHCP client."""
-    found = []
+    sockets = []
     for line in listed.splitlines():
         protocol, *device, function = line.split() or ("", "")
         if function.startswith(("packet_rcv", "tpacket_rcv")) and device in ([], [LO]):
-            found.append(f"{protocol} {function}")
-    return found
+            sockets.append(f"{protocol} {function}")
+    return sockets
 
 
 def _qdiscs() -> list[str]:
@@ -176,12 +176,12 @@ def _cgroup_bpf() -> list[str]:
 def _programs(target: int, hooks: dict[str, int], flags: int = 0) -> Iterator[str]:
     for words, hook in hooks.items():
         try:
-            found = programs.attached(target, hook, flags)
+            names = programs.attached(target, hook, flags)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            found = []  # this kernel has no such hook
-        yield from (f"{words} {name}".rstrip() for name in found)
+            names = []  # this kernel has no such hook
+        yield from (f"{words} {name}".rstrip() for name in names)
 
 
 def cgroup() -> Path | None:

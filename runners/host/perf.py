@@ -99,7 +99,7 @@ class Control(Child):
         os.close(self.answers)
 
     def last_complaint(self) -> str:
-        lines = [line.strip() for line in self.said().splitlines() if line.strip()]
+        lines = [line.strip() for line in self.printed().splitlines() if line.strip()]
         errors = [line for line in lines if "rror" in line or "nvalid" in line or "ailed" in line]
         return (errors or lines or ["it gave no reason"])[0]
 

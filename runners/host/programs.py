@@ -58,12 +58,12 @@ class Programs:
 
     def read(self) -> list[Program]:
         """What they have counted so far."""
-        found = []
+        programs = []
         for file, name in self._names.items():
             fields = {key: int(text) for key, text in _fields(file).items() if key in COUNTED}
             runs, ns, missed = map(fields.get, COUNTED)
-            found.append(Program(name, runs or 0, ns or 0, missed))
-        return found
+            programs.append(Program(name, runs or 0, ns or 0, missed))
+        return programs
 
 
 def _fields(file: Path) -> dict[str, str]:

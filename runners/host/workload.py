@@ -126,9 +126,9 @@ def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
     if name not in known:
         return [_nothing(name, f"there is no check {name}; there is {', '.join(known)}")]
     program = [sys.executable, "-B", "-m", "runners.checks", name]
-    for who in (user, None):
-        with private_directory(who) as directory:
-            done = attempt([*program, directory], who, SECONDS, cwd=FOLDER.parents[1])
+    for runner in (user, None):
+        with private_directory(runner) as directory:
+            done = attempt([*program, directory], runner, SECONDS, cwd=FOLDER.parents[1])
         if done.returncode == OVERDUE:
             return [_nothing(name, f"the check {name} did not end in {SECONDS} s")]
         if done.returncode != NEEDS_ROOT:

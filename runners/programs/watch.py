@@ -103,10 +103,10 @@ class WindowedTool(Child):
         return [instrument.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
 
     def is_attached(self) -> bool:
-        return READY in self.said().splitlines()
+        return READY in self.printed().splitlines()
 
     def check_attached(self) -> None:
-        self._heard = len(self.said())
+        self._heard = len(self.printed())
 
     def tell(self, words: str) -> None:
         assert self._process is not None and self._process.stdin is not None
@@ -120,7 +120,7 @@ class WindowedTool(Child):
         """The answer to the last command. Raises AttachError."""
         assert self._process is not None
         deadline = time.monotonic() + ANSWER_SECONDS
-        while not (answer := self.said()[self._heard :]).endswith("\n"):
+        while not (answer := self.printed()[self._heard :]).endswith("\n"):
             if self._process.poll() is not None:
                 raise self.attach_error("ended-early", said=self.last_complaint())
             if time.monotonic() > deadline:
@@ -195,7 +195,7 @@ def _settle(tool: WindowedTool, lacks: list[dict[str, Any]]) -> bool:
             add(lacks, missing([f"what {tool.file} counts"], why, by="--program"))
         return False
     # Function entries can be watched only in a guest (docs/limitations.md).
-    for entry in instrument.lacks(tool.said()):
+    for entry in instrument.lacks(tool.printed()):
         add(lacks, entry | {"by": f"{tool.file}, --program"})
     return True
 

@@ -36,7 +36,7 @@ class Shell(instrument.Child):
         return ["sh", "-c", self._script]
 
     def is_attached(self) -> bool:
-        return "ready" in self.said()
+        return "ready" in self.printed()
 
     @property
     def pid(self) -> int:
