@@ -108,8 +108,8 @@ def _judge_measured(
 ) -> Verdict:
     measure = _measure(claim)
     own = _evidence(claim, rule, measured, claim.scope)
-    beside = _evidence(claim, rule, measured, claim.workload) if claim.workload else ()
-    evidence = (*own, *(replace(item, decides=False) for item in beside))
+    in_workload = _evidence(claim, rule, measured, claim.workload) if claim.workload else ()
+    evidence = (*own, *(replace(item, decides=False) for item in in_workload))
     decisive = tuple(item for item in own if item.decides)
     if not decisive:
         why = _why_not(claim, rule, measured, missing, few=bool(own))
@@ -121,7 +121,7 @@ def _judge_measured(
         verdict = NOT_REPRODUCED
     texts = [_why(measure, rule, deciding, condition)]
     texts += [DISTURBED] if len(deciding) < len(decisive) else []
-    texts += [BESIDE] if beside else []
+    texts += [BESIDE] if in_workload else []
     return Verdict(
         claim, verdict, condition,
         why=" ".join(texts),

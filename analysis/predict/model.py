@@ -83,7 +83,7 @@ class Observed:
         return 1e6 / self.rate
 
     @property
-    def whole_us(self) -> float:
+    def longest_us(self) -> float:
         """The longest that a request can take, with its connection; 0 where it is not known."""
         return max(self.elapsed_us, self.answer_us) if self.opened else self.answer_us
 
@@ -187,28 +187,29 @@ class State:
     connecting: float = 0.0  # the same of the path of a connection, since the last one
 
 
-Of = Callable[[str, float, float, float], Price]
+PriceOf = Callable[[str, float, float, float], Price]
 """Makes a price of a pattern, a placement, a size, and how cold the path is."""
 
 
-def messages(observed: Observed, of: Of, state: State) -> Price:
+def messages(observed: Observed, price_of: PriceOf, state: State) -> Price:
     """The price of a request's messages."""
     total = Price(0, 0, 0)
     for size in (observed.request, observed.answer):
         for pattern, share in (("pingpong", state.waiting), ("selfecho", 1 - state.waiting)):
-            total += of(pattern, state.near, size, state.cold) * (share / 2)
+            total += price_of(pattern, state.near, size, state.cold) * (share / 2)
     # A message in several sends: the receiver sleeps for the first, and the path is hot then.
     if (more := observed.sends - 2) > 0:
-        total += of("selfecho", state.near, LEAST_SIZE, 0) * (more / 2)
+        total += price_of("selfecho", state.near, LEAST_SIZE, 0) * (more / 2)
     return total
 
 
-def connecting(observed: Observed, prices: Prices, of: Of, state: State) -> Price:
+def connecting(observed: Observed, prices: Prices, price_of: PriceOf, state: State) -> Price:
     """The price of a request's part of a connection, without the round trip that it contains."""
     if not observed.opened or not prices.connects:
         return Price(0, 0, 0)
     connect, round_trip = (
-        of(pattern, state.near, LEAST_SIZE, state.connecting) for pattern in ("connect", "pingpong")
+        price_of(pattern, state.near, LEAST_SIZE, state.connecting)
+        for pattern in ("connect", "pingpong")
     )
     return (connect - round_trip) * min(1.0, observed.opened)
 
@@ -231,16 +232,16 @@ def kind_of(observed: Observed, own: float) -> Kind:
 def saved(observed: Observed, prices: Prices, state: State) -> Price:
     """What a request takes less, by the prices and by what it took as a whole."""
 
-    def sum_of(of: Of) -> Price:
-        return messages(observed, of, state) + connecting(observed, prices, of, state)
+    def sum_of(price_of: PriceOf) -> Price:
+        return messages(observed, price_of, state) + connecting(observed, prices, price_of, state)
 
     return _within(observed, sum_of(prices.over_tcp), sum_of(prices.saved))
 
 
-def _within(observed: Observed, whole: Price, part: Price) -> Price:
+def _within(observed: Observed, path: Price, part: Price) -> Price:
     """A part of the path, made smaller as the path has to be, to be no more than the request."""
-    time_over = max(1.0, whole.time / observed.whole_us) if observed.whole_us else 1.0
-    cpu_over = max(1.0, whole.cpu / observed.cpu_us)
+    time_over = max(1.0, path.time / observed.longest_us) if observed.longest_us else 1.0
+    cpu_over = max(1.0, path.cpu / observed.cpu_us)
     return Price(part.time / time_over, part.client / cpu_over, part.server / cpu_over)
 
 
@@ -257,16 +258,16 @@ def limit_of(observed: Observed) -> Limit:
 
 def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
     """What the time for each request falls by."""
-    whole = price.cpu / max(observed.busy, LEAST_BUSY)
+    all_cpus = price.cpu / max(observed.busy, LEAST_BUSY)
     match limit:
         case Limit.TURNS:
             return price.time
         case Limit.SERVER:
             return price.server / max(min(1.0, observed.server_busy), LEAST_BUSY)
         case Limit.MACHINE:
-            return whole
+            return all_cpus
         case Limit.BETWEEN:
-            return (whole + price.time / observed.at_once) / 2
+            return (all_cpus + price.time / observed.at_once) / 2
 
 
 def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
@@ -280,14 +281,14 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
         for near in places
     )
 
-    def interval(figure: Callable[[Price], float], whole: float) -> Interval:
-        value, noise = figure(middle), NORMAL_90 * fitted.noise * whole
+    def interval(figure: Callable[[Price], float], longest: float) -> Interval:
+        value, noise = figure(middle), NORMAL_90 * fitted.noise * longest
         ends = [figure(price) * ratio for price in (middle, *others) for ratio in ratios]
         high = max(*ends, value + noise)
         # No request takes less than nothing.
-        return Interval(value, min(*ends, value - noise), min(high, whole) if whole else high)
+        return Interval(value, min(*ends, value - noise), min(high, longest) if longest else high)
 
-    time = interval(lambda price: price.time, observed.whole_us)
+    time = interval(lambda price: price.time, observed.longest_us)
     rated = interval(lambda price: elapsed(observed, price, limit), observed.elapsed_us)
     cpu = interval(lambda price: price.cpu, observed.cpu_us)
     return Prediction(observed, limit, time, rated, cpu, _verdict(observed, rated))

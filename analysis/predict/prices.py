@@ -42,10 +42,10 @@ class Price:
 class Prices:
     """The price of an iteration, by transport, pattern, placement and size."""
 
-    def __init__(self, found: PriceList) -> None:
+    def __init__(self, listed: PriceList) -> None:
         self._cells: dict[tuple[str, str, str], dict[int, PricedCell]] = {}
         self._cold: dict[tuple[str, str, str], PricedCell] = {}
-        for cell in found.cells:
+        for cell in listed.cells:
             key = (cell.transport, cell.pattern, cell.placement)
             if cell.cold:
                 self._cold[key] = cell
@@ -136,7 +136,7 @@ def read_prices(path: Path) -> Prices:
 def prices_of_run(folder: Path) -> PriceList:
     """The unprobed cells of a stored run that say what a message costs. Raises UsageError."""
     run = read_run(folder)
-    found: dict[tuple[str, str, int, str], list[PricedCell]] = {}
+    repeats: dict[tuple[str, str, int, str], list[PricedCell]] = {}
     for target in run.targets:
         for cell in target.cells if target.timed else ():
             plain = cell.wait == "block" and cell.sched == "other" and cell.topology == "one"
@@ -157,14 +157,14 @@ def prices_of_run(folder: Path) -> PriceList:
                 "client_cpu_us": [cpu[0]], "server_cpu_us": [cpu[1] if cpu[1:] else 0.0],
             }  # fmt: skip
             key = (cell.transport, cell.pattern, cell.size, cell.placement)
-            found.setdefault(key, []).append(PricedCell.model_validate_json(json.dumps(priced)))
-    if not found:
+            repeats.setdefault(key, []).append(PricedCell.model_validate_json(json.dumps(priced)))
+    if not repeats:
         raise UsageError(
             f"{shown(str(folder))} has no prices: a run of --patterns pingpong,selfecho,connect "
             "over unix and tcp has them."
         )
     return PriceList(
-        format=1, measured=0, cells=tuple(map(_together, found.values())), fingerprint={}
+        format=1, measured=0, cells=tuple(map(_together, repeats.values())), fingerprint={}
     )
 
 

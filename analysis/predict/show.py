@@ -70,7 +70,9 @@ def nothing(watched: Watched) -> str:
 
 def over_tcp(predicted: Sequence[Predicted]) -> list[tuple[Pair, Prediction]]:
     """The pairs over TCP, which could use a Unix socket instead."""
-    return [(pair, found) for pair, found in predicted if pair.family == "tcp" and found]
+    return [
+        (pair, prediction) for pair, prediction in predicted if pair.family == "tcp" and prediction
+    ]
 
 
 # The terminal

@@ -179,8 +179,8 @@ def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
     prediction = predict(described.observed(prices), prices, read_fitted())
     text = change(prediction)
     if how == "json":
-        found = {"says": text, "verdict": str(prediction.verdict), **figures(prediction)}
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        document = {"says": text, "verdict": str(prediction.verdict), **figures(prediction)}
+        print(json.dumps(document, indent=1, ensure_ascii=False))
         return
     texts = [f"{text[0].upper()}{text[1:]}."]
     if prediction.has_figures:

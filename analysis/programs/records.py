@@ -31,28 +31,28 @@ def read_programs(run: Run) -> tuple[list[Row], list[Missing]]:
         lines = parse_lines(path, programs.PROGRAM_LINES) if path.exists() else ()
         for number, line in enumerate(lines, 1):
             if isinstance(line, programs.FailedRun):
-                what = f"{line.program}, {line.transport}, {line.variant}"
-                missing.append(Missing(what=what, target=target.folder, why=line.error))
+                name = f"{line.program}, {line.transport}, {line.variant}"
+                missing.append(Missing(what=name, target=target.folder, why=line.error))
             else:
                 rows += _rows(run, target, number, line)
     return rows, missing
 
 
 def _rows(run: Run, target: Target, number: int, line: programs.MeasuredRun) -> Iterator[Row]:
-    what, messages, valid, figures = FIGURES[type(line)](line)
+    workload, messages, valid, figures = FIGURES[type(line)](line)
     probed = line.probed is not None
     instrument = PROBES if probed else INSTRUMENT
-    where = (run.name, target.kind, target.kernel, target.probe_level, instrument, line.transport)
+    source = (run.name, target.kind, target.kernel, target.probe_level, instrument, line.transport)
     rows = _probed(line.probed) if line.probed else [(figures, True)]
     # A client that was watched from its start.
     if probed and isinstance(line, programs.Dotnet) and line.with_warm_up:
         messages = line.with_warm_up
-    for found, whole in rows:
-        for (quantity, key), value in found.items():
+    for counts, complete in rows:
+        for (quantity, key), value in counts.items():
             if quantity in TIMES and not target.timed:
                 continue  # of an emulated CPU
-            figure = (probed, quantity, key, value, unit_of(quantity), messages, valid and whole)
-            yield (*where, *what, line.repeat, number, *figure)
+            figure = (probed, quantity, key, value, unit_of(quantity), messages, valid and complete)
+            yield (*source, *workload, line.repeat, number, *figure)
 
 
 def _probed(watched: programs.Probed) -> Iterator[tuple["Figures", bool]]:
@@ -62,18 +62,18 @@ def _probed(watched: programs.Probed) -> Iterator[tuple["Figures", bool]]:
     Calls are counted by syscount, by name; sends and reads that brought something by counts.
     """
     for tool, quantities in watched.counts.items():
-        found = {
+        counts = {
             RENAMED.get((quantity, key), (quantity, key)): float(count)
             for quantity, keys in quantities.items()
             if (tool, quantity) not in IN_ANOTHER
             for key, count in keys.items()
         }
-        yield found, not watched.lost[tool] and not watched.calls_missed
+        yield counts, not watched.lost[tool] and not watched.calls_missed
 
 
-What = tuple[str, int, str]  # pattern, size, conditions
+Workload = tuple[str, int, str]  # pattern, size, conditions
 Figures = dict[tuple[str, str], float]
-Measured = tuple[What, int, bool, Figures]  # with messages, and whether it is valid
+Measured = tuple[Workload, int, bool, Figures]  # with messages, and whether it is valid
 
 
 def _redis(line: programs.Redis) -> Measured:
@@ -104,15 +104,15 @@ def _asyncio(line: programs.Asyncio) -> Measured:
         **_counters(line),
         **_median_and_p99("rtt_ns", line.iterations_ns),
     }
-    what = (f"{line.loop}-{line.variant}", line.size, "free")
-    return what, line.messages, line.sent == line.received, figures
+    workload = (f"{line.loop}-{line.variant}", line.size, "free")
+    return workload, line.messages, line.sent == line.received, figures
 
 
 def _dotnet(line: programs.Dotnet) -> Measured:
     """Valid: all that was sent was received. The time of a call is that of its messages."""
-    what = (f"dotnet-{line.variant}", line.size, "same-cpu")
+    workload = (f"dotnet-{line.variant}", line.size, "same-cpu")
     figures = _median_and_p99("message_ns", line.message_ns)
-    return what, line.messages, line.sent == line.received, figures
+    return workload, line.messages, line.sent == line.received, figures
 
 
 def _median_and_p99(quantity: str, times: tuple[int, ...]) -> Figures:
@@ -123,8 +123,8 @@ def _echo(line: programs.Echo) -> Measured:
     """A line and its echo are two messages. Valid: every line came back."""
     window = line.window_ns
     figures = {("messages_per_s", ""): 2 * line.echoed * 1e9 / window, **_counters(line, window)}
-    what = (f"{line.program}-echo", line.size, "free")
-    return what, 2 * line.sent, line.echoed == line.sent, figures
+    workload = (f"{line.program}-echo", line.size, "free")
+    return workload, 2 * line.sent, line.echoed == line.sent, figures
 
 
 def _gin(line: programs.Gin) -> Measured:
@@ -140,8 +140,8 @@ def _gin(line: programs.Gin) -> Measured:
     }
     if line.counters:
         figures["machine_switches_per_s", ""] = line.counters.machine * 1e9 / line.window_ns
-    what = (f"gin-{line.variant}{'-log' if line.log else ''}", PONG_BYTES, "free")
-    return what, 2 * line.requests, line.answered in (None, line.requests), figures
+    workload = (f"gin-{line.variant}{'-log' if line.log else ''}", PONG_BYTES, "free")
+    return workload, 2 * line.requests, line.answered in (None, line.requests), figures
 
 
 def _served(line: programs.Served) -> Measured:
@@ -153,8 +153,8 @@ def _served(line: programs.Served) -> Measured:
         **_counters(line, line.window_ns),
     }
     conditions = str(Conditions("free", clients=line.clients if line.clients > 1 else None))
-    what = (f"{line.program}{OF_A_FILE}{line.variant}", line.size, conditions)
-    return what, 2 * requests, line.counted in (None, requests), figures
+    workload = (f"{line.program}{OF_A_FILE}{line.variant}", line.size, conditions)
+    return workload, 2 * requests, line.counted in (None, requests), figures
 
 
 def _in_fastcgi(line: programs.GinInFastcgi) -> Measured:

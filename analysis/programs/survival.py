@@ -164,29 +164,29 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     valid = measured[measured["valid"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
     known = read_c_baseline()
     own = valid[of_programs(valid)]
-    sides = (_fastest(rows, where) for where, rows in groups(own, *WORKLOAD))
-    found: dict[object, Survival] = {}
+    sides = (_fastest(rows, workload) for workload, rows in groups(own, *WORKLOAD))
+    groups_of: dict[object, Survival] = {}
     for program, speed in sorted(filter(None, sides), key=lambda side: program_order(side[0])):
         name, size, why = known.get(program.pattern, ("", None, ""))
         alone = not Conditions.parse(program.conditions).unusual  # C has no cell with 20 clients
         cells = valid[(valid["pattern"] == name) & (valid["size"] == (size or program.size))]
-        in_c = (_side(rows, where, speed) for where, rows in groups(cells, *WORKLOAD))
+        in_c = (_side(rows, workload, speed) for workload, rows in groups(cells, *WORKLOAD))
         c_cells = tuple(filter(None, in_c)) if alone else ()
         # Programs that have one C baseline share one entry.
         own_key = (program.pattern, program.size, program.conditions)
         key = (speed, name, size or program.size, why) if c_cells else own_key
-        before = found.get(key, Survival(SPEEDS[speed], (), c_cells, why))
-        found[key] = replace(before, programs=(*before.programs, program))
-    return tuple(found.values())
+        before = groups_of.get(key, Survival(SPEEDS[speed], (), c_cells, why))
+        groups_of[key] = replace(before, programs=(*before.programs, program))
+    return tuple(groups_of.values())
 
 
-def _fastest(rows: pd.DataFrame, where: tuple[str, int, str]) -> tuple[Side, str] | None:
+def _fastest(rows: pd.DataFrame, workload: tuple[str, int, str]) -> tuple[Side, str] | None:
     """A program by the first measure of SPEEDS that it has, and that measure."""
-    sides = ((_side(rows, where, speed), speed) for speed in SPEEDS)
+    sides = ((_side(rows, workload, speed), speed) for speed in SPEEDS)
     return next(((side, speed) for side, speed in sides if side), None)
 
 
-def _side(rows: pd.DataFrame, where: tuple[str, int, str], speed: str) -> Side | None:
+def _side(rows: pd.DataFrame, workload: tuple[str, int, str], speed: str) -> Side | None:
     times = _timed(rows, speed)
     extra, factor = difference(times), ratio(times)
     if extra is None or factor is None:
@@ -196,7 +196,7 @@ def _side(rows: pd.DataFrame, where: tuple[str, int, str], speed: str) -> Side |
         for measure in COSTS
         if not (best := _best(rows, measure)).empty
     }
-    return Side(*where, entries(times), extra, factor, costs)
+    return Side(*workload, entries(times), extra, factor, costs)
 
 
 def _timed(rows: pd.DataFrame, speed: str) -> pd.DataFrame:
@@ -217,11 +217,11 @@ def calls_by_name(tidy: pd.DataFrame, most: int = 8) -> tuple[Calls, ...]:
     """Medians over repeats of the programs' probed runs: the `most` frequent calls."""
     rows = tidy[of_programs(tidy) & (tidy["quantity"] == "syscalls") & tidy["valid"]]
     rows = rows.assign(each=rows["value"] / rows["messages"])
-    found = []
+    table = []
     for (pattern, size, conditions, transport), group in groups(rows, *WORKLOAD, "transport"):
         # A call that a repeat did not make is 0 there.
         medians = group.pivot_table("each", "key", "repeat", fill_value=0.0).median(axis=1)
         ranked = medians.sort_values(ascending=False, kind="stable").head(most)
         calls = tuple(zip(ranked.index, map(float, ranked), strict=True))
-        found.append(Calls(pattern, size, conditions, transport, calls))
-    return tuple(sorted(found, key=program_order))
+        table.append(Calls(pattern, size, conditions, transport, calls))
+    return tuple(sorted(table, key=program_order))

@@ -29,24 +29,24 @@ def descendants(pid: int) -> list[int]:
                 # proc_pid_stat(5): after the name, which may contain anything, come state and ppid.
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, todo = [], [pid]
+    pids, todo = [], [pid]
     while todo:
         below = children.get(todo.pop(), [])
-        found += below
+        pids += below
         todo += below
-    return found
+    return pids
 
 
 def main(argv: list[str]) -> int:
     if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         sys.exit("this kernel has no subreaper (prctl(2))")
-    told, tell = os.pipe()
-    signal.signal(signal.SIGTERM, lambda *_: os.write(tell, b"."))
+    woken, wake = os.pipe()
+    signal.signal(signal.SIGTERM, lambda *_: os.write(wake, b"."))
     server = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdin=subprocess.DEVNULL
     )
     ended = os.pidfd_open(server.pid)
-    select.select([sys.stdin, told, ended], [], [])
+    select.select([sys.stdin, woken, ended], [], [])
     server.terminate()
     select.select([ended], [], [], PATIENCE)
     while below := descendants(os.getpid()):

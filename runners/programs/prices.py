@@ -60,14 +60,14 @@ def fingerprint() -> dict[str, Any]:
 def prices(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """The list, from the cache or measured now. Raises RunError."""
     kept, wanted = cache / "prices.json", fingerprint()
-    found: dict[str, Any] | None = read_json(kept)
-    if found is None or found["fingerprint"] != wanted:
+    listed: dict[str, Any] | None = read_json(kept)
+    if listed is None or listed["fingerprint"] != wanted:
         say(f"measuring what messages cost on this machine, once: about {TAKES} s")
-        found = measured() | {"fingerprint": wanted}
+        listed = measured() | {"fingerprint": wanted}
         with suppress(OSError):  # without a cache they are measured each time
             cache.mkdir(parents=True, exist_ok=True)
-            write_json(kept, found)
-    return found
+            write_json(kept, listed)
+    return listed
 
 
 def measured() -> dict[str, Any]:

@@ -18,13 +18,13 @@ def echo(request: bytes, _: grpc.ServicerContext) -> bytes:
     return request
 
 
-def told(_: bytes, __: grpc.ServicerContext) -> bytes:
+def count(_: bytes, __: grpc.ServicerContext) -> bytes:
     return calls.to_bytes(8, "big")
 
 
 handlers = {
     "echo": grpc.unary_unary_rpc_method_handler(echo),
-    "count": grpc.unary_unary_rpc_method_handler(told),
+    "count": grpc.unary_unary_rpc_method_handler(count),
 }
 server = grpc.server(ThreadPoolExecutor(8))
 server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench", handlers),))
