@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What else a cell's CPUs did: the tidy table has it, and a disturbed repeat is marked."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from analysis.raw.cells import Cell, Disturbance
 from analysis.report.report import Report
 from analysis.times.disturbed import MOST_STOLEN, MOST_TAKEN, shares_of
 from tests.analysis.conftest import Analyse
-from tests.analysis.contract import check_contract
 from tests.analysis.make_run import Cell as Line
-from tests.analysis.make_run import MadeUp, make_run
+from tests.analysis.make_run import MadeUp
 
 WALL, STEP = 1_000_000, 10_000
 
@@ -107,8 +105,3 @@ def test_of_an_older_run_nothing_is_claimed(plain: Analysis) -> None:
     assert plain.disturbed.share is None
     assert "not recorded" in plain.disturbed.sentence()
     assert not plain.disturbed.runs
-
-
-def test_the_record_is_in_the_schema(tmp_path: Path) -> None:
-    found = check_contract(make_run(tmp_path, MadeUp(change=disturbing)))
-    assert "raw/<target>/cells.jsonl" in found

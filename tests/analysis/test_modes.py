@@ -6,8 +6,6 @@ import numpy.typing as npt
 import pytest
 
 from analysis.times.modes import ITERATIONS, Modes, find_modes, modality
-from tests.analysis.conftest import Analyse
-from tests.analysis.make_run import MadeUp
 
 Times = npt.NDArray[np.float64]
 COUNT = 20_000
@@ -54,11 +52,6 @@ def test_one_mode_with_a_shoulder() -> None:
     assert found.words() == "one mode"
 
 
-def test_a_few_hiccups_are_no_mode() -> None:
-    times = mixed(lognormal(10_000, 19_600, 1), lognormal(80_000, 400, 2))
-    assert modes(times).words() == "one mode"
-
-
 def test_two_modes_are_named_with_their_shares() -> None:
     found = modes(mixed(lognormal(22_000, 12_200, 1), lognormal(41_000, 7_800, 2)))
     first, second = found.modes
@@ -67,23 +60,6 @@ def test_two_modes_are_named_with_their_shares() -> None:
     assert found.words().startswith("2 modes at 2")
     assert "µs (61 %) and 4" in found.words()
     assert found.words().endswith("µs (39 %)")
-
-
-def test_three_modes() -> None:
-    low, middle = lognormal(10_000, 6_000, 1), lognormal(20_000, 8_000, 2)
-    found = modes(mixed(mixed(low, middle), lognormal(40_000, 6_000, 3)))
-    assert [round(mode.share, 1) for mode in found.modes] == [0.3, 0.4, 0.3]
-
-
-def test_a_ramp_between_two_ends_is_one_mode() -> None:
-    """Uniform: broad, and without any valley."""
-    assert modes(np.random.default_rng(1).uniform(20_000, 40_000, COUNT)).words() == "one mode"
-
-
-def test_ten_million_iterations_are_sampled() -> None:
-    """The same statement as of a part of them."""
-    times = np.tile(mixed(lognormal(22_000, 12_200, 1), lognormal(41_000, 7_800, 2)), 500)
-    assert [round(mode.share, 2) for mode in modes(times).modes] == [0.61, 0.39]
 
 
 def test_too_few_values_say_nothing() -> None:
@@ -117,18 +93,3 @@ def test_repeats_that_form_two_groups() -> None:
     modes = found.modes["medians of repeats"]
     assert modes is not None
     assert [mode.share for mode in modes.modes] == [0.5, 0.5]
-
-
-def test_the_report_names_them(analysed: Analyse) -> None:
-    def iterations(transport: str, _: str, repeat: int) -> list[int]:
-        first = lognormal(22_000, 1_500, repeat, 0.02)
-        second = lognormal(41_000 if transport == "unix" else 22_000, 500, repeat + 9, 0.02)
-        return [int(time) for time in mixed(first, second)]
-
-    made = analysed(MadeUp(iterations=iterations, guest=False))
-    unix, tcp = (latency.modality for latency in made.timings[0].latencies)
-    assert unix is not None
-    assert tcp is not None
-    assert "(75 %)" in unix.words()
-    assert "(25 %), from iteration to iteration" in unix.words()
-    assert tcp.words() == "one mode"

@@ -52,15 +52,3 @@ def test_two_runs_are_pooled_and_one_is_refused(
     assert "2.00 (2.00 to 2.00)" in said
     assert "3.00 (3.00 to 3.00)" in said
     assert main(["--pool", runs[0], runs[0]]) == 2
-
-
-def test_runs_on_two_kernels_are_not_pooled(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kernels = ("6.6.6", "9.9.9")
-    runs = []
-    for kernel in kernels:
-        (tmp_path / kernel).mkdir()
-        runs.append(str(make_run(tmp_path / kernel, MadeUp(kernel=kernel, repeats=6, guest=False))))
-    assert main(["--pool", *runs]) == 2
-    assert "nothing alike" in capsys.readouterr().err

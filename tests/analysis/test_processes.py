@@ -12,10 +12,6 @@ import psutil
 from analysis.processes import in_process
 
 
-def test_the_work_is_done_in_another_process() -> None:
-    assert in_process(os.getpid)() != os.getpid()
-
-
 def test_a_child_that_dies_leaves_the_work_to_us() -> None:
     ours = os.getpid()
 
