@@ -2,7 +2,7 @@
 """Makes sense of a stored run: tables, ledger, claims, figures, report.
 
 raw         what a run left, read and checked
-tables.py   the tidy table of all that was read
+tidy.py     the tidy table of all that was read
 counts      measures, ledger, agreement of instruments
 paths       the functions of a message: calls, layers, stacks, exact round trips
 times       medians, intervals, conditions, what a message waits for

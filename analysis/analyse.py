@@ -23,7 +23,7 @@ from analysis.paths.changes import knob_pairs
 from analysis.programs import records
 from analysis.programs.survival import calls_by_name, program_rows, survivals
 from analysis.raw.run import Missing, Run
-from analysis.tables import build_tables, of_two_ends
+from analysis.tidy import build_tables, of_two_ends
 from analysis.times.disturbed import share_disturbed
 from analysis.times.probe_cost import probe_costs
 from analysis.times.timing import build_timings, read_iterations

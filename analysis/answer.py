@@ -20,7 +20,7 @@ from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.paths.cells import Comparison
 from analysis.raw.run import Run
 from analysis.statistics import Estimate, Values, mean, quotient
-from analysis.tables import Tables
+from analysis.tidy import Tables
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import amount, listed, number, spread, ways
 

@@ -13,13 +13,12 @@ from analysis.answer import ledger_frame
 from analysis.claims.verdict import claims_table
 from analysis.counts.figures import draw_counts
 from analysis.diff.report import make_diff, make_gate
-from analysis.drawing import Drawn
+from analysis.drawing import Drawn, in_process
 from analysis.paths.export import exports
 from analysis.paths.figures import draw_exact, draw_profiles
 from analysis.paths.gate import UNTOLD
 from analysis.predict.show import show_watch
 from analysis.predict.words import show_what_if
-from analysis.processes import in_process
 from analysis.raw.run import read_run
 from analysis.report import output
 from analysis.report.render import page, sentence

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How figures, sizes and sources are written."""
 
-from analysis.conditions import Workload
+from analysis.counts.quantities import Workload
 from analysis.statistics import Estimate
 from probes.transports import read_transports
 from runners.cell import Conditions

@@ -6,6 +6,7 @@ quantity for each message, each round trip or each payload byte. The ledger's ro
 `quantity` are measures. Add one to measures.tsv and both know it.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -43,6 +44,36 @@ def program_of(pattern: str) -> str:
 def of_programs(table: pd.DataFrame) -> "pd.Series[bool]":
     """Which rows are of programs, and not of the workload."""
     return table["pattern"].map(program_of).astype(bool)
+
+
+# The fields of KernelWorkload, in their order.
+KernelKey = tuple[str, int, str, str, str]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the cells of one table have in common; `conditions` is `str` of `Conditions`."""
+
+    pattern: str
+    size: int
+    conditions: str
+
+
+@dataclass(frozen=True)
+class KernelWorkload(Workload):
+    """One workload on one kernel."""
+
+    target: str
+    kernel: str
+
+    @property
+    def kernel_text(self) -> str:
+        return f"{self.target} {self.kernel}"
+
+    @property
+    def where(self) -> str:
+        """`guest 6.12 · pingpong · 64 B · cross-cpu`."""
+        return f"{self.kernel_text} · {self.pattern} · {self.size} B · {self.conditions}"
 
 
 # What one sample of a pattern is, where it is not a round trip.

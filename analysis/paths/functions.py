@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.conditions import KernelKey, KernelWorkload
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import (
     all_conditions,
@@ -25,7 +24,7 @@ from analysis.counts.ledger import (
     version,
 )
 from analysis.counts.measures import WORKLOAD, groups, round_trips
-from analysis.counts.quantities import ELSEWHERE
+from analysis.counts.quantities import ELSEWHERE, KernelKey, KernelWorkload
 from analysis.paths.cells import DEFAULT
 from analysis.paths.tree import CALLER, UNCLASSIFIED, USER, Path, Span, own_layer
 from analysis.raw.record import read_text

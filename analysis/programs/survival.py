@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.conditions import Workload
 from analysis.counts.ledger import transport_order
 from analysis.counts.measures import WORKLOAD, best_source, estimate_of, groups, over_repeats
 from analysis.counts.quantities import (
@@ -22,6 +21,7 @@ from analysis.counts.quantities import (
     PROGRAMS,
     TIMES,
     Measure,
+    Workload,
     of_programs,
 )
 from analysis.statistics import Estimate, Values, mean, quotient

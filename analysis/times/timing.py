@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from analysis.conditions import Workload
 from analysis.counts.ledger import all_conditions, in_conditions, transport_order
-from analysis.counts.quantities import SAMPLED
+from analysis.counts.quantities import SAMPLED, Workload
 from analysis.raw.files import read_samples
 from analysis.raw.run import Run
 from analysis.statistics import Estimate, Values, mean, quotient

@@ -11,7 +11,7 @@ import pytest
 from analysis.main import main
 from analysis.raw.run import read_run
 from analysis.report import output
-from analysis.tables import build_tables
+from analysis.tidy import build_tables
 from probes.messages import RunError
 from probes.reasons import missing, reason
 from tests.analysis.make_run import GUEST, HOST, Cell, MadeUp, make_run

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import psutil
 
-from analysis.processes import in_process
+from analysis.drawing import in_process
 
 
 def test_a_child_that_dies_leaves_the_work_to_us() -> None:
@@ -38,7 +38,7 @@ def test_an_error_is_raised_here() -> None:
 # Says who the child is, and is killed before it reads the child's result, which fills the pipe.
 PARENT = """
 import os, sys, time
-from analysis.processes import in_process
+from analysis.drawing import in_process
 def work():
     os.write(1, b"%d\\n" % os.getpid())
     return bytes(1 << 20)

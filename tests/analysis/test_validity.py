@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.raw.run import read_run
-from analysis.tables import build_tables
+from analysis.tidy import build_tables
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp, make_run
 

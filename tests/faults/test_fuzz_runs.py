@@ -27,7 +27,7 @@ from analysis.claims.answers import read_observed
 from analysis.main import main
 from analysis.paths.cells import read_exact
 from analysis.raw.run import read_run
-from analysis.tables import COLUMNS, build_tables
+from analysis.tidy import COLUMNS, build_tables
 from probes.messages import RunError, exit_status
 from tests.analysis.make_run import Cell, MadeUp, exact_line, exact_target, make_run, shape
 from tests.faults.strategies import DIGITS, ODD, check_sentence, mutate, some_and_a_thousand

@@ -7,7 +7,7 @@ import pytest
 from analysis.analyse import Analysis
 from analysis.counts.quantities import TIMES
 from analysis.counts.validity import Counted
-from analysis.tables import of_records
+from analysis.tidy import of_records
 from probes.transports import read_transports
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
