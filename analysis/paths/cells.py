@@ -84,7 +84,7 @@ class ExactCell(ExactLine):
 
     @property
     def unusual(self) -> tuple[str, ...]:
-        """A word for each unusual condition but its scheduler and its knob."""
+        """Return a word for each unusual condition but its scheduler and its knob."""
         return replace(self.conditions, sched=DEFAULT, knob="").unusual
 
     @property
@@ -100,43 +100,43 @@ class ExactCell(ExactLine):
 
     @property
     def steps(self) -> int:
-        """Steps of the steady round trip."""
+        """Return the steps of the steady round trip."""
         return sum(span.steps for span in self.tree)
 
     @property
     def identical(self) -> int:
-        """How many of the iterations are the steady round trip, alike in every call path."""
+        """Return how many of the iterations are the steady round trip, alike in every call path."""
         return self.shapes[0].identical if self.shapes else 0
 
     @property
     def mean(self) -> float:
-        """Instructions of an iteration, of all that the window held: ticks, other tasks."""
+        """Return the mean of an iteration over the window, with ticks and other tasks."""
         return self.window.instructions * self.messages_per_iteration / self.messages
 
     @property
     def of_message(self) -> float:
-        """Instructions of a message: its part of the steady iteration, or of the window."""
+        """Return a message's part of the instructions of the steady iteration, or of the window."""
         iteration = self.total if self.pattern in WHOLE else self.mean
         return iteration / self.messages_per_iteration
 
     def repeated(self) -> Counter[str]:
-        """Steps of each function beyond its instructions."""
+        """Return the steps of each function beyond its instructions."""
         return +summed((span.path[-1], span.steps - span.instructions) for span in self.tree)
 
     def functions(self) -> Counter[str]:
-        """Self instructions of each function."""
+        """Return the self instructions of each function."""
         return by_function(self.tree)
 
     def calls(self) -> Counter[str]:
-        """Calls of each function."""
+        """Return the calls of each function."""
         return summed((span.path[-1], span.calls) for span in self.tree)
 
     def inclusive(self) -> Counter[str]:
-        """Instructions of each function and all it calls; a recursion counts once."""
+        """Return the instructions of each function and all it calls; a recursion counts once."""
         return summed((name, s.instructions) for s in self.tree for name in set(s.path[1:]))
 
     def layers(self) -> Counter[str]:
-        """Self instructions of each layer."""
+        """Return the self instructions of each layer."""
         return by_layer(self.tree)
 
     def traffic_by_layer(self) -> list[tuple[str, float, float]]:
@@ -150,7 +150,7 @@ class ExactCell(ExactLine):
         return sorted(rows, key=lambda row: (-row[1] - row[2], row[0]))
 
     def system_calls(self) -> int:
-        """How many both processes make in the steady iteration."""
+        """Return how many both processes make in the steady iteration."""
         return self.calls()[SYSTEM_CALL]
 
     def switches(self) -> tuple[int, int]:
@@ -165,7 +165,7 @@ class ExactCell(ExactLine):
         return sum(s.calls for s in away) - preempted, preempted
 
     def inherited(self) -> int:
-        """Instructions of helpers that were given to their caller's layer."""
+        """Return the instructions of helpers that were given to their caller's layer."""
         return sum(span.instructions for span in self.tree if layer_of(span.path).inherited)
 
 
@@ -190,11 +190,11 @@ class Comparison:
 
     @property
     def iteration(self) -> str:
-        """What an iteration is."""
+        """Return what an iteration is."""
         return "round trip" if self.pattern in ("pingpong", "selfecho") else "iteration"
 
     def together(self, most: int) -> Iterator["Comparison"]:
-        """The same transports, so many at a time."""
+        """Yield the same transports, so many at a time."""
         for first in range(0, len(self.cells), most):
             yield replace(self, cells=self.cells[first : first + most])
 
@@ -238,7 +238,7 @@ class Comparison:
     def functions(
         self, most: int | None = TOP
     ) -> list[tuple[str, tuple[tuple[int, int, int], ...]]]:
-        """Function → self, inclusive and calls by transport, the most expensive first."""
+        """Return function → self, inclusive and calls by transport, the most expensive first."""
         own = _side_by_side([cell.functions() for cell in self.cells])[:most]
         others = [(cell.inclusive(), cell.calls()) for cell in self.cells]
         return [
@@ -249,7 +249,7 @@ class Comparison:
 
     @property
     def unclassified(self) -> float:
-        """The transport's largest share of instructions whose function no layer names."""
+        """Return the transport's largest share of instructions whose function no layer names."""
         return max(cell.layers()[UNCLASSIFIED] / cell.total for cell in self.cells)
 
 
@@ -285,7 +285,7 @@ def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
 
 
 def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
-    """Rows of the tidy table, in the order of its columns."""
+    """Yield rows of the tidy table, in the order of its columns."""
     for cell in cells:
         source = (run.name, "exact", cell.kernel, "function", "exact")
         what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
@@ -343,7 +343,7 @@ def read_exact(run: Run) -> tuple[ExactCell, ...]:
 
 
 def failures(run: Run) -> Iterator[Missing]:
-    """The exact cells, and the payloads, that could not be counted."""
+    """Yield the exact cells, and the payloads, that could not be counted."""
     for entry, line in _lines(run):
         what, error = f"payload of exact cell {line.id}", getattr(line, "payload_error", None)
         if isinstance(line, FailedExactLine):
@@ -354,7 +354,7 @@ def failures(run: Run) -> Iterator[Missing]:
 
 
 def failed_cells(run: Run) -> list[FailedExactLine]:
-    """The exact cells of which there is only the error."""
+    """Return the exact cells of which there is only the error."""
     return [line for _, line in _lines(run) if isinstance(line, FailedExactLine)]
 
 

@@ -137,22 +137,22 @@ class ExactPair:
 
     @property
     def more(self) -> int:
-        """Instructions that a round trip takes more."""
+        """Return the instructions that a round trip takes more."""
         return self.after.total - self.before.total
 
     @property
     def difference(self) -> float:
-        """Instructions that a message takes more."""
+        """Return the instructions that a message takes more."""
         return self.more / self.after.messages_per_iteration
 
     @property
     def share(self) -> float:
-        """The difference as a part of what the message costs before."""
+        """Return the difference as a part of what the message costs before."""
         return self.more / self.before.total
 
     @property
     def steps(self) -> float:
-        """Steps that a message takes more."""
+        """Return the steps that a message takes more."""
         return (self.after.steps - self.before.steps) / self.after.messages_per_iteration
 
     @property
@@ -167,11 +167,11 @@ class ExactPair:
 
     @property
     def of_an_event(self) -> float | None:
-        """Instructions that one event costs."""
+        """Return the instructions that one event costs."""
         return self.difference / self.events if self.events else None
 
     def layers(self) -> list[Moved]:
-        """Layers that cost another amount, the greatest difference first."""
+        """Return the layers that cost another amount, the greatest difference first."""
         before, after = self.before.layers(), self.after.layers()
         return _by_size(Moved(name, before[name], after[name]) for name in {*before, *after})
 
@@ -186,11 +186,11 @@ class ExactPair:
         )
 
     def fates(self) -> Fates:
-        """Functions that only one of the two round trips calls."""
+        """Return the functions that only one of the two round trips calls."""
         return fates(callers(self.before.tree), callers(self.after.tree))
 
     def parts(self) -> Parts:
-        """The parts of the difference."""
+        """Return the parts of the difference."""
         return parts(self.before.tree, self.after.tree, self.fates().renamed)
 
 
@@ -214,7 +214,7 @@ def most_alike(before: ExactCell, after: ExactCell) -> ExactPair:
 
 
 def knob_pairs(cells: Iterable[ExactCell]) -> tuple[ExactPair, ...]:
-    """Every cell with a knob beside the same one without: by table, knob and transport."""
+    """Return every cell with a knob beside the same one without: by table, knob and transport."""
     plain = {(same_table(cell), cell.transport): cell for cell in cells if cell.knob is None}
     pairs = [
         most_alike(plain[key], cell)
@@ -232,7 +232,7 @@ def knob_pairs(cells: Iterable[ExactCell]) -> tuple[ExactPair, ...]:
 
 
 def same_table(cell: ExactCell) -> tuple[str, int, str, str]:
-    """What the cells of one table of knobs have in common."""
+    """Return what the cells of one table of knobs have in common."""
     return cell.kernel, cell.size, cell.where, cell.sched
 
 
@@ -241,7 +241,7 @@ def knob_name(pair: ExactPair) -> str:
 
 
 def costs_of_one(pairs: Iterable[ExactPair]) -> Iterator[str]:
-    """A sentence for each knob that counts things, and transport: what one more costs."""
+    """Yield a sentence for each knob that counts things, and transport: what one more costs."""
     points: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for pair in sorted(pairs, key=lambda pair: transport_order(pair.transport)):
         knob = pair.after.knob
@@ -264,7 +264,7 @@ def cost_of_one(message: str, points: list[tuple[int, float]]) -> str:
 
 
 def callers(tree: Iterable[Span]) -> dict[str, Counter[str]]:
-    """Function → its callers, and how often they call it."""
+    """Return function → its callers, and how often they call it."""
     by: dict[str, Counter[str]] = {}
     for span in tree:
         if len(span.path) > 2:
@@ -299,7 +299,7 @@ def fates(before: Callers, after: Callers) -> Fates:
 def _pairs(
     gone: Set[str], new: Set[str], score: Callable[[str, str], float]
 ) -> list[tuple[str, str]]:
-    """The best ones first, each name once."""
+    """Return the best ones first, each name once."""
     scored = [(-s, old, fresh) for old in gone for fresh in new if (s := score(old, fresh))]
     taken: set[str] = set()
     best = []
@@ -344,7 +344,7 @@ def prices(rows: Iterable[Inlined]) -> Counter[str]:
 
 
 def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> list[Inlined]:
-    """The functions of `calling` whose bodies are in their callers in `inlining`."""
+    """Return the functions of `calling` whose bodies are in their callers in `inlining`."""
     own_first, own = by_function(calling), by_function(inlining)
     growth = Counter({name: own[name] - own_first[name] for name in own})
     edges = {span.path[-2:] for span in inlining}

@@ -38,13 +38,13 @@ def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
 
 
 def folded(cell: ExactCell) -> str:
-    """A line for each call path: the path, a blank, its own instructions."""
+    """Return a line for each call path: the path, a blank, its own instructions."""
     lines = ((";".join(span.path), span.instructions) for span in cell.tree)
     return "".join(f"{path} {own}\n" for path, own in lines if own)
 
 
 def speedscope(cell: ExactCell, name: str) -> str:
-    """A profile for each task; in order where the iteration was kept, else by the call tree.
+    """Return a profile for each task; in order where the iteration was kept, else by the call tree.
 
     The format: https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources
     """
@@ -92,17 +92,17 @@ def timeline(cell: ExactCell, copiers: Set[str]) -> bytes:
 
 
 def _task(cpu: int, span: Span) -> Path:
-    """Who runs on a CPU; the turns of other CPUs are gaps."""
+    """Return who runs on a CPU; the turns of other CPUs are gaps."""
     return (span.task,) if span.cpu == cpu else ()
 
 
 def _stack(task: str, span: Span) -> Path:
-    """The call stack of a task; while another one runs, nothing is open."""
+    """Return the call stack of a task; while another one runs, nothing is open."""
     return span.path[1:] if span.task == task else ()
 
 
 def _softirq(span: Span) -> Path:
-    """The outermost function of the softirq layer, with all that it calls."""
+    """Return the outermost function of the softirq layer, with all that it calls."""
     return next(((name,) for name in span.path[1:] if own_layer(name) == SOFTIRQ), ())
 
 

@@ -32,7 +32,7 @@ def explored(
     views: Sequence[tuple[str, Sequence[Mapping[str, Any]]]],
     kernel: str,
 ) -> dict[str, Any]:
-    """What report.js draws. `views`: a title and its graphs; the first one is shown."""
+    """Return what report.js draws. `views`: a title and its graphs; the first one is shown."""
     release = RELEASE.match(kernel)
     return {
         "unit": unit,
@@ -44,7 +44,7 @@ def explored(
 
 
 def explored_journey(journey: Journey) -> dict[str, Any]:
-    """A box: name, layer, depth, start, width, own, copies, function."""
+    """Return a box: name, layer, depth, start, width, own, copies, function."""
     return {
         "title": journey.title,
         "transport": journey.transport,
@@ -76,7 +76,7 @@ def explored_graph(graph: Graph) -> dict[str, Any]:
 
 
 def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
-    """The figures of the first kernel, size and pattern."""
+    """Return the figures of the first kernel, size and pattern."""
     if not comparisons:
         return ()
     first = comparisons[0]
@@ -89,7 +89,7 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
 
 
 def one_of_each_family(cells: tuple[ExactCell, ...]) -> tuple[ExactCell, ...]:
-    """The cells that are drawn: where they are too many, the first of each family.
+    """Return the cells that are drawn: where they are too many, the first of each family.
 
     A family's name is the letters with which its transports' names begin: unix, tcp, uring.
     """
@@ -103,7 +103,7 @@ def one_of_each_family(cells: tuple[ExactCell, ...]) -> tuple[ExactCell, ...]:
 
 
 def usual_first(comparison: Comparison) -> tuple[bool, bool]:
-    """A sort key: one CPU and the default scheduler are what most people have."""
+    """Return a sort key: one CPU and the default scheduler are what most people have."""
     return comparison.placement != "same-cpu", comparison.sched != DEFAULT
 
 

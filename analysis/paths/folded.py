@@ -33,7 +33,7 @@ def below(lines: Iterable[str], root: str) -> Counter[tree.Path]:
 
 
 def rows(costs: Counter[tree.Path], path: tree.Path, depth: int, least: float) -> Iterator[str]:
-    """A function and so many levels below it, as lines."""
+    """Yield a function and so many levels below it, as lines."""
     level = len(path) - 1
     yield f"{costs[path]:>9,}  {'  ' * level}{path[-1]}"
     calls = [call for call in costs if call[:-1] == path]

@@ -80,7 +80,7 @@ class FunctionTable(KernelWorkload):
 
 
 def function_tables(tidy: pd.DataFrame) -> tuple[FunctionTable, ...]:
-    """One table for each kernel and conditions, valid runs only."""
+    """Return one table for each kernel and conditions, valid runs only."""
     rows = called(tidy)
     # A function belongs to a path when it is called at least once a round trip.
     hit = rows["value"] >= round_trips(rows)
@@ -198,7 +198,7 @@ def _verdict(row: dict[Any, Any]) -> str:
 
 
 def hits_text(rows: pd.DataFrame) -> str:
-    """How many functions a round trip calls, of the first kernel, size and conditions."""
+    """Return how many functions a round trip calls, of the first kernel, size and conditions."""
     if rows.empty:
         return ""
     by = ["kernel", "size", "conditions"]
@@ -215,7 +215,7 @@ def hits_text(rows: pd.DataFrame) -> str:
 
 
 def _hits(transport: str, rows: pd.DataFrame) -> str:
-    """How many functions a round trip calls: exact mode's number, and what ftrace sees."""
+    """Return how many functions a round trip calls: exact mode's number, and what ftrace sees."""
     exact, ftrace = (set(rows[rows[by] >= A_ROUND_TRIP]["function"]) for by in ("exact", "ftrace"))
     text = f"over {transport_text(transport)} {len(exact)}"
     if not (traced := rows["traced"].iloc[0]):
@@ -254,14 +254,14 @@ class Profile(KernelWorkload):
         return f"{self.kernel_text} · {self.pattern} · {size} · {self.conditions}"
 
     def folded(self) -> tuple[str, str]:
-        """A file's name, and its lines, for any flame graph program."""
+        """Return a file's name, and its lines, for any flame graph program."""
         cell = f"{self.transport}-{self.pattern}-{self.size}-{self.conditions}"
         lines = [f"{';'.join(path)} {count}\n" for path, count in sorted(self.stacks.items())]
         return f"folded/profile-{self.target}-{self.kernel}-{cell}.folded", "".join(lines)
 
 
 def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
-    """One for each cell that perf record watched; `invalid` is (target's folder, cell)."""
+    """Make one for each cell that perf record watched; `invalid` is (target's folder, cell)."""
     made: dict[tuple[object, ...], Profile] = {}
     for target in run.targets:
         for cell in target.cells:
@@ -355,7 +355,7 @@ def _part(name: str, sums: dict[Any, float]) -> PathPart:
 
 
 def wakeups(tidy: pd.DataFrame) -> tuple[Wakeups, ...]:
-    """One for each cell that stacks.py watched, by valid runs."""
+    """Make one for each cell that stacks.py watched, by valid runs."""
     made = []
     for words, transport, group in _cells(
         tidy[tidy["valid"] & (tidy["quantity"] == "wakeup_stacks")]

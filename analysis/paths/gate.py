@@ -53,7 +53,7 @@ class Result:
     why: str = ""
 
     def line(self, width: int = 0) -> str:
-        """The cell, and what became of its round trip."""
+        """Return the cell, and what became of its round trip."""
         if self.pair is None:
             return f"{self.name:{width}}  cannot be told: {self.why}"
         before, after, more = self.pair.before.total, self.pair.after.total, self.pair.more
@@ -61,7 +61,7 @@ class Result:
         return f"{self.name:{width}}  {before:>9,} -> {after:>9,}  {change}"
 
     def reasons(self) -> Iterator[str]:
-        """What is behind the difference, the most important line first."""
+        """Yield what is behind the difference, the most important line first."""
         pair, parts = self.pair, self.parts
         if pair is None or parts is None or not pair.functions():
             return
@@ -104,7 +104,7 @@ class Gate:
 
     @property
     def status(self) -> int:
-        """A cell beyond the allowance is one, whatever the others cannot tell."""
+        """A cell beyond the allowance decides, whatever the others cannot tell."""
         return next((status for status in (BEYOND, UNTOLD) if self.count(status)), WITHIN)
 
     def count(self, status: int) -> int:
@@ -195,7 +195,7 @@ def text(gate: Gate, page: str) -> str:
 
 
 def _most(line: str, moved: Sequence[Moved]) -> str:
-    """The line with as many functions as there is space for, one at least."""
+    """Return the line with as many functions as there is space for, one at least."""
     for number, row in enumerate(moved):
         calls = f" ({row.calls_before}->{row.calls_after} calls)"
         calls = calls if row.calls_before != row.calls_after else ""

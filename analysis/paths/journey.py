@@ -35,7 +35,7 @@ RECEIVE = _or_named("read|recvfrom|recvmsg", (path.receives for path in read_tra
 
 
 def system_call(span: Span) -> str:
-    """The system call that a span is part of; empty in user space and in kernel threads."""
+    """Return the system call that a span is part of; empty in user space and in kernel threads."""
     names = [match[1] for name in span.path if (match := CALL.search(name))]
     return names[-1] if names else ""
 
@@ -45,7 +45,7 @@ def is_in(span: Span, functions: re.Pattern[str]) -> bool:
 
 
 def layers(span: Span) -> Path:
-    """The layers that its path goes down through, neighbours of one name once.
+    """Return the layers that its path goes down through, neighbours of one name once.
 
     User space stands for itself only, and not above every system call.
     """
@@ -54,7 +54,7 @@ def layers(span: Span) -> Path:
 
 
 def first_layer(span: Span) -> int:
-    """How much of its path the first of its layers has."""
+    """Return how much of its path the first of its layers has."""
     return 2 if span.in_user else 3
 
 
@@ -113,22 +113,22 @@ class Journey:
 
     @property
     def title(self) -> str:
-        """The heading of its figure."""
+        """Return the heading of its figure."""
         return f"{self.transport}: {self.total:,} instructions, client to server"
 
     @property
     def woken_ahead(self) -> bool:
-        """Whether the receiver is awake before its message comes: nobody is woken for it."""
+        """Return whether the receiver is awake before its message comes: nobody is woken for it."""
         kinds = [mark.kind for mark in self.marks if mark.kind != "copy"]
         return kinds[:1] == ["switch"] and "wake-up" in kinds
 
     def by_stage(self) -> list[tuple[str, int]]:
-        """Stages of one name together, in the order in which each began."""
+        """Return stages of one name together, in the order in which each began."""
         return list(summed((stage.name, stage.width) for stage in self.stages).items())
 
 
 def journeys(comparison: Comparison, others: Sequence[Comparison] = ()) -> tuple[Journey, ...]:
-    """One for each transport whose iteration the run kept.
+    """Make one for each transport whose iteration the run kept.
 
     `others` may know who copies payload: not every cell was followed.
     """
@@ -171,7 +171,7 @@ def _boxes(way: Sequence[Span], marks: Sequence[Mark]) -> Iterator[LayerBox]:
 
 
 def _entry(span: Span, depth: int) -> str:
-    """The function that a span's layer at this depth begins with."""
+    """Return the function that a span's layer at this depth begins with."""
     names = [layer_of(span.path[:n]).name for n in range(first_layer(span), len(span.path) + 1)]
     begins = [n for n, name in enumerate(names) if not n or name != names[n - 1]]
     return span.path[first_layer(span) - 1 + begins[depth]]
@@ -212,7 +212,7 @@ def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
 
 
 def table(shown: Sequence[Journey]) -> pd.DataFrame:
-    """A row for each stage, box and mark: what the figure was drawn from."""
+    """Return a row for each stage, box and mark: what the figure was drawn from."""
     rows: list[tuple[object, ...]] = []
     for journey in shown:
         parts = [("stage", stage) for stage in journey.stages]

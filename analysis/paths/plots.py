@@ -40,7 +40,7 @@ Paint = Callable[[Box], str]  # the colour of a box
 
 
 def palette(layers: Iterable[Counter[str]]) -> dict[str, str]:
-    """A colour for each of the most expensive layers; all other layers share a colour."""
+    """Return a colour for each of the most expensive layers; all other layers share a colour."""
     most = reduce(or_, layers, Counter[str]())
     named = [name for name, _ in most.most_common(len(PALETTE))]
     return dict(zip(named, PALETTE, strict=False)) | {REST: REST_COLOUR}
@@ -52,7 +52,7 @@ def legend(figure: Figure, colours: dict[str, str]) -> None:
 
 
 def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
-    """One below the other, on one scale, in the colours of their layers."""
+    """Draw one below the other, on one scale, in the colours of their layers."""
     colours = palette(by_layer(graph.spans) for graph in graphs)
     paint: Paint = lambda box: colours.get(layer_of(("", *box.path)).name, REST_COLOUR)  # noqa: E731
     figure = painted(graphs, unit, [paint] * len(graphs))

@@ -36,21 +36,21 @@ class Layer(NamedTuple):
 
 @cache
 def patterns() -> tuple[tuple[str, str], ...]:
-    """The table: pattern and layer, the most exact pattern first."""
+    """Return the table: pattern and layer, the most exact pattern first."""
     rows = [(row["function"], row["layer"]) for row in read_rows(TABLE)]
     return tuple(sorted(rows, key=lambda row: -len(row[0].replace("*", "")) + row[0].count("*")))
 
 
 @cache
 def own_layer(function: str) -> str | None:
-    """What the table says of a function; None where it says nothing."""
+    """Return what the table says of a function; None where it says nothing."""
     name = SUFFIX.sub("", function)
     layers = (layer for p, layer in patterns() if fnmatchcase(name, p.replace("[", "[[]")))
     return next(layers, None)
 
 
 def function_layer(function: str) -> str:
-    """A function's layer where its caller is not known: a helper's is `helpers`."""
+    """Return a function's layer where its caller is not known: a helper's is `helpers`."""
     if function == USER:
         return "user"
     layer = own_layer(function) or UNCLASSIFIED
@@ -58,7 +58,7 @@ def function_layer(function: str) -> str:
 
 
 def layer_of(path: Path) -> Layer:
-    """The layer of a call path's last function."""
+    """Return the layer of a call path's last function."""
     inherited = False
     for function in reversed(path[1:]):
         layer = own_layer(function)
@@ -101,7 +101,7 @@ class Box(NamedTuple):
 
 
 def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
-    """Name → the sum of its parts."""
+    """Return name → the sum of its parts."""
     sums: Counter[Name] = Counter()
     for name, count in parts:
         sums[name] += count
@@ -109,12 +109,12 @@ def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
 
 
 def own_by_path(spans: Iterable[Span]) -> Counter[Path]:
-    """What each path took itself; the tasks' equal paths are one."""
+    """Return what each path took itself; the tasks' equal paths are one."""
     return summed((span.path[1:], span.instructions) for span in spans)
 
 
 def inclusive(spans: Iterable[Span]) -> Counter[Path]:
-    """What each path and all below it took; the tasks' equal paths are one."""
+    """Return what each path and all below it took; the tasks' equal paths are one."""
     sums: Counter[Path] = Counter()
     for path, count in own_by_path(spans).items():
         for depth in range(1, len(path) + 1):
@@ -123,12 +123,12 @@ def inclusive(spans: Iterable[Span]) -> Counter[Path]:
 
 
 def by_function(spans: Iterable[Span]) -> Counter[str]:
-    """What each function took itself."""
+    """Return what each function took itself."""
     return summed((span.path[-1], span.instructions) for span in spans)
 
 
 def by_layer(spans: Iterable[Span]) -> Counter[str]:
-    """What each layer took itself."""
+    """Return what each layer took itself."""
     return summed((layer_of(span.path).name, span.instructions) for span in spans)
 
 

@@ -34,22 +34,22 @@ LARGEST_ENCRYPTED = 4 << 10
 
 
 def cpus_of(cell: Cell) -> int:
-    """How many CPUs a cell's machine has."""
+    """Return how many CPUs a cell's machine has."""
     return CPUS[cell.placement]
 
 
 def path_of(cell: Cell) -> Transport:
-    """The way of a cell's transport through the kernel."""
+    """Return the way of a cell's transport through the kernel."""
     return read_transports()[cell.transport]
 
 
 def iterations_of(cell: Cell) -> int:
-    """How many the client makes in the window; of several clients, the first."""
+    """Return how many the client makes in the window; of several clients, the first."""
     return cell.messages // cell.unit
 
 
 def impossible(cell: Cell) -> Reason | None:
-    """Why no emulated machine can count a cell; None where one may."""
+    """Return why no emulated machine can count a cell; None where one may."""
     path = path_of(cell)
     if cell.wait == "spin" or not path.wakes:
         return reason("emulator-slice")
@@ -61,7 +61,7 @@ def impossible(cell: Cell) -> Reason | None:
 
 
 def order(run: CellRun, steps: Order = ()) -> Order:
-    """What the guest's first program does for a cell, after `steps` that a knob needs."""
+    """Return what the guest's first program does for a cell, after `steps` that a knob needs."""
     cell = run.cell
     words = {
         "--transport": cell.transport,
@@ -94,7 +94,7 @@ def plan(
     in_flight: int = USUAL_IN_FLIGHT,
     clients: int = USUAL_CLIENTS,
 ) -> list[CellRun]:
-    """Every combination; transports vary fastest.
+    """Return every combination; transports vary fastest.
 
     One thread has no second CPU: beside another placement, cross-cpu is left out for it.
     """

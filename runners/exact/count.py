@@ -90,7 +90,7 @@ class Checkpoints:
 
 
 def code_digest() -> str:
-    """The recorder, and our own code."""
+    """Return the digest of the recorder, and our own code."""
     sources = [PLUGIN, *sorted(Path(__file__).parent.glob("*.py"))]
     return digest(b"".join(path.read_bytes() for path in sources))
 
@@ -163,14 +163,14 @@ def count(guest: ExactGuest, run: CellRun) -> CountedCell:
 
 
 def _line(run: CellRun, knob: Knob) -> dict[str, Any]:
-    """What a cell's line in cells.jsonl begins with."""
+    """Return what a cell's line in cells.jsonl begins with."""
     cell = {name: getattr(run.cell, name) for name in FIELDS}
     named = {name: getattr(knob, name) for name in KNOB_FIELDS} if knob.name else None
     return {"id": run.id, **cell, "knob": named, "error": None}
 
 
 def payload_is_followed(cell: Cell) -> bool:
-    """Whether payload can be followed in this cell and differs from that of the other cells.
+    """Return whether payload can be followed in this cell and differs from that of the other cells.
 
     It does not depend on the scheduler. The follower knows the registers of one CPU.
     """
@@ -188,7 +188,7 @@ def _payload_line(cell: Cell, flow: PayloadFlow) -> dict[str, Any]:
 
 
 def _shortened(cell: Cell) -> Cell:
-    """The cell with as few messages as following them needs, in whole iterations."""
+    """Return the cell with as few messages as following them needs, in whole iterations."""
     each = cell.messages // iterations_of(cell)
     fewest = max(each, PAYLOAD_MESSAGES // each * each)
     return replace(cell, messages=min(cell.messages, fewest), warmup=PAYLOAD_WARMUP // each * each)
@@ -206,7 +206,7 @@ def follow_payload(guest: ExactGuest, run: CellRun) -> PayloadFlow:
 def measure(
     guest: ExactGuest, run: CellRun, *, fresh: bool = False
 ) -> tuple[ReplayedWindow, dict[str, Any], tuple[str, ...]]:
-    """The replayed window, the workload's result, and the digest of each run's record.
+    """Return the replayed window, the workload's result, and the digest of each run's record.
 
     The cell runs from the stored machine, or from a `fresh` boot. On two CPUs, about once in thirty
     runs, QEMU skips too far when both are idle (`on_one_cpu`), so there two runs must give the same
@@ -244,7 +244,7 @@ def _replay(guest: ExactGuest, run: CellRun, folder: Path) -> ReplayedWindow:
 
 
 def _symbols(guest: ExactGuest, folder: Path) -> Symbols:
-    """A knob may have brought functions that the stored machine does not have."""
+    """Read the symbols: a knob may have brought functions that the stored machine does not have."""
     now = folder / "symbols"
     return read_symbols(now) if now.exists() else guest.symbols
 

@@ -30,7 +30,7 @@ Check = tuple[str, bool, str]
 def describe(
     cell: Cell, window: ReplayedWindow, result: dict[str, Any], knob: Knob
 ) -> dict[str, Any]:
-    """The results in a cell's line of cells.jsonl."""
+    """Return the results in a cell's line of cells.jsonl."""
     (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
     checked = [
         {"name": name, "ok": ok, "detail": detail}
@@ -108,7 +108,7 @@ def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) ->
 
 
 def steady_lines(window: ReplayedWindow) -> list[str]:
-    """The call tree of the steady iteration."""
+    """Return the call tree of the steady iteration."""
     return tree_lines(window.tree, window.steady.counts)
 
 
@@ -136,7 +136,7 @@ def _sorted(tree: CallTree, counts: Counts) -> list[int]:
 def checks(
     cell: Cell, window: ReplayedWindow, result: dict[str, Any], knob: Knob
 ) -> Iterator[Check]:
-    """The checks of a cell, with `result` as the workload printed it."""
+    """Yield the checks of a cell, with `result` as the workload printed it."""
     summed = window.total.steps.total()
     yield (
         "the tree's self counts sum to the window",
@@ -231,7 +231,7 @@ def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
 
 
 def _probes_on_markers(window: ReplayedWindow) -> int:
-    """Steps of the client's traps out of user space.
+    """Return the steps of the client's traps out of user space.
 
     They come from uprobes on the functions that hold the markers: their programs run within the
     window, and outside the two readings of the clock.

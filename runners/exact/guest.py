@@ -78,7 +78,7 @@ class ExactGuest:
 
     @property
     def plugin(self) -> dict[str, str]:
-        """What the recorder has to know about this kernel. Raises RunError."""
+        """Return what the recorder has to know about this kernel. Raises RunError."""
         try:
             start, end = self.symbols.extent(SWITCH)
         except ValueError:
@@ -88,7 +88,7 @@ class ExactGuest:
         return {"switch": f"{start:x}", "switch_end": f"{end:x}"}
 
     def environment(self) -> dict[str, Any]:
-        """The contents of environment.json."""
+        """Return the contents of environment.json."""
         machine = self.machine
         return {
             "kernel": machine.kernel.release,
@@ -112,7 +112,7 @@ def prepare_guest(cache: Path, kernel: str, say: Say, *, cpus: int = 1) -> Exact
 
 
 def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
-    """The first boot of BOOTS that does not hang. Raises as `_ready` does."""
+    """Return the first boot of BOOTS that does not hang. Raises as `_ready` does."""
     shifted = [replace(machine, knobs=f"{machine.knobs} {word}".strip()) for word in BOOTS]
     known = [tried for tried in shifted if cache.find("snapshot", tried.recipe())]
     for tried in known or shifted[: 1 if machine.cpus == 1 else None]:
@@ -140,7 +140,7 @@ def last_words(machine: EmulatedMachine) -> list[str]:
 
 
 def _ready(cache: Cache, machine: EmulatedMachine, limits: Limits = BOOT_LIMITS) -> ExactGuest:
-    """The machine, stored when its kernel is quiet, and its symbols.
+    """Return the machine, stored when its kernel is quiet, and its symbols.
 
     A stored machine is found by everything that decides its state, so an outdated machine is never
     used. Raises RunError, and UsageError where QEMU does not emulate the machine's CPU.
@@ -198,7 +198,7 @@ def guest_for(
     cache: Path, base: ExactGuest, path: Transport, knob: Knob = NOTHING,
     say: Say = lambda _: None,
 ) -> ExactGuest:  # fmt: skip
-    """The guest in which cells of a transport with a knob are counted; `base` has neither.
+    """Return the guest in which cells of a transport with a knob are counted; `base` has neither.
 
     Raises RunError, and LackingError where this kernel cannot give what they need.
     """
@@ -233,7 +233,7 @@ def guest_for(
 
 
 def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
-    """Path in the guest → kernel module, without its signature and its types (BTF).
+    """Return the path in the guest → kernel module, without its signature and its types (BTF).
 
     An emulated CPU takes longer to check and to read these than to do all else at loading.
     """
@@ -247,7 +247,7 @@ def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
 
 
 def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str, Path]:
-    """A program and all that it loads: path in the guest → file. Raises RunError."""
+    """Return a program and all that it loads: path in the guest → file. Raises RunError."""
     package, path = PROGRAMS[name]
 
     def build(partial: Path) -> dict[str, object]:
@@ -297,6 +297,6 @@ def room_in_cache(what: str, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder to which the recorder may write; it is removed afterwards."""
+    """Yield a folder to which the recorder may write; it is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
         yield Path(name)

@@ -70,12 +70,12 @@ class ReplayedWindow:
 
     @property
     def iterations(self) -> int:
-        """The number of whole iterations."""
+        """Return the number of whole iterations."""
         return sum(len(shape.iterations) for shape in self.shapes)
 
     @property
     def steady(self) -> IterationShape:
-        """The most frequent shape; of equally frequent shapes the first to occur."""
+        """Return the most frequent shape; of equally frequent shapes the first to occur."""
         return self.shapes[0]
 
 
@@ -127,7 +127,7 @@ def _find(record: InstructionRecord, event: RecordEvent) -> int:
 
 # Words are searched as bytes: a loop over millions of words took longer than their replay.
 def _kinds(words: "array[int]") -> bytes:
-    """The highest byte of each word, which tells events from blocks."""
+    """Return the highest byte of each word, which tells events from blocks."""
     return words.tobytes()[3::4]
 
 
@@ -138,12 +138,12 @@ def _kind(event: RecordEvent) -> int:
 def find_iterations(
     record: InstructionRecord, begin: int, end: int, client: int, iterations: int
 ) -> list[int]:
-    """Where the iterations begin, as indices of the record's words. Raises RecordError."""
+    """Return where the iterations begin, as indices of the record's words. Raises RecordError."""
     data, kinds = record.words.tobytes(), _kinds(record.words)
     turns = _turns(record.words, kinds, begin, end, client)
 
     def run_by_client(number: int, end: int) -> list[int]:
-        """The words at which the client runs a block from its beginning."""
+        """Return the words at which the client runs a block from its beginning."""
         return [
             place
             for place in _places(data, number << COUNT_BITS >> 8, begin, end)
@@ -166,7 +166,7 @@ def find_iterations(
 
 
 def _turns(words: "array[int]", kinds: bytes, begin: int, end: int, client: int) -> list[int]:
-    """Where the client began to run and where it stopped, alternately."""
+    """Return where the client began to run and where it stopped, alternately."""
     task_or_cpu = re.compile(b"[%c%c]" % (_kind(RecordEvent.SWITCH), _kind(RecordEvent.CPU)))
     before = kinds.rfind(_kind(RecordEvent.CPU), 0, begin)
     cpu = words[before] & VALUE_MASK if before >= 0 else 0
@@ -184,7 +184,7 @@ def _turns(words: "array[int]", kinds: bytes, begin: int, end: int, client: int)
 
 
 def _places(data: bytes, high: int, begin: int, end: int) -> list[int]:
-    """The words, from `begin` to `end`, whose upper three bytes are `high`."""
+    """Return the words, from `begin` to `end`, whose upper three bytes are `high`."""
     needle = high.to_bytes(3, "little")
     places = []
     at = data.find(needle, 4 * begin, 4 * end)

@@ -37,12 +37,12 @@ class BuildError(RunError):
 
 
 def is_tree(name: str) -> bool:
-    """Whether a kernel's name is the path of a source tree."""
+    """Return whether a kernel's name is the path of a source tree."""
     return (Path(name) / "Kconfig").is_file()
 
 
 def build_tree(cache: Path, tree: Path, say: Say) -> Path:
-    """The bzImage of a source tree, built if need be. Raises RunError."""
+    """Return the bzImage of a source tree, built if need be. Raises RunError."""
     tree = tree.resolve()
     if lacking := [name for name in PROGRAMS if shutil.which(name, path=SEARCH) is None]:
         names = " ".join([*lacking, "libelf-dev"])

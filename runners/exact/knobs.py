@@ -80,12 +80,12 @@ def find(name: str) -> Knob:
 
 @cache
 def read_table() -> dict[str, dict[str, Any]]:
-    """The rows of knobs.toml, by name."""
+    """Return the rows of knobs.toml, by name."""
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
 def _choices(value: Any) -> list[str]:
-    """The possible values of a knob that has a list of them."""
+    """Return the possible values of a knob that has a list of them."""
     return list(scripts()) if value == SCRIPT else list(value or [])
 
 
@@ -103,7 +103,7 @@ def scripts() -> dict[str, str]:
 
 
 def described() -> dict[str, str]:
-    """Every knob as a user writes it (`mtu=N`, `cc=reno|bbr`), and what it changes."""
+    """Return every knob as a user writes it (`mtu=N`, `cc=reno|bbr`), and what it changes."""
     words = {}
     for name, row in read_table().items():
         if value := row.get("value"):
@@ -113,7 +113,7 @@ def described() -> dict[str, str]:
 
 
 def _filled(item: Any, value: str) -> Any:
-    """A part of a row with this value in its texts, and with tuples for lists."""
+    """Return a part of a row with this value in its texts, and with tuples for lists."""
     if isinstance(item, str):
         return item.replace("{value}", value).replace("{start}", value[:NAME_LENGTH])
     if isinstance(item, list):

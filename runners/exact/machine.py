@@ -89,11 +89,11 @@ class EmulatedMachine:
 
     @property
     def command_line(self) -> str:
-        """The kernel's options."""
+        """Return the kernel's options."""
         return f"{KERNEL_OPTIONS} {self.knobs}".strip()
 
     def files(self) -> dict[str, bytes]:
-        """The first file system (path → contents)."""
+        """Return the first file system (path → contents)."""
         if not self.image:
             return programs()
         image = {path.lstrip("/"): file.read_bytes() for path, file in self.image.items()}
@@ -212,17 +212,17 @@ def _files(folder: Path) -> list[str]:
 
 
 def digest(data: bytes) -> str:
-    """The sha256 of `data`."""
+    """Return the sha256 of `data`."""
     return hashlib.sha256(data).hexdigest()
 
 
 def programs() -> dict[str, bytes]:
-    """The guest's two programs, by their names in the guest."""
+    """Return the guest's two programs, by their names in the guest."""
     return {file.name: strip_elf(file.read_bytes()) for file in (INIT, WORKLOAD)}
 
 
 def _with_symbols(path: Path) -> bytes:
-    """A program with its symbols, but without what depends on where it was built."""
+    """Return a program with its symbols, but without what depends on where it was built."""
     with tempfile.NamedTemporaryFile(prefix="pathcost-named-") as out:
         words = ["strip", "--strip-debug", "--remove-section=.note.gnu.build-id"]
         run_tool([*words, "-o", out.name, str(path)], "strip the workload")
@@ -230,7 +230,7 @@ def _with_symbols(path: Path) -> bytes:
 
 
 def failure(ended: Ended) -> RunError | UsageError:
-    """Why a machine that ended did not carry out its order."""
+    """Return why a machine that ended did not carry out its order."""
     if lacking := NOT_EMULATED.findall(ended.complaints):
         off = "".join(f"+{name}=off" for name in lacking)
         return UsageError(

@@ -53,7 +53,7 @@ class Access(NamedTuple):
 
     @property
     def addresses(self) -> range:
-        """The physical addresses of its bytes."""
+        """Return the physical addresses of its bytes."""
         return range(self.physical, self.physical + self.size)
 
 
@@ -68,7 +68,7 @@ class Loaded(NamedTuple):
 
 
 def is_stored(value: int, access: Access) -> bool:
-    """Whether the store writes this value, as far as it is wide."""
+    """Return whether the store writes this value, as far as it is wide."""
     mask = (1 << 8 * min(access.size, 8)) - 1
     return value & mask == access.value & mask
 
@@ -169,7 +169,7 @@ class _Registers:
         self._known: dict[tuple[int, int, bool], int] = {}
 
     def moved(self, access: Access, number: int) -> int:
-        """The register of an access in this block, as `register_of`."""
+        """Return the register of an access in this block, as `register_of`."""
         store = bool(access.flags & STORE)
         key = (number, access.instruction, store)
         register = self._known.get(key)
@@ -211,7 +211,7 @@ class _Origins:
                 self._origin[byte] = origin
 
     def repeated(self) -> Iterator[int]:
-        """The places from which bytes were handed to a user more than once."""
+        """Return the places from which bytes were handed to a user more than once."""
         return (byte for byte, times in self._handed.items() if times > 1)
 
 
@@ -262,7 +262,7 @@ class _Tracker:
             self._here.update(access.addresses[:count])
 
     def _copied_again(self, start: int, target: int, size: int) -> int:
-        """How many of these bytes have just been copied from there to the same place.
+        """Return how many of these bytes have just been copied from there to the same place.
 
         The kernel's memcpy() copies some bytes twice, where the target becomes aligned and at its
         end.

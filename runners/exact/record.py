@@ -71,26 +71,26 @@ class CodeBlock:
 
     @property
     def end(self) -> int:
-        """The address behind the block: where a call at its end returns to."""
+        """Return the address behind the block: where a call at its end returns to."""
         return self.address + len(self.code)
 
     def instruction(self, index: int) -> bytes:
-        """The bytes of one instruction."""
+        """Return the bytes of one instruction."""
         start = sum(self.lengths[:index])
         return self.code[start : start + self.lengths[index]]
 
     def jump(self) -> Jump:
-        """What the block's last instruction does."""
+        """Return what the block's last instruction does."""
         return classify(self.instruction(len(self.lengths) - 1))
 
     def repeats(self) -> bool:
-        """Whether the block begins with a string instruction that has a repeat prefix."""
+        """Return whether the block begins with a string instruction that has a repeat prefix."""
         first = self.instruction(0)
         return first[0] in (0xF2, 0xF3) and first[-1] in STRING_OPCODES and len(first) <= 3
 
 
 def classify(code: bytes) -> Jump:
-    """The kind of one instruction, from its bytes."""
+    """Return the kind of one instruction, from its bytes."""
     rest = code.lstrip(PREFIXES)
     if rest[:1] == b"\xe8" or (rest[:1] == b"\xff" and rest[1:] and rest[1] >> 3 & 7 == 2):
         return Jump.CALL
@@ -113,7 +113,7 @@ class InstructionRecord:
 
 
 def read_record(folder: Path) -> InstructionRecord:
-    """The record in `folder`."""
+    """Return the record in `folder`."""
     words: array[int] = array("I")
     words.frombytes((folder / "trace").read_bytes())
     tasks: dict[int, str] = {}
@@ -151,7 +151,7 @@ class Symbols:
         self._names = names
 
     def place(self, address: int) -> Place:
-        """The function at `address`; all of user space is one function."""
+        """Return the function at `address`; all of user space is one function."""
         if address < USER_LIMIT:
             return Place(USER, False)
         index = bisect_right(self._starts, address) - 1

@@ -81,18 +81,18 @@ def run(
 
 
 def machine(work: Work) -> str:
-    """A machine's name, for people."""
+    """Return a machine's name, for people."""
     kernel, cpus, _ = work
     return kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
 
 
 def stored_results(invoker: Invoker) -> Checkpoints:
-    """The results of earlier cells, in the cache."""
+    """Return the results of earlier cells, in the cache."""
     return Checkpoints(invoker.cache / "exact-kept")
 
 
 def plan_cells(options: Options) -> list[CellRun]:
-    """The cells of each kernel. Raises UsageError for what exact mode cannot do."""
+    """Return the cells of each kernel. Raises UsageError for what exact mode cannot do."""
     # A difference is one of the path; what the fair scheduler decides would hide it.
     path_alone = bool(options.knobs) or options.verb == "gate"
     placements = options.placements or (("same-cpu",) if path_alone else tuple(CPUS))
@@ -111,7 +111,7 @@ def plan_cells(options: Options) -> list[CellRun]:
 
 
 def missing(counted: list[Counted], sizes: Sequence[int] = ()) -> Entries:
-    """What exact mode does not give of the cells, and of messages of these sizes."""
+    """Return what exact mode does not give of the cells, and of messages of these sizes."""
     lacks: Entries = []
     for entry, absent in counted:
         rows = [(f"exact cell {cell}", why) for cell, why in absent.items()]
@@ -126,7 +126,7 @@ def missing(counted: list[Counted], sizes: Sequence[int] = ()) -> Entries:
 
 
 def _failed(work: Work, error: Exception) -> dict[str, Any]:
-    """The entry of `missing` in run.json for a machine that failed."""
+    """Return the entry of `missing` in run.json for a machine that failed."""
     why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
     return reasons.missing([f"exact counts on {machine(work)}"], why)
 
@@ -145,7 +145,7 @@ def by_machine(
 
 
 def _with_knobs(cells: Sequence[CellRun], knobs: Sequence[str]) -> Iterator[CellRun]:
-    """The cells that can be counted, with each knob, under numbers of their own."""
+    """Yield the cells that can be counted, with each knob, under numbers of their own."""
     numbers = itertools.count(max(run.id for run in cells) + 1)
     for name in knobs:
         for run in cells:
@@ -200,7 +200,7 @@ class Station:
     def prepare(
         self, work: Work, absent: dict[Cell, Reason]
     ) -> tuple[ExactGuest, list[tuple[ExactGuest, CellRun]], dict[str, str]]:
-        """The machine's guest, its cells each with their own; knob → why it is missing.
+        """Return the machine's guest, its cells each with their own; knob → why it is missing.
 
         A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
         """

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Journeys, exports and flame graphs, out of made-up round trips and samples."""
 
-import importlib.util
 import json
-import os
-import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,6 @@ from probes.messages import RunError
 from tests.analysis.make_run import MadeUp, make_run
 from tests.exact.test_analysis import write_run
 
-SHELL = "TRACE_PROCESSOR"  # the environment's name for trace_processor_shell, where it is elsewhere
 CLIENT, SERVER = ("client", "[user]"), ("server", "[user]")
 ENTRY = "entry_SYSCALL_64"
 WRITE, READ = (ENTRY, "__x64_sys_write"), (ENTRY, "__x64_sys_read")
@@ -234,24 +230,6 @@ def test_speedscope_holds_every_instruction_in_its_order_or_by_the_tree() -> Non
     assert stacks == [list(span.path[1:]) for span in a_iteration() if span.task == "client"]
     older = json.loads(speedscope(cell(order=()), "made up"))
     assert sum(profile["endValue"] for profile in older["profiles"]) == ALL
-
-
-def test_trace_processor_reads_it(tmp_path: Path) -> None:
-    """Perfetto's own reader. Its package downloads that program when it is first used; no test
-    does, so only one that is installed is asked."""
-    shell = os.environ.get(SHELL) or shutil.which("trace_processor_shell")
-    if shell is None or importlib.util.find_spec("perfetto.trace_processor") is None:
-        pytest.skip(f"no trace_processor_shell in PATH or ${SHELL}, or no module for it")
-    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
-
-    file = tmp_path / "made-up.pftrace"
-    file.write_bytes(timeline(cell(), COPIERS))
-    with TraceProcessor(trace=str(file), config=TraceProcessorConfig(bin_path=shell)) as processor:
-        rows = processor.query(
-            "select sum(dur) as total from slice join track on slice.track_id = track.id "
-            "where track.name = 'CPU 0'"
-        )
-        assert next(iter(rows)).total == ALL
 
 
 FOLDED = """\
