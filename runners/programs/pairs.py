@@ -1,20 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The verbs `watch` and `what-if`: what local connections spend, and what a Unix socket would save.
 
-Root's process starts probes/bcc/pairs.py, which counts; all else is the user's.
+Root's process starts probes/bcc/pairs.py, which counts; all else is the user's. What a message
+costs on this machine, the C workload measures once, without probes: the prices are kept in the
+cache, and measured again where the kernel or the CPU has changed. analysis/predict/ reads them.
 """
 
 import json
+import os
 import tempfile
+import time
 from argparse import Namespace as Options
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from runners.guest.store import read_json, write_json
+from runners.host.environment import cpu_model
 from runners.host.root import Root
 from runners.host.session import Session, analyse
-from runners.process import REPOSITORY, RunError, UsageError, last_line
-from runners.programs.prices import prices
+from runners.host.workload import private_directory
+from runners.process import (
+    REPOSITORY,
+    WORKLOAD,
+    RunError,
+    UsageError,
+    attempt,
+    last_line,
+    last_words,
+)
+from runners.programs.experiments import interleaved
 from runners.store import place
+
+FORMAT = 2
+REPEATS = 9
+TRANSPORTS = ("unix", "tcp")
+SIZES = {64: 6000, 1024: 6000, 8192: 4000, 65536: 1000, 1 << 20: 60}  # → messages
+ALONE = "selfecho"  # one process holds both ends: no switch, no wake-up
+FITS = 65536  # bytes that a socket holds while nobody reads
+CONNECTIONS = 600
+COLD = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
+TAKES = 20  # seconds, as seen on two cores
 
 
 def watch(options: Options) -> int:
@@ -68,5 +96,77 @@ def _predict(verb: str, folder: Path, stored: dict[str, Any], options: Options) 
     """Store what is known, and let the analysis predict from it: its exit status."""
     for name, content in stored.items():
         (folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    prices = ["--prices", str(options.prices.resolve())] if options.prices else []
-    return analyse(verb, str(folder), *prices, *([options.show] if options.show else []))
+    priced = ["--prices", str(options.prices.resolve())] if options.prices else []
+    return analyse(verb, str(folder), *priced, *([options.show] if options.show else []))
+
+
+def cells() -> Iterator[tuple[str, int, str, int, bool]]:
+    """Pattern, size, placement, number of messages, and whether it is cold, of each cell."""
+    for size, messages in SIZES.items():
+        yield "pingpong", size, "same-cpu", messages, False
+        yield "pingpong", size, "cross-cpu", messages, False
+        if size <= FITS:
+            yield ALONE, size, "same-cpu", messages, False
+    for placement in ("same-cpu", "cross-cpu"):
+        yield "connect", 64, placement, CONNECTIONS, False
+    for pattern, messages in COLD.items():
+        yield pattern, 64, "same-cpu", messages, True
+
+
+def fingerprint() -> dict[str, Any]:
+    """What the prices depend on: they are measured again where any of it changes."""
+    uname = os.uname()
+    return {
+        "kernel": uname.release,
+        "version": uname.version,
+        "cpu": cpu_model(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "workload": WORKLOAD.stat().st_size if WORKLOAD.exists() else 0,
+        "list": [FORMAT, REPEATS, *SIZES],
+    }
+
+
+def prices(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """The list, from the cache or measured now. Raises RunError."""
+    kept, wanted = cache / "prices.json", fingerprint()
+    listed: dict[str, Any] | None = read_json(kept)
+    if listed is None or listed["fingerprint"] != wanted:
+        say(f"measuring what messages cost on this machine, once: about {TAKES} s")
+        listed = measured() | {"fingerprint": wanted}
+        with suppress(OSError):  # without a cache they are measured each time
+            cache.mkdir(parents=True, exist_ok=True)
+            write_json(kept, listed)
+    return listed
+
+
+def measured() -> dict[str, Any]:
+    """Run each cell over both transports, interleaved. Raises RunError."""
+    figures: dict[tuple[Any, ...], dict[str, Any]] = {}
+    began = time.time()
+    for _, (cell, transport) in interleaved(list(product(cells(), TRANSPORTS)), REPEATS):
+        pattern, size, placement, messages, cold = cell
+        named = {"transport": transport, "pattern": pattern, "size": size, "placement": placement}
+        entry = figures.setdefault((transport, *cell), named | {"cold": cold})
+        for name, value in _run(named, messages, cold).items():
+            entry.setdefault(name, []).append(value)
+    return {"format": FORMAT, "measured": round(began), "cells": list(figures.values())}
+
+
+def _run(named: dict[str, Any], messages: int, cold: bool) -> dict[str, float]:
+    options = {**named, "messages": messages, "warmup": max(20, messages // 6 // 2 * 2)}
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    words += ["--cold"] if cold else []
+    with private_directory() as folder:
+        done = attempt([WORKLOAD, "--dir", folder, *words])
+    if done.returncode != 0:
+        raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
+    result = json.loads(done.stdout)
+    rounds = result["round_trips"]
+    return {
+        "iteration_us": round(result["window_ns"] / 1000 / rounds, 4),
+        **{f"{side}_cpu_us": _cpu(result[side]) / rounds for side in ("client", "server")},
+    }
+
+
+def _cpu(process: dict[str, Any] | None) -> float:
+    return process["rusage"]["user_us"] + process["rusage"]["system_us"] if process else 0.0
