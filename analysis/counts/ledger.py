@@ -243,16 +243,6 @@ def why_missing(measure: Measure, missing: tuple[Missing, ...]) -> str:
     return "; ".join(dict.fromkeys(reasons)) or "not measured in this run"
 
 
-def in_no_row(missing: Iterable[Missing]) -> dict[str, list[str]]:
-    """Reason → what is missing although somebody wanted it, and has no row to show the reason."""
-    shown = {measure.quantity for measure in MEASURES if measure.ledger}
-    found: dict[str, list[str]] = {}
-    for lack in missing:
-        if lack.requested and shown.isdisjoint(lack.quantities):
-            found.setdefault(lack.why, []).append(lack.what)
-    return found
-
-
 def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
     return [lack for lack in missing if measure.quantity in lack.quantities]
 

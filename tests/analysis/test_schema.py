@@ -50,12 +50,8 @@ def test_a_made_up_run_fits_it_until_a_field_is_unknown(tmp_path: Path, kind: st
     ("text", "conditions"),
     [
         ("same-cpu", Conditions("same-cpu")),
-        ("cross-cpu+spin", Conditions("cross-cpu", wait="spin")),
         ("same-cpu+epoll+batch+two", Conditions("same-cpu", "epoll", "batch", "two")),
-        ("free+256-in-flight", Conditions("free", in_flight=256)),
-        ("free+20-clients", Conditions("free", clients=20)),
         ("free+50-per-s+300-us-work", Conditions("free", rate=50, work=300)),
-        ("same-cpu+nft=10", Conditions("same-cpu", knob="nft=10")),
         ("same-cpu+a-clients+b", Conditions("same-cpu", knob="a-clients+b")),
     ],
 )

@@ -12,7 +12,6 @@ from analysis.claims.judge import judge
 from analysis.counts.ledger import Row, build_ledgers
 from analysis.machine import machine_text
 from analysis.raw.run import PreflightCheck
-from analysis.report import frames
 from tests.analysis.made_claims import PRESENT, claim
 
 # Best first: target, whether probes were attached, who counted.
@@ -81,12 +80,6 @@ def test_the_least_disturbed_source_decides_a_verdict() -> None:
     assert {str(evidence.condition["target"]) for evidence in found.evidence} == {"host", "guest"}
     guests = judge([claim(PRESENT, "wakeups")], table[table["target"] == "guest"], [])[0]
     assert guests.verdict == "REFUTED"
-
-
-def test_every_row_of_a_ledger_names_its_target(plain: Analysis) -> None:
-    shown = frames.ledger(plain.ledgers[0], plain.ledgers[0].rows)
-    sources = [source.split(" · ") for source in shown["where from"]]
-    assert {source[1] for source in sources if len(source) == 3} == {"host", "guest"}
 
 
 def test_a_machine_is_named_with_what_its_figures_depend_on(plain: Analysis) -> None:

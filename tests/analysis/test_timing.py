@@ -5,7 +5,6 @@ import pytest
 
 from analysis.analyse import Analysis
 from analysis.report import frames
-from analysis.statistics import LEAST_REPEATS
 from analysis.times import words
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import TRIPS, Cell, MadeUp
@@ -36,20 +35,6 @@ def test_a_ratio_is_the_quotient_of_the_figures_beside_it(analysed: Analyse) -> 
     assert ratio.median.value == transport.p50.value / than.p50.value
 
 
-def test_two_cell_runs_of_one_repeat_count_once(analysed: Analyse) -> None:
-    """As where a pass ran again: the table of times and the first screen say the same."""
-
-    def again(cell: Cell) -> None:
-        cell["repeat"] = max(0, cell["repeat"] - 1)
-
-    analysis = analysed(MadeUp(rtt=lambda _, __, repeat: (1000, 3000, 8000)[repeat], change=again))
-    p50, answer = analysis.timings[0].latencies[0].p50, analysis.answer
-    assert p50
-    assert answer
-    assert (p50.value, p50.repeats) == (5000, 2)
-    assert answer.times[0].iteration_ns.first == p50
-
-
 def test_slow_iterations_that_the_median_does_not_see_are_in_the_other_ratio(
     analysed: Analyse,
 ) -> None:
@@ -61,12 +46,6 @@ def test_slow_iterations_that_the_median_does_not_see_are_in_the_other_ratio(
     assert ratio.median.value == 1
     assert ratio.all
     assert ratio.all.value == pytest.approx((TRIPS + 8) / TRIPS)
-
-
-def test_too_few_repeats_give_no_interval(analysed: Analyse) -> None:
-    (ratio,) = analysed(MadeUp(repeats=LEAST_REPEATS - 1)).timings[0].ratios
-    assert (ratio.median.low, ratio.median.high) == (None, None)
-    assert words.interval_text(ratio.median) == "5 repeats, too few for an interval"
 
 
 def test_a_stream_is_compared_by_its_throughput(analysed: Analyse) -> None:
