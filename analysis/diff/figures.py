@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from analysis.diff.compare import of_first_conditions
 from analysis.drawing import Drawn, drawn
 from analysis.paths.changes import ExactPair
-from analysis.paths.plots import legend, painted
+from analysis.paths.figures import legend, painted
 from analysis.paths.tree import Box, Graph, Path, own_by_path
 
 UNIT = "instructions a round trip"

@@ -1,29 +1,172 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The figures of call trees with their captions, and what report.js draws in their place."""
+"""Figures of call trees: flame graphs, and the journey of a message; what report.js draws of them.
+
+A flame graph is drawn from the top down: what is called lies below its caller, as wide as what it
+and all that it calls took, in the colour of its layer.
+"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, or_
 from typing import Any, NamedTuple
 
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
 from analysis.counts.ledger import MOST_TOGETHER
-from analysis.drawing import Drawn, drawn, not_drawn
-from analysis.paths import plots
+from analysis.drawing import CARD, INK, RULE, Drawn, colour, drawn, not_drawn
 from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.functions import Profile
 from analysis.paths.journey import Journey, journeys, table
-from analysis.paths.tree import Graph, Path, by_layer, inclusive, layer_of
+from analysis.paths.tree import Box, Graph, Path, by_layer, inclusive, layer_of
 from analysis.wording import counted, listed, size_text
 from probes.transports import read_transports
 
 MOST_DRAWN = 4  # transports in one figure of call stacks
-LEAST_SHARE = 0.02  # of the most expensive round trip: what the side-by-side tree shows
+LEAST_BRANCH = 0.02  # of the most expensive round trip: what the side-by-side tree shows
 # Where an identifier of a kernel is defined and used. A run does not record source files.
 SOURCE = "https://elixir.bootlin.com/linux/v{}/A/ident/"
 RELEASE = re.compile(r"\d+\.\d+(\.[1-9]\d*)?")
 UNIT = "instructions a round trip"
+# Neither the transports' blue nor their orange; neighbours in the figures differ in lightness, too.
+PALETTE = (
+    "#8ccfb4", "#cc79a7", "#f0e442", "#009e73", "#b5a6d6", "#c2b280", "#9ac24d", "#e5b8c9",
+    "#a98bc4", "#5fb3b3",
+)  # fmt: skip
+REST, REST_COLOUR = "all other layers", "#c8ccd0"
+LEAST_SHARE = 0.002  # of the widest graph: thinner boxes cannot be seen
+CHARACTER = 0.0066  # of the figure's width, as drawn in the small type
+ROW = 0.19  # inches; of a flame graph
+JOURNEY_ROW = 0.22
+TALL = 0.93  # of a row: a box
+WIDE = 12.5  # inches
+DARK = "#101214"  # on the layers' colours, whatever the page's theme
+WORD_ROWS = 3
+ABOVE = 1.1 + 0.8 * WORD_ROWS  # rows for a journey's marks and their words
+SIGNS = {"copy": "v", "wake-up": "*", "switch": "X"}
+
+Paint = Callable[[Box], str]  # the colour of a box
+
+
+def palette(layers: Iterable[Counter[str]]) -> dict[str, str]:
+    """Return a colour for each of the most expensive layers; all other layers share a colour."""
+    most = reduce(or_, layers, Counter[str]())
+    named = [name for name, _ in most.most_common(len(PALETTE))]
+    return dict(zip(named, PALETTE, strict=False)) | {REST: REST_COLOUR}
+
+
+def legend(figure: Figure, colours: dict[str, str]) -> None:
+    handles = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=10)
+
+
+def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
+    """Draw one below the other, on one scale, in the colours of their layers."""
+    colours = palette(by_layer(graph.spans) for graph in graphs)
+    paint: Paint = lambda box: colours.get(layer_of(("", *box.path)).name, REST_COLOUR)  # noqa: E731
+    figure = painted(graphs, unit, [paint] * len(graphs))
+    legend(figure, colours)
+    return figure
+
+
+def painted(graphs: Sequence[Graph], unit: str, paints: Sequence[Paint]) -> Figure:
+    """Flame graphs, each in colours of the caller's choice, without a legend."""
+    widest = max(graph.total for graph in graphs)
+    shown = [_seen(graph.boxes, widest) for graph in graphs]
+    depths = [max(box.depth for box in boxes) + 1 for boxes in shown]
+    height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)
+    figure, axes = _stacked(depths, height, widest, unit)
+    for ax, graph, boxes, depth, paint in zip(axes, graphs, shown, depths, paints, strict=True):
+        ax.set_title(graph.title)
+        _draw(ax, boxes, widest, list(map(paint, boxes)))
+        ax.set_ylim(depth, 0)
+    return figure
+
+
+def _seen(boxes: Iterable[Box], widest: int) -> list[Box]:
+    return [box for box in boxes if box.width >= LEAST_SHARE * widest]
+
+
+def _draw(
+    ax: Axes, boxes: Sequence[Box], widest: int, fills: Sequence[str], ink: str = DARK
+) -> None:
+    """One collection is half the SVG of many."""
+    corners = [
+        ((x, y), (x, y + TALL), (x + wide, y + TALL), (x + wide, y)) for _, y, x, wide, _ in boxes
+    ]
+    collection = PolyCollection(corners, facecolors=fills, edgecolors=CARD, linewidths=0.4)
+    collection.set_clip_on(False)
+    ax.add_collection(collection)
+    for name, y, x, wide, _ in boxes:
+        if text := _fitting(name, wide / widest):
+            ax.text(x, y + TALL / 2, f" {text}", va="center", fontsize=10, color=ink, clip_on=True)
+
+
+def _fitting(name: str, share: float) -> str:
+    room = int(share / CHARACTER) - 1
+    if room >= len(name):
+        return name
+    return f"{name[: room - 1]}…" if room >= 5 else ""
+
+
+def _stacked(
+    rows: Sequence[float], height: float, widest: int, unit: str
+) -> tuple[Figure, list[Axes]]:
+    """Axes of so many rows each, one below the other, on one scale from 0 to `widest`."""
+    figure = Figure(figsize=(WIDE, height), layout="constrained")
+    ratios = {"height_ratios": rows}
+    grid = figure.subplots(len(rows), 1, sharex=True, squeeze=False, gridspec_kw=ratios)
+    axes = list(grid[:, 0])
+    for ax in axes:
+        ax.set_yticks([])
+        ax.grid(visible=False)
+        ax.spines["left"].set_visible(False)
+    axes[-1].set_xlim(0, widest)
+    axes[-1].set_xlabel(unit)
+    axes[-1].xaxis.set_major_formatter("{x:,.0f}")
+    return figure, axes
+
+
+def journey_plot(journeys: Sequence[Journey], colours: dict[str, str]) -> Figure:
+    """Time runs to the right, calls go down; a journey for each transport, on one scale."""
+    widest = max(journey.total for journey in journeys)
+    shown = [_seen((layer.box for layer in journey.boxes), widest) for journey in journeys]
+    depths = [max(box.depth for box in boxes) + 1 for boxes in shown]
+    heights = [ABOVE + 1 + depth for depth in depths]
+    unit = "instructions since the sender's system call"
+    figure, axes = _stacked(heights, 1.5 + JOURNEY_ROW * sum(heights), widest, unit)
+    transports = [journey.transport for journey in journeys]
+    for ax, journey, boxes, depth in zip(axes, journeys, shown, depths, strict=True):
+        ax.set_title(journey.title, color=colour(journey.transport, transports))
+        stages = [stage._replace(depth=-1) for stage in journey.stages]
+        _draw(ax, stages, widest, [RULE] * len(stages), INK)
+        _draw(ax, boxes, widest, [colours.get(box.name, REST_COLOUR) for box in boxes])
+        _draw_marks(ax, journey, widest)
+        ax.set_ylim(depth, -1 - ABOVE)
+    names = {REST, *(box.name for boxes in shown for box in boxes)}
+    legend(figure, {name: fill for name, fill in colours.items() if name in names})
+    return figure
+
+
+def _draw_marks(ax: Axes, journey: Journey, widest: int) -> None:
+    """A sign for each; its words once for those that follow each other, where there is room."""
+    rows = [-1.0] * WORD_ROWS  # where the words of each end
+    last = ""
+    for mark in sorted(journey.marks, key=lambda mark: mark.at):
+        ax.plot(mark.at, -1.35, SIGNS.get(mark.kind, "P"), color=INK, markersize=6, clip_on=False)
+        if mark.words == last:
+            continue
+        wide = len(mark.words) * CHARACTER * widest
+        left = min(mark.at, widest - wide)
+        row = next((n for n, end in enumerate(rows) if end <= left), WORD_ROWS - 1)
+        ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=10, color=INK, va="bottom")
+        last, rows[row] = mark.words, left + wide
 
 
 def explored(
@@ -37,7 +180,7 @@ def explored(
     return {
         "unit": unit,
         "colours": dict(colours),
-        "rest": plots.REST_COLOUR,
+        "rest": REST_COLOUR,
         "source": SOURCE.format(release[0]) if release else "",
         "views": [{"title": title, "graphs": graphs} for title, graphs in views],
     }
@@ -149,10 +292,10 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
         f"{message.transport}: " + ", ".join(f"{name} {n:,}" for name, n in message.by_stage())
         for message in shown
     )
-    colours = plots.palette(cell.layers() for cell in comparison.cells)
+    colours = palette(cell.layers() for cell in comparison.cells)
     graphs = [(c.title, list(map(explored_journey, made))) for c, made in views]
     return drawn(
-        "journey", title, caption, alt, plots.journey_plot, shown, colours, data=table(shown),
+        "journey", title, caption, alt, journey_plot, shown, colours, data=table(shown),
         explored=explored("instructions", colours, graphs, comparison.kernel),
     )  # fmt: skip
 
@@ -176,10 +319,10 @@ def _graphs(
 ) -> Drawn:  # fmt: skip
     """Flame graphs of the first view; report.js can show the others."""
     shown = views[0][1]
-    colours = plots.palette(by_layer(graph.spans) for graph in shown)
+    colours = palette(by_layer(graph.spans) for graph in shown)
     interactive = [(words, list(map(explored_graph, graphs))) for words, graphs in views]
     return drawn(
-        name, title, caption, alt, plots.flame_plot, shown, unit,
+        name, title, caption, alt, flame_plot, shown, unit,
         explored=explored(unit.split()[0], colours, interactive, kernel),
     )  # fmt: skip
 
@@ -196,7 +339,7 @@ def branches(comparison: Comparison) -> list[Branch]:
     """The call trees of all transports as one, thinned to what weighs; the most expensive first."""
     cells = comparison.cells
     sums = [inclusive(cell.tree) for cell in cells]
-    least = LEAST_SHARE * max(cell.total for cell in cells)
+    least = LEAST_BRANCH * max(cell.total for cell in cells)
     below: dict[Path, list[Path]] = {}
     for path in {path for counts in sums for path, n in counts.items() if n >= least}:
         below.setdefault(path[:-1], []).append(path)
