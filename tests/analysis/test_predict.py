@@ -103,12 +103,6 @@ def test_two_ends_make_a_pair_and_the_smaller_port_is_the_server() -> None:
     assert pair.busy(pair.server) == 0.2
 
 
-def test_a_listening_port_is_the_server_whatever_its_number() -> None:
-    processes = {"1": {"listening": [40000]}, "2": {}}
-    (pair,) = made(*TALK, processes=processes)
-    assert pair.place == CLIENT
-
-
 def test_connections_between_processes_of_the_same_names_are_one_pair() -> None:
     other = (end("127.0.0.1:40001", SERVER, 1), end(SERVER, "127.0.0.1:40001", 3))
     people = {str(pid): {"comm": "client" if pid == 1 else "worker"} for pid in (1, 2, 3)}
@@ -279,12 +273,3 @@ def test_nothing_to_show_is_one_sentence(
 ) -> None:
     assert main(["--watch", str(stored(tmp_path / "run", *TALK, **changes))]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_without_a_common_folder_there_is_no_path(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    people = {"1": {"places": ["1:2", ""]}, "2": {"places": ["3:2", ""]}}
-    assert main(["--watch", str(stored(tmp_path / "run", *TALK, processes=people)), "--json"]) == 0
-    (pair,) = json.loads(capsys.readouterr().out)["pairs"]
-    assert pair["prediction"]["verdict"] == "not possible"

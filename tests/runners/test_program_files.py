@@ -119,13 +119,6 @@ def test_a_server_that_serves_both_is_started_once(tmp_path: Path) -> None:
     assert start_of(apart, apart.cases[0], "unix") != start_of(apart, apart.cases[0], "tcp")
 
 
-def test_requests_are_whole_turns_of_each_client(tmp_path: Path) -> None:
-    text = WHOLE.replace("requests = 23", "requests = 23\nclients = 4\ndepth = 3")
-    case = read(write(tmp_path, text)).cases[0]
-    assert case.counts(23) == {"requests": 24, "each": 6}
-    assert case.counts(1) == {"requests": 12, "each": 3}
-
-
 @pytest.mark.slow
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     file = changed(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
@@ -118,28 +118,6 @@ def test_a_thread_that_ends_takes_nothing_away() -> None:
     after = client.Counters({"out": 40}, {"1": (30, 5), "3": (4, 1)})
     found = client.between(before, after)
     assert found == {"out": 23, "voluntary": 7 + 4, "involuntary": 0 + 1}
-
-
-@pytest.mark.parametrize(
-    ("run", "script", "error"),
-    [
-        (whole, "echo first; echo the port is taken >&2; exit 1", "the port is taken"),
-        (whole, "exit 3", "the client failed"),
-        (whole, "sleep 60", "the client did not end in 1 s"),
-        (counted, "echo ready; read go; echo the port is taken >&2; exit 1", "the port is taken"),
-        (counted, "echo something else", "the client failed"),
-        (counted, "echo ready; exec sleep 60", "the client did not end in 1 s"),
-    ],
-)
-def test_a_client_that_fails_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch,
-    run: Callable[[list[str]], dict[str, Any]],
-    script: str,
-    error: str,
-) -> None:
-    if "sleep" in script:  # the others may take as long as a busy machine needs
-        monkeypatch.setattr(client, "SECONDS", 1)
-    assert run(["sh", "-c", script]) == {"error": error}
 
 
 def test_a_program_that_cannot_be_built_is_missing(
