@@ -225,6 +225,17 @@ def test_a_ratio_of_times_is_the_quotient_of_the_figures_beside_it() -> None:
         assert ratio.value == pytest.approx(tcp.value / unix.value)
 
 
+def test_a_time_of_zero_leaves_a_quotient_open() -> None:
+    """Of 6 repeats' kernel time one is below what ticks see: there is no median quotient."""
+    found = verdict(RATIO, "cpu_system", lambda t, p, c, r: 0.0 if t == "unix" and r == 3 else 100)
+    assert (found.verdict, {evidence.holds for evidence in found.evidence}) == (
+        "CONDITIONAL",
+        {None},
+    )
+    assert "noise" in found.condition
+    assert verdict(RATIO, "cpu_system", lambda *_: 100).verdict == "REFUTED"
+
+
 def test_a_claim_about_a_program_is_judged_by_that_program() -> None:
     """In C TCP took four times as long, with redis as long as a Unix socket."""
     speed = "requests_per_s"

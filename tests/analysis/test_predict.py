@@ -13,9 +13,12 @@ import pytest
 from analysis.main import main
 from analysis.predict.model import (
     Fitted,
+    Kind,
+    Limit,
     Observed,
     State,
     Verdict,
+    limit_of,
     predict,
     saved,
 )
@@ -179,6 +182,33 @@ def test_a_path_takes_no_more_than_the_request(prices: Prices) -> None:
     """Two CPUs by the prices: 39 µs over TCP, 17 less over a Unix socket. It took 13 µs."""
     seen = replace(PING, near=0.0, bound=True, answer_us=13)
     assert predict(seen, prices, EXACT).time.value == pytest.approx(17 * 13 / 39)
+
+
+def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) -> None:
+    # CPU time falls by 4 µs, on one CPU as the time does: 2/3 of it are the server's.
+    cases = {
+        Limit.TURNS: (PING, 4.0),
+        Limit.SERVER: (replace(PING, at_once=8, server_wants=0.95, server_busy=0.8), 8 / 3 / 0.8),
+        Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 4 / 1.9),
+        Limit.BETWEEN: (replace(PING, at_once=8), (4 / 0.8 + 4 / 8) / 2),
+    }
+    alone = replace(PING, at_once=8, server_wants=0.95, bound=True, idle=0.0)
+    assert limit_of(alone) is Limit.MACHINE  # they share their only CPU
+    for limit, (observed, gain) in cases.items():
+        assert limit_of(observed) is limit
+        assert predict(observed, prices, EXACT).elapsed.value == pytest.approx(gain)
+
+
+def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
+    """Twenty wait 2 ms each, 100 µs apart, and one of a thousand opens a connection."""
+    seen = replace(PING, at_once=20, answer_us=2000, opened=0.001, bound=True)
+    fitted = Fitted(ratios=dict.fromkeys(Kind, (1, 50)))
+    assert predict(seen, prices, fitted).time.high == pytest.approx(50 * 4.05, rel=0.01)
+
+
+def test_without_an_answer_nothing_bounds_the_path(prices: Prices) -> None:
+    """Turns without an answer in the time that was counted: a watch that ended in between."""
+    assert predict(replace(PING, answer_us=0.0), prices, EXACT).time.value == pytest.approx(4)
 
 
 def test_a_message_that_fits_into_no_socket_is_not_predicted(prices: Prices) -> None:
