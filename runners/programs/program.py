@@ -184,7 +184,7 @@ def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     for key in base.keys() & table.keys():
         if isinstance(base[key], dict) and isinstance(table[key], dict):
             merged[key] = _merged(base[key], table[key])
-        elif key in ("process", "packages"):
+        elif key in ("process", "packages") and isinstance(table[key], list):
             merged[key] = base[key] + table[key]
     return merged
 
