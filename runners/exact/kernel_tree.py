@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runners.guest.store import Say, remove
-from runners.process import REPOSITORY, SEARCH, RunError, command
+from runners.process import SEARCH, RunError, command
 
-CONFIG = REPOSITORY / "runners/kernel/minimal.config"
+CONFIG = Path(__file__).parent / "minimal.config"
 IMAGE = Path("arch/x86/boot/bzImage")
 UNFINISHED = ".pathcost-unfinished"  # among the objects of a build that was ended
 MINUTES = 30  # of a build from nothing: five on two idle processors
