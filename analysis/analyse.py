@@ -14,8 +14,7 @@ from analysis.claims.judge import judge
 from analysis.claims.verdict import CELLS, NOT_MEASURED, Verdict
 from analysis.counts.agreement import df_pairs, df_windows
 from analysis.counts.ledger import build_ledgers, df_kernels, df_switches
-from analysis.counts.measures import measure_all, over_repeats
-from analysis.counts.quantities import of_programs, program_of
+from analysis.counts.measures import measure_all, of_programs, over_repeats, program_of
 from analysis.paths import cells as exact
 from analysis.paths import functions
 from analysis.paths.cells import read_exact
@@ -24,9 +23,8 @@ from analysis.programs import records
 from analysis.programs.survival import calls_by_name, program_rows, survivals
 from analysis.raw.run import Missing, Run
 from analysis.tidy import build_tables, of_two_ends
-from analysis.times.disturbed import share_disturbed
 from analysis.times.probe_cost import probe_costs
-from analysis.times.timing import build_timings, read_iterations
+from analysis.times.timing import build_timings, read_iterations, share_disturbed
 from analysis.times.waterfall import decompose
 from analysis.wording import probes_text, size_text
 

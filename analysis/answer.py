@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.claims.verdict import Verdict
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Row, in_conditions
-from analysis.counts.quantities import MEASURES, ROUND_TRIP_PATTERNS
+from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.paths.cells import Comparison
 from analysis.raw.run import Run

@@ -12,6 +12,7 @@ from analysis.analyse import Analysis, Figures, analyse
 from analysis.answer import ledger_frame
 from analysis.claims.verdict import claims_table
 from analysis.counts.figures import draw_counts
+from analysis.diff.pool import show_pool
 from analysis.diff.report import make_diff, make_gate
 from analysis.drawing import Drawn, in_process
 from analysis.paths.export import exports
@@ -25,7 +26,6 @@ from analysis.report.render import page, sentence
 from analysis.report.report import Report
 from analysis.report.terminal import show
 from analysis.times.figures import draw_times
-from analysis.times.pool import show_pool
 from probes.messages import (
     RunError,
     SentenceError,

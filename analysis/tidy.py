@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.counts.quantities import (
+from analysis.counts.measures import (
     MACHINE_WIDE,
     ROUND_TRIP_PATTERNS,
     SAMPLED,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How figures, sizes and sources are written."""
 
-from analysis.counts.quantities import Workload
+from typing import Any
+
 from analysis.statistics import Estimate
 from probes.transports import read_transports
 from runners.cell import Conditions
@@ -114,7 +115,7 @@ def title_of(conditions: str) -> str:
     return title[:1].lower() + title[1:] if title else place(conditions)
 
 
-def conditions_text(cells: Workload, joint: str = " · ") -> str:
+def conditions_text(cells: Any, joint: str = " · ") -> str:
     """`pingpong · 64 B · two CPUs`."""
     title = place_title(cells.conditions)
     return joint.join((cells.pattern, size_text(cells.size), title[:1].lower() + title[1:]))

@@ -16,8 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from analysis.claims.rules import FOLDER, Across, CheckRule, Measured, Names, Option, Rule
-from analysis.counts.measures import CALLS, measure_of
-from analysis.counts.quantities import MEASURE_BY_ID, TIMES, program_of
+from analysis.counts.measures import CALLS, MEASURE_BY_ID, TIMES, measure_of, program_of
 from analysis.raw.record import Model, Positive
 from analysis.wording import listed
 from probes.files import read_toml

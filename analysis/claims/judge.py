@@ -48,13 +48,14 @@ from analysis.claims.verdict import (
 from analysis.counts.ledger import why_missing
 from analysis.counts.measures import (
     SOURCE,
+    TIMES,
     WORKLOAD,
+    Measure,
     disturbance,
     groups,
     measure_of,
     source_rank,
 )
-from analysis.counts.quantities import TIMES, Measure
 from analysis.raw.run import Missing
 from analysis.wording import amount, capital, counted, extent, listed, size_text
 

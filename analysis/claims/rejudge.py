@@ -13,8 +13,7 @@ from pathlib import Path
 from analysis.analyse import judge_again
 from analysis.claims.files import Claim, load_claims
 from analysis.claims.verdict import NOT_MEASURED, tally
-from analysis.counts.measures import measure_of
-from analysis.counts.quantities import TIMES
+from analysis.counts.measures import TIMES, measure_of
 from analysis.raw.run import Run, read_run
 from analysis.wording import counted
 from probes.messages import UsageError, exit_status

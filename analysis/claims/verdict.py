@@ -14,8 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.claims.files import Claim
-from analysis.counts.measures import measure_of
-from analysis.counts.quantities import TIMES, program_of
+from analysis.counts.measures import TIMES, measure_of, program_of
 from analysis.programs import records
 from analysis.wording import counted, listed, size_text
 

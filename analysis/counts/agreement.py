@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import in_reading_order
-from analysis.counts.measures import WORKLOAD, rows_of
-from analysis.counts.quantities import ELSEWHERE, MACHINE_WIDE, TIMES
+from analysis.counts.measures import ELSEWHERE, MACHINE_WIDE, TIMES, WORKLOAD, rows_of
 from probes.files import read_rows
 from probes.transports import forwarded, read_transports
 

@@ -12,8 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line, Row, in_reading_order
-from analysis.counts.measures import best_source, rows_of, source_of
-from analysis.counts.quantities import MEASURE_BY_ID, ROUND_TRIP_PATTERNS
+from analysis.counts.measures import (
+    MEASURE_BY_ID,
+    ROUND_TRIP_PATTERNS,
+    best_source,
+    rows_of,
+    source_of,
+)
 from analysis.drawing import FAINT, MARKERS, Drawn, axes_row, colour, drawn, not_drawn
 from analysis.wording import counted, listed, number, place_title, size_text
 

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from analysis.counts.measures import (
+    MEASURE_BY_ID,
+    MEASURES,
     SOURCE,
     WORKLOAD,
+    Measure,
     best_source,
     disturbance,
     estimate_of,
@@ -20,7 +23,6 @@ from analysis.counts.measures import (
     source_of,
     source_rank,
 )
-from analysis.counts.quantities import MEASURE_BY_ID, MEASURES, Measure
 from analysis.raw.run import Missing
 from analysis.statistics import Estimate
 from analysis.wording import source_text

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from analysis.counts.quantities import ELSEWHERE, ROUND_TRIP_PATTERNS
+from analysis.counts.measures import ELSEWHERE, ROUND_TRIP_PATTERNS
 from analysis.raw.cells import Cell, Result
 from analysis.raw.files import DIFFERENCE
 from probes.counters import read_counters

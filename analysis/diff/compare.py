@@ -16,8 +16,7 @@ import pandas as pd
 
 from analysis.analyse import Analysis
 from analysis.counts.ledger import in_reading_order
-from analysis.counts.measures import WORKLOAD, measure_of, round_trips, rows_of
-from analysis.counts.quantities import TIMES
+from analysis.counts.measures import TIMES, WORKLOAD, measure_of, round_trips, rows_of
 from analysis.machine import loopback_words
 from analysis.paths.cells import ExactCell
 from analysis.paths.changes import UNKNOWN_CALLER, ExactPair, fates, most_alike

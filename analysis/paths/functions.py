@@ -23,8 +23,14 @@ from analysis.counts.ledger import (
     transport_order,
     version,
 )
-from analysis.counts.measures import WORKLOAD, groups, round_trips
-from analysis.counts.quantities import ELSEWHERE, KernelKey, KernelWorkload
+from analysis.counts.measures import (
+    ELSEWHERE,
+    WORKLOAD,
+    KernelKey,
+    KernelWorkload,
+    groups,
+    round_trips,
+)
 from analysis.paths.cells import DEFAULT
 from analysis.paths.tree import CALLER, UNCLASSIFIED, USER, Path, Span, own_layer
 from analysis.raw.record import read_text

@@ -4,7 +4,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from analysis.raw.watch import End, Only, Owner, Watched
+from analysis.raw.programs import End, Only, Owner, Watched
 
 NOISE = 3  # turns of both ends together: what has fewer did not talk
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import read_object
 from analysis.raw.run import read_run
-from analysis.raw.watch import PricedCell, PriceList
 from probes.messages import UsageError, shown
 
 NAME = "prices.json"

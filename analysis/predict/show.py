@@ -20,8 +20,8 @@ from analysis.predict.model import Interval, Prediction, Verdict, observe, predi
 from analysis.predict.pairs import Pair, pairs, unpaired
 from analysis.predict.prices import Prices, read_prices
 from analysis.predict.words import WIDTH, advice, figures, number, sentence, size, span, verdict_of
+from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
-from analysis.raw.watch import Watched
 from analysis.report import output
 from analysis.wording import DASH, counted
 from probes.messages import RunError

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from analysis.counts.quantities import OF_A_FILE, TIMES, unit_of
+from analysis.counts.measures import OF_A_FILE, TIMES, unit_of
 from analysis.raw import programs
 from analysis.raw.record import parse_lines
 from analysis.raw.run import Missing, Run, Target

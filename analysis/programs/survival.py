@@ -14,15 +14,19 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import transport_order
-from analysis.counts.measures import WORKLOAD, best_source, estimate_of, groups, over_repeats
-from analysis.counts.quantities import (
+from analysis.counts.measures import (
     MEASURE_BY_ID,
     MEASURES,
     PROGRAMS,
     TIMES,
+    WORKLOAD,
     Measure,
     Workload,
+    best_source,
+    estimate_of,
+    groups,
     of_programs,
+    over_repeats,
 )
 from analysis.statistics import Estimate, Values, mean, quotient
 from analysis.wording import RATE

@@ -16,10 +16,9 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from analysis.raw.cells import Cell, CheckLine, ToolLine
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment
-from analysis.raw.programs import PROGRAM_LINES
+from analysis.raw.programs import PROGRAM_LINES, PriceList, Watched
 from analysis.raw.record import Model
 from analysis.raw.run import Environment, Lack, Manifest
-from analysis.raw.watch import PriceList, Watched
 
 FIELD = re.compile(r"    (\w+): ")
 JSON: Literal["validation"] = "validation"  # the schema of what is read

@@ -13,8 +13,7 @@ from analysis.answer import RATES, Answer, Share
 from analysis.claims.verdict import VERDICTS, Verdict
 from analysis.counts.agreement import INSTRUMENTS
 from analysis.counts.ledger import GUEST, Ledger, Row, transport_order
-from analysis.counts.measures import estimate_of, rows_of
-from analysis.counts.quantities import MEASURES, Measure
+from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
 from analysis.machine import loopback_row, target_text
 from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import TOP, ExactPair, knob_name
@@ -25,7 +24,7 @@ from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
 from analysis.report.render import code, link
 from analysis.statistics import Estimate
-from analysis.times import words
+from analysis.times import waterfall as words
 from analysis.times.timing import Times
 from analysis.times.waterfall import Parts
 from analysis.wording import (

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from analysis.report import frames
 from analysis.report.report import Report
-from analysis.times.words import part_text
+from analysis.times.waterfall import part_text
 from analysis.wording import amount, capital, counted, listed, number, title_of, transport_text
 from probes.messages import one_line
 

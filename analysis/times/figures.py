@@ -16,8 +16,7 @@ from analysis.drawing import CARD, COLOURS, FAINT, INK, Drawn, colour, drawn, no
 from analysis.statistics import Values
 from analysis.times.modes import ITERATIONS
 from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Times
-from analysis.times.waterfall import Parts
-from analysis.times.words import REST, STACK_OF, lacking, uneven
+from analysis.times.waterfall import REST, STACK_OF, Parts, lacking, uneven
 from analysis.wording import amount, listed, place, place_title, size_text
 from probes.transports import read_transports
 

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import in_reading_order, order
-from analysis.counts.measures import PROBES, WORKLOAD, round_trips
-from analysis.counts.quantities import HARDWARE, ROUND_TRIP_PATTERNS
+from analysis.counts.measures import HARDWARE, PROBES, ROUND_TRIP_PATTERNS, WORKLOAD, round_trips
 from analysis.statistics import Estimate
 
 CELL = (*WORKLOAD, "target", "kernel", "transport")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.counts.quantities import PROGRAMS
+from analysis.counts.measures import PROGRAMS
 from analysis.programs import survival as c_baseline
 from analysis.report.report import Report
 from tests.analysis.made_programs import analysed, redis

@@ -12,7 +12,7 @@ import pytest
 from analysis.analyse import Analysis, analyse
 from analysis.counts.measures import rows_of
 from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
-from analysis.diff.figures import folded
+from analysis.diff.report import folded
 from analysis.main import main
 from analysis.paths.changes import (
     BY_CALLS,

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.diff.pool import between_runs
 from analysis.main import main
 from analysis.statistics import Estimate
-from analysis.times.pool import between_runs
 from tests.analysis.make_run import MadeUp, make_run
 
 ALIKE = [Estimate(value, value - 0.1, value + 0.1, 12) for value in (1.50, 1.52, 1.48)]

@@ -25,7 +25,7 @@ from analysis.predict.model import (
 from analysis.predict.pairs import Pair, pairs, unpaired
 from analysis.predict.prices import Price, Prices
 from analysis.predict.words import Described, change
-from analysis.raw.watch import PriceList, Watched
+from analysis.raw.programs import PriceList, Watched
 from runners.cli import parse
 
 # A round trip over unix and tcp, in µs, by pattern and placement; at 1 MB all is 1000 times that.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.analyse import Analysis, analyse
-from analysis.counts.quantities import TIMES
+from analysis.counts.measures import TIMES
 from analysis.programs.records import INSTRUMENT
 from analysis.raw.run import read_run
 from analysis.report import terminal

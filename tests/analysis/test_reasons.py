@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analysis.counts.ledger import why_missing
-from analysis.counts.quantities import MEASURES
+from analysis.counts.measures import MEASURES
 from analysis.main import main
 from analysis.raw.run import Missing, read_run
 from analysis.tidy import build_tables

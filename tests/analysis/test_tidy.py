@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.analyse import Analysis
-from analysis.counts.quantities import TIMES
+from analysis.counts.measures import TIMES
 from analysis.counts.validity import Counted
 from analysis.tidy import of_records
 from probes.transports import read_transports

@@ -5,7 +5,7 @@ import pytest
 
 from analysis.analyse import Analysis
 from analysis.report import frames
-from analysis.times import words
+from analysis.times import waterfall as words
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import TRIPS, Cell, MadeUp
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from analysis.main import main
-from analysis.times import words
+from analysis.times import waterfall as words
 from analysis.times.waterfall import Parts
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp, make_run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.predict.pairs import pairs
-from analysis.raw.watch import Watched
+from analysis.raw.programs import Watched
 from runners import guest
 from runners.process import RunError
 from runners.run import pack

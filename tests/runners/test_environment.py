@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from analysis.raw.cells import Cell, Disturbance
-from analysis.times.disturbed import MOST_TAKEN, shares_of
+from analysis.times.timing import MOST_TAKEN, shares_of
 from runners import process
 from runners.cell import CellRun, Plan
 from runners.cli import parse

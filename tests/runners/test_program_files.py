@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from analysis.counts.quantities import PROGRAMS as PATTERN_PROGRAMS
-from analysis.counts.quantities import program_of
+from analysis.counts.measures import PROGRAMS as PATTERN_PROGRAMS
+from analysis.counts.measures import program_of
 from analysis.raw.programs import PROGRAM_LINES
 from runners.cli import parse
 from runners.process import REPOSITORY, RunError, UsageError, free_port

@@ -15,7 +15,7 @@ import numpy as np
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
 from analysis.statistics import Estimate
-from analysis.times.words import conditions_text
+from analysis.times.waterfall import conditions_text
 from analysis.wording import number
 from probes.messages import UsageError, one_line
 
