@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.claims.rejudge import main
+from analysis.diff.rejudge import main
 from probes.messages import UsageError
 from tests.analysis.make_run import MadeUp, make_run
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare the verdicts of stored runs: `python -m analysis.claims.rejudge RUN_DIR RUN_DIR …`.
+"""Compare the verdicts of stored runs: `python -m analysis.diff.rejudge RUN_DIR RUN_DIR …`.
 
 Each run is judged alone, then all together: what holds in one run and not in another is
 CONDITIONAL, and says so.
