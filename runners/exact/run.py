@@ -4,7 +4,7 @@
 import itertools
 from argparse import Namespace as Options
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from runners.exact.knobs import find
 from runners.exact.payload import LEAST_SIZE
 from runners.guest.store import LackingError
 from runners.host.session import Session
-from runners.process import REPOSITORY, Progress, RunError, UsageError
-from runners.store import Invoker, Manifest, RunFolder, Scratch, place
+from runners.process import REPOSITORY, RunError, UsageError
+from runners.store import Manifest, RunFolder, Scratch, place
 
 # Counted beside probes: size → schedulers. The payload of large messages takes long to follow.
 FAST = {64: SCHEDULERS, LARGEST: ("other",)}
@@ -57,8 +57,8 @@ def run(
     todo = by_machine(options.kernels, plan_cells(options), options.knobs)
     folder = RunFolder(destination, scratch)
     manifest = Manifest(options.recorded, options.argv)
-    kept = stored_results(session.invoker)
-    station = Station(folder.raw, session.invoker, kept, session.progress)
+    station = Station(session, folder.raw)
+    kept = station.kept
     try:
         counted, failed = station.count_all(todo, len(todo) if moved_to else 1)
     except KeyboardInterrupt:
@@ -84,11 +84,6 @@ def machine(work: Work) -> str:
     """Return a machine's name, for people."""
     kernel, cpus, _ = work
     return kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
-
-
-def stored_results(invoker: Invoker) -> Checkpoints:
-    """Return the results of earlier cells, in the cache."""
-    return Checkpoints(invoker.cache / "exact-kept")
 
 
 def plan_cells(options: Options) -> list[CellRun]:
@@ -153,14 +148,12 @@ def _with_knobs(cells: Sequence[CellRun], knobs: Sequence[str]) -> Iterator[Cell
                 yield replace(run, id=next(numbers), cell=replace(run.cell, knob=name))
 
 
-@dataclass(frozen=True)
 class Station:
-    """The place where cells are counted, and what that needs."""
+    """Counts cells into the folder `raw`; the cache has the results of an earlier, ended run."""
 
-    raw: Path
-    invoker: Invoker
-    kept: Checkpoints
-    progress: Progress
+    def __init__(self, session: Session, raw: Path) -> None:
+        self.raw, self.cache, self.progress = raw, session.invoker.cache, session.progress
+        self.kept = Checkpoints(self.cache / "exact-kept")
 
     def count_all(self, todo: Sequence[Work], need: int) -> tuple[list[Counted], Entries]:
         """Count on each machine; also the entries of `missing` in run.json for those that failed.
@@ -205,7 +198,7 @@ class Station:
         A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
         """
         kernel, cpus, cells = work
-        cache, say = self.invoker.cache, self.progress.say
+        cache, say = self.cache, self.progress.say
         base = prepare_guest(cache, kernel, say, cpus=cpus)
         todo: list[tuple[ExactGuest, CellRun]] = []
         lacking: dict[str, str] = {}
@@ -247,7 +240,7 @@ def run_fast(session: Session, raw: Path) -> tuple[Entries, Entries]:
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
-    station = Station(raw, session.invoker, stored_results(session.invoker), session.progress)
+    station = Station(session, raw)
     work = by_machine(session.options.kernels, fast_cells(session.options))
     counted, failed = station.count_all(work, need=0)
     station.kept.forget()
