@@ -2,7 +2,6 @@
 """What a message costs on this machine: the C workload's figures, for any size."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from probes.messages import UsageError, shown
 
 NAME = "prices.json"
 PATTERNS = ("pingpong", "selfecho", "connect")
+TRANSPORTS = ("unix", "tcp")
+LISTS = ("iteration_us", "client_cpu_us", "server_cpu_us")
 ONE = "same-cpu"
 SMALL = 64  # bytes: of the cold cells
 
@@ -59,7 +60,7 @@ class Prices:
             )
 
     def _has(self, pattern: str) -> bool:
-        return all((transport, pattern, ONE) in self._cells for transport in ("unix", "tcp"))
+        return all((transport, pattern, ONE) in self._cells for transport in TRANSPORTS)
 
     @property
     def connects(self) -> bool:
@@ -135,43 +136,29 @@ def read_prices(path: Path) -> Prices:
 
 def prices_of_run(folder: Path) -> PriceList:
     """The unprobed cells of a stored run that say what a message costs. Raises UsageError."""
-    run = read_run(folder)
-    repeats: dict[tuple[str, str, int, str], list[PricedCell]] = {}
-    for target in run.targets:
-        for cell in target.cells if target.timed else ():
-            plain = cell.wait == "block" and cell.sched == "other" and cell.topology == "one"
-            usual = cell.pattern in PATTERNS and cell.transport in ("unix", "tcp")
-            if cell.result is None or cell.probed or not plain or not usual:
-                continue
-            if cell.placement == "free" or not cell.result.round_trips:
-                continue
-            rounds = cell.result.round_trips
-            cpu = [
-                (process.rusage.user_us + process.rusage.system_us) / rounds
-                for process in cell.result.processes
-            ]
-            priced = {
-                "transport": cell.transport, "pattern": cell.pattern, "size": cell.size,
-                "placement": cell.placement,
-                "iteration_us": [cell.result.window_ns / 1000 / rounds],
-                "client_cpu_us": [cpu[0]], "server_cpu_us": [cpu[1] if cpu[1:] else 0.0],
-            }  # fmt: skip
-            key = (cell.transport, cell.pattern, cell.size, cell.placement)
-            repeats.setdefault(key, []).append(PricedCell.model_validate_json(json.dumps(priced)))
+    repeats: dict[tuple[str, str, int, str], list[list[float]]] = {}
+    targets = (target for target in read_run(folder).targets if target.timed)
+    for cell in (cell for target in targets for cell in target.cells):
+        plain = (cell.wait, cell.sched, cell.topology) == ("block", "other", "one")
+        usual = cell.pattern in PATTERNS and cell.transport in TRANSPORTS
+        result = cell.result
+        if cell.probed or not plain or not usual or cell.placement == "free":
+            continue
+        if result is None or not result.round_trips:
+            continue
+        cpu = [each.rusage.user_us + each.rusage.system_us for each in result.processes]
+        figures = (result.window_ns / 1000, cpu[0], cpu[1] if cpu[1:] else 0.0)
+        key = (cell.transport, cell.pattern, cell.size, cell.placement)
+        repeats.setdefault(key, []).append([figure / result.round_trips for figure in figures])
     if not repeats:
         raise UsageError(
             f"{shown(str(folder))} has no prices: a run of --patterns pingpong,selfecho,connect "
             "over unix and tcp has them."
         )
-    return PriceList(
-        format=1, measured=0, cells=tuple(map(_together, repeats.values())), fingerprint={}
-    )
-
-
-def _together(cells: Sequence[PricedCell]) -> PricedCell:
-    """The repeats of one cell."""
-    lists = {
-        name: tuple(value for cell in cells for value in getattr(cell, name))
-        for name in ("iteration_us", "client_cpu_us", "server_cpu_us")
-    }
-    return cells[0].model_copy(update=lists)
+    cells = [
+        dict(zip(("transport", "pattern", "size", "placement"), key, strict=True))
+        | dict(zip(LISTS, zip(*rows, strict=True), strict=True))
+        for key, rows in repeats.items()
+    ]
+    text = json.dumps({"format": 1, "measured": 0, "fingerprint": {}, "cells": cells})
+    return PriceList.model_validate_json(text)
