@@ -99,7 +99,7 @@ class Ledger:
 
     @property
     def conditions(self) -> list[str]:
-        return list(dict.fromkeys(where for where, _ in self.columns))
+        return list(dict.fromkeys(place for place, _ in self.columns))
 
     def narrow(self, most: int) -> "Ledger":
         """The first two transports only, where there are more than `most`."""
@@ -261,8 +261,8 @@ def in_reading_order(rows: pd.DataFrame) -> pd.DataFrame:
 
 def all_conditions(figures: pd.DataFrame) -> list[tuple[str, int, str]]:
     """The conditions that a table of figures holds, in reading order."""
-    found = set(zip(*(figures[name] for name in WORKLOAD), strict=True))
-    return sorted(found, key=lambda c: (order(c[0], FIRST_PATTERNS), c[1], conditions_order(c[2])))
+    cells = set(zip(*(figures[name] for name in WORKLOAD), strict=True))
+    return sorted(cells, key=lambda c: (order(c[0], FIRST_PATTERNS), c[1], conditions_order(c[2])))
 
 
 def in_conditions(rows: pd.DataFrame, conditions: tuple[str, int, str]) -> pd.DataFrame:

@@ -231,14 +231,14 @@ def _calls(tidy: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     same instrument saw it on the same kernel at all, in whatever cell.
     """
     rows = tidy[tidy["quantity"] == measure.quantity]
-    found = []
+    sums = []
     for _, traced in groups(rows, "instrument", "target", "kernel"):
         if set(measure.keys) <= set(traced["key"]):
             value = traced["value"].where(traced["key"].isin(measure.keys), 0.0)
-            found.append(traced.assign(value=value).groupby(list(RUN_OF_CELL))["value"].sum())
-    if not found:
+            sums.append(traced.assign(value=value).groupby(list(RUN_OF_CELL))["value"].sum())
+    if not sums:
         return pd.DataFrame()
-    totals: pd.DataFrame = pd.concat(found).reset_index()
+    totals: pd.DataFrame = pd.concat(sums).reset_index()
     return totals.assign(measure=measure.id, value=totals["value"] / totals["messages"])
 
 
@@ -272,7 +272,7 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
     by = ["measure", *WORKLOAD, "transport", *SOURCE]
     any_valid = measured.groupby(by)["valid"].transform("any")
     used = measured[measured["valid"] | ~any_valid.astype(bool)]
-    found = (
+    table = (
         used.groupby(by, sort=True)
         .agg(
             value=("value", "median"),
@@ -284,10 +284,10 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
         )
         .reset_index()
     )
-    measures = {name: measure_of(name) for name in set(found["measure"])}
+    measures = {name: measure_of(name) for name in set(table["measure"])}
     times = [name for name, measure in measures.items() if measure and measure.quantity in TIMES]
-    timed = found["measure"].isin(times)
-    return found.assign(value=found["value"].mask(timed, found["mean"])).drop(columns="mean")
+    timed = table["measure"].isin(times)
+    return table.assign(value=table["value"].mask(timed, table["mean"])).drop(columns="mean")
 
 
 def estimate_of(row: Mapping[Any, Any]) -> Estimate:

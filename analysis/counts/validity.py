@@ -58,11 +58,11 @@ def invalid_reasons(cell: Cell, result: Result, entries: Iterable[Counted]) -> l
     reasons = [*_payload(cell, result), *_window(cell, result), *_backwards(entries)]
     for prober in PROBERS:
         probed = {(q, k): v for instrument, q, k, v in entries if instrument == prober}
-        who = "probes" if prober == PROBERS[0] else prober
-        reasons += _copies(cell, path, probed, who)
-        reasons += _probed_messages(cell, path, result, probed, who)
+        by = "probes" if prober == PROBERS[0] else prober
+        reasons += _copies(cell, path, probed, by)
+        reasons += _probed_messages(cell, path, result, probed, by)
         if prober != "perf":  # it sees the two processes only, and not what is sent elsewhere
-            reasons += _segments(cell, path, entries, probed, who)
+            reasons += _segments(cell, path, entries, probed, by)
         packets = probed.get((DIFFERENCE, ""), 0)
         if packets > 0:
             reasons.append(f"other programs sent {packets:.0f} packets over lo in the window")
@@ -107,21 +107,21 @@ def _backwards(entries: list[Counted]) -> Iterator[str]:
             yield f"{instrument} counted {value:.0f} {quantity} {key}".rstrip()
 
 
-def _copies(cell: Cell, path: Transport, probed: Probed, who: str) -> Iterator[str]:
+def _copies(cell: Cell, path: Transport, probed: Probed, by: str) -> Iterator[str]:
     """The payload is copied where the path says, each byte once, and nowhere else on its way."""
     payload = cell.messages * cell.size
     for way in ("sent", "received"):
         seen = probed.get(("payload_bytes", way))
         if seen is not None and seen != payload:
-            yield f"{who} saw {seen:.0f} bytes {way}, and messages x size is {payload}"
+            yield f"{by} saw {seen:.0f} bytes {way}, and messages x size is {payload}"
     for way, times in ((way, path.times_copied(way)) for way in ("in", "out")):
         seen = probed.get(("copy_bytes", way))
         if seen is not None and seen != times * payload:
-            yield f"{who} saw {seen:.0f} bytes copied {way}, and {_law(times, payload)}"
+            yield f"{by} saw {seen:.0f} bytes copied {way}, and {_law(times, payload)}"
     seen = _sum(probed, "copy_bytes", "kernel", f"kernel{ELSEWHERE}")
     # A path without such a copy may have some all the same, when it collapses its queue, say.
     if seen is not None and seen < path.times_copied("kernel") * payload:
-        yield f"{who} saw {seen:.0f} bytes copied within the kernel, and {_law(1, payload)}"
+        yield f"{by} saw {seen:.0f} bytes copied within the kernel, and {_law(1, payload)}"
 
 
 def _law(times: int, payload: int) -> str:
@@ -129,7 +129,7 @@ def _law(times: int, payload: int) -> str:
 
 
 def _probed_messages(
-    cell: Cell, path: Transport, result: Result, probed: Probed, who: str
+    cell: Cell, path: Transport, result: Result, probed: Probed, by: str
 ) -> Iterator[str]:
     """The entry functions ran once a message, and once more for each partial call.
 
@@ -145,7 +145,7 @@ def _probed_messages(
             continue
         calls = f" and {partial} partial calls" if partial else ""
         yield (
-            f"{who} counted {counted:.0f} messages {way}, and the window has {cell.messages} "
+            f"{by} counted {counted:.0f} messages {way}, and the window has {cell.messages} "
             f"messages{calls}"
         )
 
@@ -159,7 +159,7 @@ def _calls_missed(cell: Cell) -> Iterator[str]:
 
 
 def _segments(
-    cell: Cell, path: Transport, entries: list[Counted], probed: Probed, who: str
+    cell: Cell, path: Transport, entries: list[Counted], probed: Probed, by: str
 ) -> Iterator[str]:
     """What leaves TCP passes lo and is received, and the kernel counts it itself.
 
@@ -174,14 +174,14 @@ def _segments(
     if "segments" in path.checks and data is not None and counted is not None:
         least = -EDGE_SEGMENTS if cell.calls_missed.get("segments") == 0 else 0  # no missed call
         if not least <= data - counted <= EDGE_SEGMENTS:
-            yield f"{who} counted {data:.0f} segments with payload, and the kernel {counted:.0f}"
+            yield f"{by} counted {data:.0f} segments with payload, and the kernel {counted:.0f}"
     packets = probed.get(("lo_packets", ""))
     if packets is None:
         return
     yield from _packets(cell, path, probed, packets)
     passed = kernel.get(("lo_packets", ""))
     if passed is not None and abs(passed - packets) > EDGE_PACKETS * path.legs:
-        yield f"{who} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
+        yield f"{by} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
 
 
 def _packets(cell: Cell, path: Transport, probed: Probed, packets: float) -> Iterator[str]:
@@ -192,8 +192,8 @@ def _packets(cell: Cell, path: Transport, probed: Probed, packets: float) -> Ite
     # An ACK that a timer sends as the window opens or closes may be seen by one of the two.
     alone = probed.get((DIFFERENCE, "")) == 0
     if segments and alone and abs(sum(segments) - packets) > EDGE_PACKETS:
-        what = "segments" if "segments" in path.checks else "packets of this path"
-        yield f"probes counted {sum(segments):.0f} {what}, and {packets:.0f} packets on lo"
+        words = "segments" if "segments" in path.checks else "packets of this path"
+        yield f"probes counted {sum(segments):.0f} {words}, and {packets:.0f} packets on lo"
     received = [v for (quantity, _), v in probed.items() if quantity == "receives"]
     if received and sum(received) != packets:
         yield f"probes counted {packets:.0f} packets on lo, and {sum(received):.0f} received"
@@ -213,8 +213,8 @@ def _lost(entries: list[Counted]) -> Iterator[str]:
             name, _, script = (key or instrument).partition(" ")
             lost.setdefault((name, value), []).append(script)
     for (name, value), scripts in lost.items():
-        who = f"{name} {', '.join(scripts)}".strip()
-        yield f"{who} lost {value:.0f} events"
+        by = f"{name} {', '.join(scripts)}".strip()
+        yield f"{by} lost {value:.0f} events"
 
 
 def _counted_twice(entries: list[Counted]) -> Iterator[str]:
@@ -223,5 +223,5 @@ def _counted_twice(entries: list[Counted]) -> Iterator[str]:
     for instrument, quantity, key, value in entries:
         name = (instrument, quantity, key)
         if seen.setdefault(name, value) != value:
-            what = f"{quantity} {key}".strip().removesuffix(ELSEWHERE)
-            yield f"two probes counted {what} as {seen[name]:.0f} and {value:.0f}"
+            words = f"{quantity} {key}".strip().removesuffix(ELSEWHERE)
+            yield f"two probes counted {words} as {seen[name]:.0f} and {value:.0f}"

@@ -75,10 +75,10 @@ class Scripts(NamedTuple):
 
     def of(self, cell: int, script: str) -> list[Entry]:
         """What a script counted in a cell run; functions that it watched in vain count 0."""
-        found = [c for part in self.passes for c in part.counts if c.script == script]
-        own = [c for c in found if c.cell == cell]
+        entries = [c for part in self.passes for c in part.counts if c.script == script]
+        own = [c for c in entries if c.cell == cell]
         called = {c.key for c in own if c.quantity == IMPLIED_ZERO}
-        watched = dict.fromkeys(c.key for c in found if c.quantity == IMPLIED_ZERO)
+        watched = dict.fromkeys(c.key for c in entries if c.quantity == IMPLIED_ZERO)
         zeros = [Entry(script, cell, IMPLIED_ZERO, key, 0) for key in watched if key not in called]
         return own + zeros
 

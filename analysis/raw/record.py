@@ -75,6 +75,6 @@ def check(place: object, validate: Callable[[Any], M], value: object) -> M:
         error = errors.errors(include_url=False)[0]
         # A union calls its choices by names in brackets, which no file has.
         field = ".".join(str(name) for name in error["loc"] if not str(name).startswith("("))
-        found = "" if error["type"] in ("missing", "json_invalid") else shown(error["input"])
+        given = "" if error["type"] in ("missing", "json_invalid") else shown(error["input"])
         place = f"{place}, {shown(field)}" if field else place
-        raise damaged(place, error["msg"] + (f" (it is {found})" if found else "")) from None
+        raise damaged(place, error["msg"] + (f" (it is {given})" if given else "")) from None

@@ -109,8 +109,10 @@ def _latency(
     )
     alt = "Cumulative distribution of iteration times, for each transport and placement."
     points = [
-        pd.DataFrame({"panel": where, "transport": name, "line": line, "us": c.x, "percent": c.y})
-        for (where, name), lines_ in curves.items()
+        pd.DataFrame(
+            {"panel": conditions, "transport": name, "line": line, "us": c.x, "percent": c.y}
+        )
+        for (conditions, name), lines_ in curves.items()
         for line, c in enumerate(lines_)
     ]
     return drawn("latency", title, caption, alt, cdf_plot, curves, labels, data=pd.concat(points))
@@ -170,7 +172,9 @@ def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
     if not divided:
         none = not_drawn("waterfall", title, "not the cells for it")
         return replace(none, caption=" ".join([none.caption, *why]))
-    cells = "; ".join(f"{place(where)}, the stack is {words}" for where, words in STACK_OF.items())
+    cells = "; ".join(
+        f"{place(conditions)}, the stack is {words}" for conditions, words in STACK_OF.items()
+    )
     caption = (
         f"What a message of {size_text(divided[0].size)} takes, by cells that differ in one "
         f"thing: {cells}; below it, what the usual pair takes longer. A bar begins where the "
@@ -200,7 +204,9 @@ def _small_multiples(
     in its order, its conditions and axes, and its transports with colour and dashes; unix and tcp
     always have the same. `heights`: of the only row, and of each of several.
     """
-    places = sorted({where for where, _ in curves}, key=lambda name: order(name, FIRST_PLACEMENTS))
+    places = sorted(
+        {conditions for conditions, _ in curves}, key=lambda name: order(name, FIRST_PLACEMENTS)
+    )
     names = sorted({name for _, name in curves}, key=lambda name: order(name, FIRST_TRANSPORTS))
     many = len(names) > MOST_TOGETHER
     rows: dict[str, list[str]] = {}
@@ -222,20 +228,20 @@ def _small_multiples(
             for name in rows[family]
         }
         axes[0].set_ylabel(axis[1])
-        for ax, where in zip(axes, places, strict=True):
-            ax.set_title(place_title(f"{where} · {family}" if family else where))
+        for ax, conditions in zip(axes, places, strict=True):
+            ax.set_title(place_title(f"{conditions} · {family}" if family else conditions))
             ax.set_xscale("log")
             for name in FIRST_TRANSPORTS if many else ():
-                for curve in curves.get((where, name), ()) if name not in looks else ():
+                for curve in curves.get((conditions, name), ()) if name not in looks else ():
                     ax.plot(curve.x, curve.y, linewidth=0.9, color=FAINT, alpha=faint)
             for name, (ink, dashes) in looks.items():
-                for curve in curves.get((where, name), ()):
+                for curve in curves.get((conditions, name), ()):
                     ax.plot(curve.x, curve.y, color=ink, linestyle=dashes, **line)
                     if curve.low is not None and curve.high is not None:
                         ax.fill_between(
                             curve.x, curve.low, curve.high, color=ink, alpha=0.18, linewidth=0
                         )
-            plots.append((where, ax, looks))
+            plots.append((conditions, ax, looks))
     return figure, plots
 
 
@@ -244,14 +250,14 @@ def cdf_plot(curves: Curves, labels: Mapping[str, Sequence[Label]]) -> Figure:
     axis = "time, µs (log scale)", "share of iterations, %"
     figure, plots = _small_multiples(curves, axis, (3.1, 2.3), 0.6, linewidth=1.3, alpha=0.8)
     rows = {id(looks): looks for _, _, looks in plots}
-    for where, ax, looks in plots:
-        for row, label in enumerate(labels.get(where, ())):
+    for conditions, ax, looks in plots:
+        for row, label in enumerate(labels.get(conditions, ())):
             _label(ax, row, label, looks[label.transport][0])
         handles = [
             Line2D([], [], color=ink, linestyle=dashes, linewidth=2, label=name)
             for name, (ink, dashes) in looks.items()
         ]
-        if len(rows) > 1 and where == plots[-1][0]:
+        if len(rows) > 1 and conditions == plots[-1][0]:
             ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9.5)
     if len(rows) == 1:
         figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
@@ -304,7 +310,7 @@ def sizes_plot(curves: Curves, axis: str) -> Figure:
     values = np.concatenate([each for c in every for each in (c.y, c.low, c.high)])
     low, high = values.min() / 1.3, values.max() * 1.3
     ticks = _ticks(low, high)
-    for where, ax, looks in plots:
+    for conditions, ax, looks in plots:
         ax.set_yscale("log")
         # Space at the right for the names.
         ax.set_xlim(sizes[0] / 1.5, sizes[-1] * (sizes[-1] / sizes[0]) ** 0.36 * 2.5)
@@ -317,8 +323,8 @@ def sizes_plot(curves: Curves, axis: str) -> Figure:
         shown = {name: ink for name, (ink, _) in looks.items()}
         if len({name for _, name in curves}) > MOST_TOGETHER:
             shown = dict.fromkeys(FIRST_TRANSPORTS, FAINT) | shown
-        _name_lines(ax, {name: (curves[where, name][0], ink) for name, ink in shown.items()
-                         if (where, name) in curves})  # fmt: skip
+        _name_lines(ax, {name: (curves[conditions, name][0], ink) for name, ink in shown.items()
+                         if (conditions, name) in curves})  # fmt: skip
     return figure
 
 

@@ -84,15 +84,15 @@ class Modality:
 
     def several(self) -> tuple[str, Modes] | None:
         """What has several modes: iterations, else medians of blocks, else of repeats."""
-        found = ((what, modes) for what, modes in self.modes.items() if modes and modes.several)
-        return next(found, None)
+        several = ((level, modes) for level, modes in self.modes.items() if modes and modes.several)
+        return next(several, None)
 
     def words(self) -> str:
         """A clause about what has several modes, and one about repeats that stand alone."""
-        what, modes = self.several() or (ITERATIONS, None)
+        level, modes = self.several() or (ITERATIONS, None)
         words = modes.words() if modes else "one mode"
         if modes:
-            words = f"{words}, {self.rhythm}" if what == ITERATIONS else f"{what} have {words}"
+            words = f"{words}, {self.rhythm}" if level == ITERATIONS else f"{level} have {words}"
         return "; ".join((words, *self.outliers))
 
 
@@ -106,8 +106,8 @@ def modality(repeats: Sequence[Values]) -> Modality | None:
     blocks = [part for times, n in counts if n for part in np.array_split(times, n)]
     medians = {"medians of blocks": blocks, "medians of repeats": repeats}
     modes: dict[str, Modes | None] = {
-        what: find_modes(np.array([np.median(part) for part in parts]))
-        for what, parts in medians.items()
+        level: find_modes(np.array([np.median(part) for part in parts]))
+        for level, parts in medians.items()
     }
     rhythm = _rhythm(repeats, blocks, iterations.cuts) if iterations.several else ""
     return Modality({ITERATIONS: iterations, **modes}, rhythm, _outliers(repeats))

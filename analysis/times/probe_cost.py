@@ -46,9 +46,9 @@ def probe_costs(
         "switches": _over_repeats(switches.groupby(key)["value"]),
     }).reset_index()  # fmt: skip
     events = _events(rows, key)
-    found = [events.get(cell) for cell in costs[key].itertuples(index=False, name=None)]
-    costs["events"] = pd.Series([each and each[0] for each in found], dtype=object)
-    costs["ns"] = pd.Series([each and each[1] for each in found], dtype=object)
+    counted = [events.get(cell) for cell in costs[key].itertuples(index=False, name=None)]
+    costs["events"] = pd.Series([each and each[0] for each in counted], dtype=object)
+    costs["ns"] = pd.Series([each and each[1] for each in counted], dtype=object)
     control = costs["instruments"].eq("") & costs["scripts"].eq("")
     costs = costs[~control].merge(
         costs.loc[control, [*CELL, "rtt", "switches"]], "left", list(CELL),

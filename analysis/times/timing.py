@@ -81,29 +81,29 @@ def read_iterations(run: Run, invalid: set[tuple[str, int]]) -> Iterations:
         for cell in (target.cells if target.timed else ())
         if cell.result and not cell.probed and (target.folder, cell.id) not in invalid
     ]
-    found: dict[Key, list[Values]] = {}
+    results: dict[Key, list[Values]] = {}
     for key, target, cell in sorted(cells, key=lambda row: (row[0], row[2].repeat)):
         if len(times := read_samples(target, cell)):
-            found.setdefault(key, []).append(times)
-    return found
+            results.setdefault(key, []).append(times)
+    return results
 
 
 def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ...]:
     """Latency, throughput and ratios under all conditions that have valid, unprobed times."""
     times = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
     times = times[times["quantity"].isin(QUANTITIES)]
-    found = []
-    for where in all_conditions(times[~times["quantity"].isin(["tcp_segments", "reads"])]):
-        rows = in_conditions(times, where)
+    results = []
+    for workload in all_conditions(times[~times["quantity"].isin(["tcp_segments", "reads"])]):
+        rows = in_conditions(times, workload)
         latencies = tuple(
-            _latency(rows[rows["transport"] == name], iterations.get((*where, name), ()))
+            _latency(rows[rows["transport"] == name], iterations.get((*workload, name), ()))
             for name in sorted(set(rows["transport"]), key=transport_order)
         )
-        medians, windows = iteration_times(rows, where[0]), message_times(rows)
+        medians, windows = iteration_times(rows, workload[0]), message_times(rows)
         measured = [latency for latency in latencies if latency.transport in medians.columns]
         ratios = (_ratio(medians, windows, latency, measured[0]) for latency in measured[1:])
-        found.append(Times(*where, latencies, tuple(filter(None, ratios))))
-    return tuple(found)
+        results.append(Times(*workload, latencies, tuple(filter(None, ratios))))
+    return tuple(results)
 
 
 def iteration_times(times: pd.DataFrame, pattern: str) -> pd.DataFrame:
@@ -148,16 +148,16 @@ def _messages_per(rows: pd.DataFrame, quantity: str) -> Estimate | None:
 
 
 def _estimate(rows: pd.DataFrame, quantity: str, key: str) -> Estimate | None:
-    found = rows[(rows["quantity"] == quantity) & (rows["key"] == key)]
-    return _mean(found.groupby("repeat")["value"].mean())
+    chosen = rows[(rows["quantity"] == quantity) & (rows["key"] == key)]
+    return _mean(chosen.groupby("repeat")["value"].mean())
 
 
 def _mean(values: "pd.Series[float]") -> Estimate | None:
     """Of times and rates: where repeats lie far apart, Student's interval would go below zero."""
     if values.empty:
         return None
-    found = mean(values.to_numpy())
-    return found if found.low is None else replace(found, low=max(0.0, found.low))
+    estimate = mean(values.to_numpy())
+    return estimate if estimate.low is None else replace(estimate, low=max(0.0, estimate.low))
 
 
 def _ratio(
@@ -225,15 +225,15 @@ class Disturbed(NamedTuple):
         if self.share is None:
             return "Whether repeats were disturbed is not recorded in this run."
         shares = [shares for _, _, shares in self.runs]
-        stolen = sum(found.stolen > MOST_STOLEN for found in shares)
-        taken = sum(found.taken > MOST_TAKEN for found in shares)
+        stolen = sum(each.stolen > MOST_STOLEN for each in shares)
+        taken = sum(each.taken > MOST_TAKEN for each in shares)
         causes = {
             f"the hypervisor took more than {MOST_STOLEN * 100:.0f} % of a CPU in": stolen,
             f"other processes ran for more than {MOST_TAKEN * 100:.0f} % of the time in": taken,
         }
-        said = listed([f"{words} {count}" for words, count in causes.items() if count])
+        words = listed([f"{words} {count}" for words, count in causes.items() if count])
         text = f"{self.how_many()} were disturbed ({number(self.share * 100)} %)"
-        return f"{text}: {said}." if said else f"{text}."
+        return f"{text}: {words}." if words else f"{text}."
 
     @property
     def many(self) -> bool:
@@ -243,12 +243,12 @@ class Disturbed(NamedTuple):
 
 def shares_of(cell: Cell) -> Shares | None:
     """None where it is not recorded. The kernel counts in steps: one of each CPU may be none."""
-    if (found := cell.disturbance) is None:
+    if (record := cell.disturbance) is None:
         return None
-    stolen = max(cpu.steal_ns for cpu in found.cpus.values()) - found.step_ns
-    taken = found.others_ns - found.step_ns * len(found.cpus)
-    met = min(1.0, ENDS / len(found.cpus))
-    return Shares(max(0, stolen) / found.wall_ns, max(0, taken) / found.wall_ns * met)
+    stolen = max(cpu.steal_ns for cpu in record.cpus.values()) - record.step_ns
+    taken = record.others_ns - record.step_ns * len(record.cpus)
+    met = min(1.0, ENDS / len(record.cpus))
+    return Shares(max(0, stolen) / record.wall_ns, max(0, taken) / record.wall_ns * met)
 
 
 def share_disturbed(run: Run) -> Disturbed:
@@ -260,5 +260,5 @@ def share_disturbed(run: Run) -> Disturbed:
         if target.timed and cell.result and not cell.probed
     ]
     watched = [(target, cell, shares) for target, cell, shares in timed if shares]
-    disturbed = (found for found in watched if found[2].disturbed)
+    disturbed = (each for each in watched if each[2].disturbed)
     return Disturbed(len(timed), len(watched), tuple(disturbed))

@@ -124,8 +124,8 @@ def _parts(
         return None
     columns = [table[cell].to_numpy() for cell in sorted(table.columns)]
     figures: Callable[[Values], Values] = _shared if STACK in table else lambda means: means
-    found = dict(zip(FIGURES, estimates(figures, *columns), strict=False))
-    return Parts(size, placement, transport, than, **found, segments=segments)
+    parts = dict(zip(FIGURES, estimates(figures, *columns), strict=False))
+    return Parts(size, placement, transport, than, **parts, segments=segments)
 
 
 def _shared(means: Values) -> Values:
@@ -145,10 +145,10 @@ REST = {"same-cpu": "switching between the processes", "cross-cpu": "sleeping an
 def conditions_text(times: Times) -> str:
     """`pingpong, 64 B, on one CPU; blocking reads, default scheduler, one connection`."""
     name = place(Conditions.parse(times.conditions).placement)
-    where = f"{times.pattern}, {size_text(times.size)}, {name}"
+    workload = f"{times.pattern}, {size_text(times.size)}, {name}"
     if program_of(times.pattern):
-        return f"{where}; a real program, its own loop on either side"
-    return f"{where}; {ways(times.conditions)}"
+        return f"{workload}; a real program, its own loop on either side"
+    return f"{workload}; {ways(times.conditions)}"
 
 
 def ratio_text(ratio: Ratio) -> str:
@@ -165,33 +165,33 @@ def ratio_text(ratio: Ratio) -> str:
 
 def interval_text(figure: Estimate, *, repeats: bool = True) -> str:
     """`95 % interval 1.55 to 1.66, 6 repeats`; of many repeats `95 % interval within this run`."""
-    said = [counted(figure.repeats, "repeat")] if repeats else []
+    words = [counted(figure.repeats, "repeat")] if repeats else []
     if figure.low is None or figure.high is None:
-        return ", ".join([*said, "too few for an interval"])
+        return ", ".join([*words, "too few for an interval"])
     within = " within this run" if figure.repeats > MOST_REPEATS else ""
     return ", ".join(
-        [f"95 % interval{within} {number(figure.low)} to {number(figure.high)}", *said]
+        [f"95 % interval{within} {number(figure.low)} to {number(figure.high)}", *words]
     )
 
 
 def packing(latencies: Sequence[Latency]) -> str:
     """`4.00 messages per segment (tcp); 2.00 messages per read (unix)`; empty where unknown."""
-    found: dict[str, dict[str, str]] = {"segment": {}, "read": {}}
+    packed: dict[str, dict[str, str]] = {"segment": {}, "read": {}}
     for latency in latencies:
-        for what, spread in (("segment", latency.per_segment), ("read", latency.per_read)):
+        for unit, spread in (("segment", latency.per_segment), ("read", latency.per_read)):
             if spread:
-                found[what][latency.transport] = number(spread.value)
-    if {figure for figures in found.values() for figure in figures.values()} == {"1.00"}:
-        return f"no batching: one message per {' and per '.join(filter(found.get, found))}"
-    return "; ".join(_packed(figures, what) for what, figures in found.items() if figures)
+                packed[unit][latency.transport] = number(spread.value)
+    if {figure for figures in packed.values() for figure in figures.values()} == {"1.00"}:
+        return f"no batching: one message per {' and per '.join(filter(packed.get, packed))}"
+    return "; ".join(_packed(figures, unit) for unit, figures in packed.items() if figures)
 
 
-def _packed(figures: Mapping[str, str], what: str) -> str:
+def _packed(figures: Mapping[str, str], unit: str) -> str:
     """The figure once where all transports have the same, else each its own."""
     if len(set(figures.values())) == 1:
-        return f"{next(iter(figures.values()))} messages per {what} ({', '.join(figures)})"
+        return f"{next(iter(figures.values()))} messages per {unit} ({', '.join(figures)})"
     each = ", ".join(f"{figure} ({name})" for name, figure in figures.items())
-    return f"{each} messages per {what}"
+    return f"{each} messages per {unit}"
 
 
 def modes_text(latencies: Sequence[Latency]) -> str:
