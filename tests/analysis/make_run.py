@@ -72,18 +72,11 @@ def make_run(folder: Path, made: MadeUp | None = None) -> Path:
 def manifest(name: str, **more: object) -> dict[str, Any]:
     """run.json; `more` are other fields, or other values of these."""
     return {
-        "format": 2,
-        "name": name,
-        "pathcost": "0.0.0-made-up",
+        **{"format": 2, "name": name, "pathcost": "0.0.0-made-up"},
         "command": ["./runners/run.sh", "--sizes", str(SIZE)],
-        "started": "2001-02-03T04:05:06+00:00",
-        "seconds": 7,
-        "seconds_by_step": {"measure": 7},
-        "options": {"sizes": str(SIZE)},
-        "targets": [],
-        "preflight": [],
-        "missing": [],
-        **more,
+        **{"started": "2001-02-03T04:05:06+00:00", "seconds": 7},
+        **{"seconds_by_step": {"measure": 7}, "options": {"sizes": str(SIZE)}},
+        **{"targets": [], "preflight": [], "missing": [], **more},
     }
 
 
@@ -125,12 +118,8 @@ def shape(
 ) -> dict[str, Any]:
     """An entry of `shapes` in such a line; `repeats` of the steps only repeat an instruction."""
     figures = {"name": name, "iterations": iterations, "identical": identical}
-    return figures | {
-        "steps": steps,
-        "least": steps,
-        "most": most,
-        "instructions": steps - repeats,
-    }
+    counted = {"steps": steps, "least": steps, "most": most, "instructions": steps - repeats}
+    return figures | counted
 
 
 def _target(
@@ -139,15 +128,9 @@ def _target(
     path = run / "raw" / folder
     (path / "samples").mkdir(parents=True)
     environment: dict[str, Any] = {
-        "kernel": kernel,
-        "version": "#1 MADE UP",
-        "machine": "made_up_64",
-        "cpu": made.cpu,
-        "cpus": 77,
-        "distribution": "Made-up Linux",
-        "command_line": "made-up",
-        "tools": {"bpftrace": "0.0-made-up"},
-        "settings": {"/made/up": "1", "/absent": None},
+        **{"kernel": kernel, "version": "#1 MADE UP", "machine": "made_up_64", "cpu": made.cpu},
+        **{"cpus": 77, "distribution": "Made-up Linux", "command_line": "made-up"},
+        **{"tools": {"bpftrace": "0.0"}, "settings": {"/made/up": "1", "/absent": None}},
     }
     if made.loopback is not None and target == "host":
         environment["loopback"] = made.loopback
@@ -166,12 +149,8 @@ def _target(
         _write_probes(path, made, cells, kernel)
     accelerator = "tcg" if target == "guest" or made.emulated else None
     return {
-        "folder": folder,
-        "kind": target,
-        "kernel": kernel,
-        "probe_level": probe_level,
-        "accelerator": accelerator,
-        "runs": len(cells),
+        **{"folder": folder, "kind": target, "kernel": kernel, "probe_level": probe_level},
+        **{"accelerator": accelerator, "runs": len(cells)},
     }
 
 
@@ -220,13 +199,8 @@ def _cell(
         iterations = made.iterations(transport, placement, repeat)
     messages = 2 * len(iterations)
     return {
-        "iterations": iterations,
-        "transport": transport,
-        "pattern": "pingpong",
-        "size": SIZE,
-        "placement": placement,
-        "messages": messages,
-        "warmup": 2,
+        **{"iterations": iterations, "transport": transport, "pattern": "pingpong"},
+        **{"size": SIZE, "placement": placement, "messages": messages, "warmup": 2},
         **{"wait": "block", "sched": "other", "topology": "one"},
         **{"in_flight": None, "clients": None, "extra": False},
         "repeat": repeat,
@@ -235,11 +209,8 @@ def _cell(
         **{"lost": 0, "missed": {}, "calls_missed": {}, "bpf_programs": {}},
         "error": None,
         "result": {
-            "window_ns": sum(iterations),
-            "round_trips": len(iterations),
-            "clock_cost_ns": 99,
-            "cpus": [0, 0],
-            "socket": {},
+            **{"window_ns": sum(iterations), "round_trips": len(iterations)},
+            **{"clock_cost_ns": 99, "cpus": [0, 0], "socket": {}},
             "intervals": [[messages, sum(iterations)]],
             # The server sleeps for all of them: only the sum of both is ever used.
             "client": _process(101, 0, 0, messages // 2),
@@ -253,22 +224,13 @@ def _cell(
 
 def _process(pid: int, voluntary: int, involuntary: int, half: int) -> Cell:
     return {
-        "pid": pid,
-        "sent_messages": half,
-        "sent_bytes": half * SIZE,
-        "received_messages": half,
-        "received_bytes": half * SIZE,
-        "partial_sends": 0,
-        "partial_receives": 0,
-        "empty_receives": 0,
-        "schedstat": None,
-        "tcp_info": None,
+        **{"pid": pid, "sent_messages": half, "sent_bytes": half * SIZE},
+        **{"received_messages": half, "received_bytes": half * SIZE},
+        **{"partial_sends": 0, "partial_receives": 0, "empty_receives": 0},
+        **{"schedstat": None, "tcp_info": None},
         "rusage": {
-            "user_us": 20,
-            "system_us": 60,
-            "voluntary": voluntary,
-            "involuntary": involuntary,
-            "minor_faults": 0,
+            **{"user_us": 20, "system_us": 60, "minor_faults": 0},
+            **{"voluntary": voluntary, "involuntary": involuntary},
         },
     }
 

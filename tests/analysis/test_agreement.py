@@ -50,13 +50,6 @@ def test_disagreement_comes_first_with_both_figures(analysed: Analyse) -> None:
     assert analysis.comparisons.iloc[0]["quantity"] == "softirqs"
 
 
-def test_what_ran_elsewhere_counts_for_the_whole_machine(analysed: Analyse) -> None:
-    analysis = analysed(MadeUp(maps={"@softirqs": {"4,NET_RX": 6, "4,NET_RX elsewhere": 2}}))
-    assert analysis.disagreements.empty
-    rows = analysis.windows[analysis.windows["transport"] == "tcp"]
-    assert counts(rows)["NET_RX, whole machine"] == {"kernel": 8, "bpftrace": 8}
-
-
 def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
     counted = {"perf": {"NET_RX": 6}, "kernel": {"NET_RX": 8}}
     counted |= {name: {"NET_RX": 6, "NET_RX elsewhere": 2} for name in ("bpftrace", "bcc")}

@@ -66,19 +66,6 @@ def test_a_cell_that_is_placed_freely_meets_what_runs_on_two_cpus() -> None:
     assert found.taken == pytest.approx((2 * WALL - 40 * STEP) / WALL * 2 / 40)
 
 
-def test_the_tidy_table_has_what_was_recorded(analysed: Analyse) -> None:
-    tidy = analysed(MadeUp(change=disturbing)).tables.tidy
-    rows = tidy[(tidy["target"] == "host") & (tidy["cell"] == 1)]
-    found = {(q, k): (v, u) for q, k, v, u in rows[["quantity", "key", "value", "unit"]].values}
-    assert found["steal_ns", "4"] == (0, "ns")
-    assert found["others_ns", ""] == (0, "ns")
-    assert found["interrupts", "3"] == (77, "count")
-    assert found["load", ""] == (1.5, "count")
-    assert found["frequency_khz", "4"] == (3_000_000, "kHz")
-    guest = tidy[tidy["target"] == "guest"]["quantity"]
-    assert not guest.isin(["steal_ns", "others_ns"]).any()  # an emulated CPU's times are none
-
-
 def test_a_disturbed_repeat_is_marked_and_counted(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(change=disturbing))
     found = analysis.disturbed

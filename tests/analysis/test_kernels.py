@@ -4,7 +4,7 @@
 import pytest
 
 from analysis.analyse import Analysis, analyse
-from analysis.counts.ledger import conditions_order, switch_kind, version
+from analysis.counts.ledger import switch_kind, version
 from analysis.counts.measures import rows_of
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
@@ -77,10 +77,3 @@ def test_repeats_in_two_modes_are_not_hidden_in_their_median(analysed: Analyse) 
     kinds = {(r.transport, r.conditions): r.kind for r in rows_of(analysed(made).switching)}
     assert kinds["unix", "cross-cpu"] == "bistable"
     assert kinds["tcp", "cross-cpu"] == "steady"
-
-
-def test_the_usual_way_stands_before_the_unusual_one() -> None:
-    names = ["cross-cpu", "same-cpu+batch+two", "same-cpu+two", "free", "same-cpu"]
-    assert sorted(names, key=conditions_order) == [
-        "same-cpu", "same-cpu+two", "same-cpu+batch+two", "cross-cpu", "free",
-    ]  # fmt: skip

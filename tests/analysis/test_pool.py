@@ -24,18 +24,6 @@ def test_runs_that_differ_by_more_than_their_intervals_give_a_wide_one() -> None
     assert apart.value == pytest.approx(np.exp(np.mean(np.log([1.2, 1.5, 1.8]))), rel=0.01)
 
 
-def test_between_runs_the_interval_covers_the_truth() -> None:
-    """Five runs, whose true ratios spread by 8 % around 1.4, each known to 4 %."""
-    chance = np.random.default_rng(7)
-    held = 0
-    for _ in range(300):
-        values = 1.4 * np.exp(chance.normal(0, np.hypot(0.08, 0.02), 5))
-        found = between_runs([Estimate(v, v * 0.96, v * 1.04, 12) for v in values])
-        assert found
-        held += found.spans(1.4)
-    assert held / 300 >= 0.90
-
-
 def test_two_runs_are_pooled_and_one_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,6 @@
 
 import pytest
 
-from analysis.analyse import Analysis
 from analysis.counts.measures import rows_of
 from analysis.statistics import Estimate
 from tests.analysis.conftest import Analyse
@@ -68,16 +67,3 @@ def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None
     assert [cost.added for cost in costs[::cells]] == [20_000, -5_000, 40_000]
     # 5 events a message; and where nothing was added nothing is an event's.
     assert [cost.added_per_event for cost in costs[::cells]] == [4_000, None, 8_000]
-
-
-def test_probe_cost_in_a_guest_has_switches_only(plain: Analysis) -> None:
-    guest = [cost for cost in rows_of(plain.costs) if cost.target == "guest"]
-    assert {(cost.instruments, cost.scripts) for cost in guest} == {
-        ("bpftrace", "copies, others"),
-        ("ftrace", "functions"),
-    }
-    assert {(cost.rtt_without, cost.rtt_with, cost.added) for cost in guest} == {(None, None, None)}
-    for cost in guest:
-        for switches in (cost.switches_without, cost.switches_with):
-            assert switches
-            assert switches.value == 3.0

@@ -10,7 +10,6 @@ import pytest
 from pydantic import ValidationError
 
 from analysis.raw.schema import schema
-from runners.cell import Conditions
 from tests.analysis.contract import check_contract
 from tests.analysis.make_run import MadeUp, make_run
 from tests.docs import reference
@@ -44,17 +43,3 @@ def test_a_made_up_run_fits_it_until_a_field_is_unknown(tmp_path: Path, kind: st
     path.write_text(json.dumps(json.loads(path.read_text()) | {"made_up": 17}))
     with pytest.raises(ValidationError, match="made_up"):
         check_contract(run)
-
-
-@pytest.mark.parametrize(
-    ("text", "conditions"),
-    [
-        ("same-cpu", Conditions("same-cpu")),
-        ("same-cpu+epoll+batch+two", Conditions("same-cpu", "epoll", "batch", "two")),
-        ("free+50-per-s+300-us-work", Conditions("free", rate=50, work=300)),
-        ("same-cpu+a-clients+b", Conditions("same-cpu", knob="a-clients+b")),
-    ],
-)
-def test_conditions_are_written_as_they_are_read(text: str, conditions: Conditions) -> None:
-    assert Conditions.parse(text) == conditions
-    assert str(conditions) == text

@@ -62,14 +62,6 @@ def test_what_does_not_comes_from_the_strongest_probe() -> None:
     assert (best.target, best.instrument) == ("guest", "bpftrace")
 
 
-def test_another_source_says_what_disturbed_it() -> None:
-    row = row_of("switches", figures("switches", SOURCES))
-    said = ["", *["with probes attached"] * 2, "in a guest", "in a guest, with probes attached"]
-    assert [row.disturbed(line) for line in row.lines] == said
-    copies = row_of("skb_allocs", figures("skb_allocs", SOURCES))
-    assert {copies.disturbed(line) for line in copies.lines} == {""}
-
-
 def test_the_least_disturbed_source_decides_a_verdict() -> None:
     """In guests TCP has no wake-up: that refutes nothing that the host has confirmed."""
     table = figures("wakeups", SOURCES[2:])

@@ -83,12 +83,6 @@ def test_a_new_map_is_a_quantity_without_new_code(analysed: Analyse) -> None:
     assert one(tidy, quantity="made_up_bytes", key="sideways", unit="bytes", cell=3) == 1234
 
 
-def test_a_function_that_was_watched_in_vain_counts_0(analysed: Analyse) -> None:
-    tidy = analysed(MadeUp(maps={"@function_calls": {"4,made_up_9": 8}})).tables.tidy
-    cell = {"instrument": "bpftrace", "transport": "unix", "key": "made_up_9"}
-    assert one(tidy, **cell) == 0
-
-
 def test_measures_by_hand(plain: Analysis) -> None:
     measured = plain.measured
     guest = measured[measured["target"] == "guest"]

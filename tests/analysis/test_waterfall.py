@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A message's time taken apart: parts that add up, no part that cells cannot tell."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.main import main
 from analysis.times import waterfall as words
 from analysis.times.waterfall import Parts
 from tests.analysis.conftest import Analyse
-from tests.analysis.make_run import Cell, MadeUp, make_run
+from tests.analysis.make_run import Cell, MadeUp
 
 EXTRA = (("selfecho", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
 # Nanoseconds of an iteration, which is two messages.
@@ -84,14 +82,6 @@ def test_acks_that_travel_alone_are_no_stack(analysed: Analyse) -> None:
     tcp = parts(analysed, made(change=one_way))["same-cpu", "tcp", ""]
     assert (tcp.stack, tcp.rest, tcp.segments) == (None, None, (2.0, 1.0))
     assert "ACKs travel alone" in words.uneven(tcp)
-
-
-def test_missing_cells_are_said_with_the_command(tmp_path: Path) -> None:
-    run = make_run(tmp_path, MadeUp(rtt=rtt, guest=False))
-    assert main([str(run), "--quiet"]) == 0
-    page = (run / "report.html").read_text(encoding="utf-8")
-    assert "no pingpong cross-cpu+spin of 10 B over unix" in page
-    assert "--patterns pingpong,selfecho --wait block,spin" in page
 
 
 def test_extra_cells_are_in_no_ledger_and_no_verdict(analysed: Analyse) -> None:
