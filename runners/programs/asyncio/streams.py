@@ -58,15 +58,15 @@ async def serve(transport: str, address: str) -> None:
 
 
 async def measure(transport: str, address: str, pattern: str, size: int, messages: int) -> None:
-    await once(transport, address, pattern, size, min(WARMUP, messages))
+    await exchange(transport, address, pattern, size, min(WARMUP, messages))
     print("ready", flush=True)
     if not sys.stdin.readline():
         sys.exit("nobody said go")
-    print(json.dumps(await once(transport, address, pattern, size, messages)), flush=True)
+    print(json.dumps(await exchange(transport, address, pattern, size, messages)), flush=True)
     sys.stdin.read()  # the reader of our counters needs this process alive
 
 
-async def once(
+async def exchange(
     transport: str, address: str, pattern: str, size: int, messages: int
 ) -> dict[str, object]:
     """One connection; a stream lasts until its last byte has arrived."""

@@ -22,7 +22,7 @@ PARAMETERS = {
 }
 
 
-def ask(where: str | tuple[str, int], patience: float = SECONDS) -> str:
+def ask(address: str | tuple[str, int], patience: float = SECONDS) -> str:
     """Send GET /ping as nginx does for `fastcgi_pass`.
 
     Returns the kind of the answer: `fastcgi`, `http`, something `else`, or `nothing`.
@@ -35,9 +35,11 @@ def ask(where: str | tuple[str, int], patience: float = SECONDS) -> str:
         (BEGIN_REQUEST, struct.pack(">HB5x", RESPONDER, 0)),
         *((PARAMS, pairs), (PARAMS, b""), (STDIN, b"")),
     )
-    with socket.socket(socket.AF_UNIX if isinstance(where, str) else socket.AF_INET) as connection:
+    with socket.socket(
+        socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+    ) as connection:
         connection.settimeout(patience)
-        connection.connect(where)
+        connection.connect(address)
         connection.sendall(
             b"".join(
                 struct.pack(">BBHHBx", VERSION, kind, REQUEST_ID, len(content), 0) + content
@@ -57,8 +59,8 @@ def ask(where: str | tuple[str, int], patience: float = SECONDS) -> str:
 
 
 def main(transport: str, end: str, requests: str) -> None:
-    where = end if transport == "unix" else ("127.0.0.1", int(end))
-    answers = Counter(ask(where) for _ in range(int(requests)))
+    address = end if transport == "unix" else ("127.0.0.1", int(end))
+    answers = Counter(ask(address) for _ in range(int(requests)))
     print(json.dumps({"asked": int(requests), "answers": answers}))
 
 
