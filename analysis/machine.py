@@ -73,13 +73,9 @@ def loopback_words(target: Target) -> dict[str, str]:
 
 
 def loopback_row(target: Target) -> str:
-    """What is there, what is not, and what could not be told and why; empty of an older run."""
-    answers = _answers(target).items()
-    found = [f"{name}: {', '.join(answer.found)}" for name, answer in answers if answer.found]
-    none = [name for name, answer in answers if answer.unknown is None and not answer.found]
-    unknown = [f"{name} ({answer.unknown})" for name, answer in answers if answer.unknown]
-    nothing = [f"nothing{' else' if found else ''} (checked: {', '.join(none)})"] if none else []
-    return "; ".join([*found, *nothing, *([f"not known: {', '.join(unknown)}"] if unknown else [])])
+    """All of it in one line; empty of an older run."""
+    answers = loopback_words(target).items()
+    return "; ".join(f"{name.removeprefix('loopback: ')}: {words}" for name, words in answers)
 
 
 def loopback_sentences(run: Run) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def test_what_is_for_ipv6_is_met_by_tcp6(tmp_path: Path) -> None:
     ("record", "words"),
     [
         (FIREWALL, f"nf_tables: {', '.join(RULES)}; conntrack: active"),
-        (UNKNOWN, "nothing (checked: conntrack); not known: nf_tables (made up: permission)"),
+        (UNKNOWN, "nf_tables: unknown: made up: permission; conntrack: none"),
         (None, ""),
     ],
 )
