@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.answer import PLACES, Answer, Document, Pair, Placed, schema
-from analysis.main import main
+from analysis.main import first_answer, main
 from analysis.report.render import sentence
 from analysis.report.terminal import WIDTH, table
 from runners.cli import parse
@@ -94,8 +94,7 @@ def test_standard_output_is_answer_json(tmp_path: Path, capsys: pytest.CaptureFi
     (same_cpu,) = (times for times in found.answer.times if times.conditions == "same-cpu")
     pair = same_cpu.iteration_ns
     assert pair.added.value == pytest.approx(pair.second.value - pair.first.value)
-    assert main(["--first-answer", str(run)]) == 0
-    assert capsys.readouterr().out == f"{found.decision} Counts follow.\n"
+    assert first_answer(run) == f"{found.decision} Counts follow."
 
 
 def test_a_run_without_figures_has_an_answer_and_fails(
