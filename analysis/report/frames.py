@@ -622,7 +622,7 @@ def environment(target: Target) -> pd.DataFrame:
         "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),
     }
     lines = [(name, str(fact).split(" -- ")[0]) for name, fact in facts.items() if fact is not None]
-    return frame((f"{target.kind} · {target.kernel}", ""), lines)
+    return frame((f"{target.kind} · {target.kernel}", "value"), lines)
 
 
 def settings(target: Target) -> pd.DataFrame:
