@@ -85,7 +85,8 @@ def test_functions_are_sorted_and_searched(page: Path, tmp_path: Path) -> None:
     first = "[...table.tBodies[0].rows].filter((r) => !r.hidden).map((r) => r.cells[0].textContent)"
     said = ask(
         page, tmp_path,
-        'const table = document.querySelector("table.sortable"), heads = table.tHead.rows[0].cells;'
+        'const table = document.querySelector(".sortable table");'
+        "const heads = table.tHead.rows[0].cells;"
         f"const look = () => {first}; const all = [];"
         'for (const n of [4, 4, 0]) { heads[n].querySelector("button").click(); all.push(look()); }'
         'const search = table.closest("details").querySelector("input[type=search]");'
