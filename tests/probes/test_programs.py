@@ -33,6 +33,7 @@ REQUEST = len("*2\r\n$4\r\nincr\r\n$3\r\nfoo\r\n")
 @pytest.fixture(scope="module")
 def root() -> Iterator[Root]:
     """Root's process, as a thread of ours."""
+    mount_tracing()  # before the thread begins: a mount namespace is a thread's
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     monitor = Monitor(invoker())
     serving = Thread(target=monitor.serve, args=(ours,))
@@ -45,7 +46,6 @@ def root() -> Iterator[Root]:
 
 @pytest.fixture(scope="module")
 def watch(root: Root) -> Iterator[Watch]:
-    mount_tracing()
     if preflight.probe_level(preflight.checks()) == "counters":
         pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
     with Probes(root).attached() as attached:
