@@ -1,21 +1,350 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs a check in its directory. Exit status: 0, 1 it cannot run here, 3 it has to be root.
+"""Small programs that answer a yes-or-no question about this kernel.
 
-Prints what it finds, one JSON object per line.
+`python3 -m runners.checks sun-path DIRECTORY` runs `sun_path` below in an empty directory, and
+prints what it finds, one JSON object per line. A check yields a condition (empty: none) and the
+facts under it. Exit status: 0, 1 it cannot run here, 3 it has to be root.
 """
 
+import ctypes
 import json
 import os
+import socket
+import struct
 import sys
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from runners.checks import CheckError, NeedsRootError
+Facts = Iterator[tuple[dict[str, str], dict[str, Any]]]
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.strerrorname_np.restype = ctypes.c_char_p
+
+
+class CheckError(Exception):
+    """The check cannot run here; the message is one sentence."""
+
+
+class NeedsRootError(CheckError):
+    """The check has to be root."""
+
+
+def name_of(error: int) -> str:
+    """`ok` for 0, otherwise the name of errno. Python's own table has ENOTSUP for EOPNOTSUPP."""
+    return str(LIBC.strerrorname_np(error).decode()) if error else "ok"
+
+
+def outcome(call: Callable[..., object], *arguments: object) -> str:
+    """`ok` if a system call succeeds, otherwise the name of errno."""
+    try:
+        call(*arguments)
+    except OSError as error:
+        return name_of(error.errno or 0)
+    return "ok"
+
+
+def stream(family: socket.AddressFamily = socket.AF_UNIX) -> socket.socket:
+    return socket.socket(family, socket.SOCK_STREAM)
+
+
+def listen_at(path: str) -> socket.socket:
+    """A listening socket at `path`."""
+    made = stream()
+    made.bind(path)
+    made.listen(8)
+    return made
+
+
+def connect_to(path: str) -> socket.socket:
+    made = stream()
+    made.connect(path)
+    return made
+
+
+def bind_again(address: str | tuple[str, int], *, reuse: bool = False) -> str:
+    """The outcome of binding a new socket to an address that was used before."""
+    with stream(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as made:
+        if reuse:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return outcome(made.bind, address)
+
+
+def bind_bytes(made: socket.socket, path: bytes) -> None:
+    """bind() to a path of any length, as a careless program could: Python refuses long ones."""
+    address = struct.pack("H", socket.AF_UNIX) + path
+    if LIBC.bind(made.fileno(), address, len(address)) != 0:
+        raise OSError(ctypes.get_errno(), "bind")
+
+
+def in_child(work: Callable[[], int | None]) -> int:
+    """The process id of a child that does this work, and ends with the number that it returns."""
+    child = os.fork()
+    if child == 0:
+        status: int | None = 255  # if it raises an error
+        try:
+            status = work()
+        finally:
+            os._exit(status or 0)
+    return child
+
+
+def name(length: int) -> bytes:
+    """An abstract name of `length` bytes with the leading NUL."""
+    # With the process id, so that two checks at the same time use two names.
+    return f"\0{os.getpid()}".encode().ljust(length, b"a")
+
+
+def abstract_names() -> Facts:
+    """Does an abstract name have a file, and how long may it be? Do trailing NULs count?
+
+    unix(7), "Abstract sockets": the name is all that the address length covers, from a NUL on.
+    """
+    with stream() as short, stream() as long, stream() as server, stream() as another:
+        facts: dict[str, object] = {
+            "bind_108_bytes": outcome(bind_bytes, short, name(108)),
+            "bind_109_bytes": outcome(bind_bytes, long, name(109)),
+        }
+        server.bind(name(40))
+        server.listen(8)
+        facts["file_exists"] = Path(name(40)[1:].decode()).exists()
+        for fact, address in (("", name(40)), ("_with_one_more_nul", name(40) + b"\0")):
+            with stream() as client:
+                facts[f"connect{fact}"] = outcome(client.connect, address)
+        facts["trailing_nul_is_another_name"] = outcome(another.bind, name(40) + b"\0") == "ok"
+    yield {}, facts
+
+
+NUMBER = struct.Struct("i")
+CREDENTIALS = struct.Struct("iII")
+
+
+def connect_and_write(inherited: bool) -> None:
+    """Connect, and write the process id; or let a child write its own."""
+    client = connect_to("peer")
+
+    def write() -> None:
+        client.sendall(NUMBER.pack(os.getpid()))
+
+    if inherited:
+        os.waitpid(in_child(write), 0)
+    else:
+        write()
+
+
+def peercred() -> Facts:
+    """Does SO_PEERCRED name the process that connected, or the process that writes?
+
+    unix(7): the credentials are those at connect() or socketpair(). One condition is a peer that
+    connected itself, the other a child that inherited the connection.
+    """
+    with listen_at("peer") as server:
+        for inherited in (False, True):
+            child = in_child(partial(connect_and_write, inherited))
+            served, _ = server.accept()
+            with served:
+                (writer,) = NUMBER.unpack(served.recv(NUMBER.size, socket.MSG_WAITALL))
+                raw = served.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+            named, uid, _ = CREDENTIALS.unpack(raw)
+            os.waitpid(child, 0)
+            yield (
+                {"connection": "inherited" if inherited else "own"},
+                {
+                    "names_the_writer": named == writer,
+                    "names_who_connected": named == child,
+                    "uid_is_right": uid == os.getuid(),
+                },
+            )
+
+
+NOBODY = 65534
+UMASKS = (0o000, 0o022, 0o077)
+
+
+def connect_as_nobody(path: Path) -> str:
+    """`ok` or the name of errno."""
+
+    def connect() -> int:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        return stream().connect_ex(str(path))
+
+    status = os.waitstatus_to_exitcode(os.waitpid(in_child(connect), 0)[1])
+    if not 0 <= status < 255:
+        raise CheckError("cannot become nobody")
+    return name_of(status)
+
+
+def permissions() -> Facts:
+    """Do a socket file's permissions keep other users out, before chmod() and after it?
+
+    It has to be root: it becomes nobody (65534), in none of our groups. unix(7): connecting needs
+    write permission on the file; bind() gives it mode 0777 less the umask.
+    """
+    if os.geteuid() != 0:
+        raise NeedsRootError("the check needs root, to become another user")
+    folder = Path.cwd()
+    path = folder / "guarded"
+    for umask in UMASKS:
+        folder.chmod(0o711)
+        os.umask(umask)
+        with listen_at(str(path)):
+            facts = {"mode_after_bind": f"{path.stat().st_mode & 0o7777:04o}"}
+            facts["other_user_before_chmod"] = connect_as_nobody(path)
+            for mode in (0o700, 0o660, 0o777):
+                path.chmod(mode)
+                facts[f"other_user_after_chmod_{mode:04o}"] = connect_as_nobody(path)
+            if (outcome_0777 := facts["other_user_after_chmod_0777"]) != "ok":
+                raise CheckError(f"a folder above {path} keeps other users out: {outcome_0777}")
+            folder.chmod(0o700)
+            facts["other_user_without_search_on_the_folder"] = connect_as_nobody(path)
+        path.unlink()
+        yield {"umask": f"{umask:03o}"}, facts
+
+
+def bind_after_close(family: socket.AddressFamily) -> str:
+    """Closes a server that has a client, then binds another socket to its address."""
+    with stream(family) as client:
+        with stream(family) as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind("same" if family == socket.AF_UNIX else ("127.0.0.1", 0))
+            server.listen(8)
+            address = server.getsockname()
+            client.connect(address)
+            server.accept()[0].close()
+        return bind_again(address, reuse=True)
+
+
+def same_interface() -> Facts:
+    """Do calls that a program makes on a TCP socket do the same on a Unix socket?
+
+    TCP_NODELAY, SO_KEEPALIVE; and bind() to the address of a server that ended while a client was
+    connected, with SO_REUSEADDR as every TCP server sets it. tcp(7), unix(7).
+    """
+    facts: dict[str, str] = {}
+    for kind, family in {"tcp": socket.AF_INET, "unix": socket.AF_UNIX}.items():
+        with stream(family) as made:
+            no_delay = outcome(made.setsockopt, socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive = outcome(made.setsockopt, socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        facts |= {f"tcp_nodelay_on_{kind}": no_delay, f"keepalive_on_{kind}": keep_alive}
+        facts[f"bind_again_on_{kind}"] = bind_after_close(family)
+    yield {}, facts
+
+
+PAYLOAD = 4096
+
+
+def scm_rights() -> Facts:
+    """What does SCM_RIGHTS pass on, and does the kernel copy the payload beside it?
+
+    unix(7), SCM_RIGHTS. The sender overwrites its buffer after sendmsg(): a receiver that reads the
+    old contents has a copy.
+    """
+    sent = bytearray(b"f" * PAYLOAD)  # f for first
+    near, far = socket.socketpair()
+    with near, far, Path("passed").open("w+b", buffering=0) as file:
+        file.write(b"made up")
+        socket.send_fds(near, [sent], [file.fileno()])
+        sent[:] = b"l" * PAYLOAD  # l for later
+        received, (got,), _, _ = socket.recv_fds(far, PAYLOAD, 1)
+        file.seek(3)
+        yield (
+            {},
+            {
+                "same_file": os.path.sameopenfile(file.fileno(), got),
+                "another_descriptor": got != file.fileno(),
+                "offset_is_shared": os.lseek(got, 0, os.SEEK_CUR) == 3,
+                "payload_is_copied": received == b"f" * PAYLOAD,
+            },
+        )
+
+
+STALE = Path("stale")
+
+
+def bind_after_unlink() -> str:
+    STALE.unlink()
+    again = bind_again(str(STALE))
+    STALE.unlink()
+    return again
+
+
+def stale_file() -> Facts:
+    """What happens at a socket file without a listener, and what does unlink() before bind() do?
+
+    One condition is a server that has gone, the other a server that is alive.
+    unix(7): the file stays after close(); bind(2): EADDRINUSE.
+    """
+    path = str(STALE)
+    listen_at(path).close()
+    yield (
+        {"server": "gone"},
+        {
+            "file_stays_after_close": STALE.exists(),
+            "bind_again": bind_again(path),
+            "bind_again_with_SO_REUSEADDR": bind_again(path, reuse=True),
+            "connect": outcome(connect_to, path),
+            "bind_after_unlink": bind_after_unlink(),
+            "takes_clients_away": False,  # no server has any
+        },
+    )
+    # Does a newcomer that unlinks and binds get the clients of a live server?
+    with listen_at(path):
+        unlinked = bind_after_unlink()
+        with listen_at(path) as newcomer, connect_to(path) as client:
+            client.sendall(b"x")
+            newcomer.setblocking(False)
+            served = outcome(newcomer.accept) == "ok"
+    yield {"server": "alive"}, {"bind_after_unlink": unlinked, "takes_clients_away": served}
+
+
+LONGEST = 200
+
+
+def bind_path(length: int) -> str:
+    """The outcome of binding to a relative path of `length` bytes, with no NUL after them."""
+    with stream() as made:
+        bound = outcome(bind_bytes, made, b"p" * length)
+    Path("p" * length).unlink(missing_ok=True)
+    return bound
+
+
+def structure_bytes() -> int:
+    """sizeof(sun_path): Python was compiled with it, and refuses a path without room for a NUL."""
+    with stream() as made:
+        length = 1
+        while True:
+            try:
+                made.connect("p" * length)
+            except OSError as error:
+                if error.errno is None:
+                    return length
+            length += 1
+
+
+def sun_path() -> Facts:
+    """How long may a socket's path be, and what does bind() return for a longer one?
+
+    bind() gets addresses longer than struct sockaddr_un, as a careless program could pass: the only
+    way to try more than the structure holds. unix(7), "Pathname sockets"; net/unix/af_unix.c,
+    unix_validate_addr().
+    """
+    bound = {length: bind_path(length) for length in range(1, LONGEST + 1)}
+    yield (
+        {},
+        {
+            "bind_109_bytes": bound[109],
+            "longest_path_bytes": max(length for length in bound if bound[length] == "ok"),
+            "sun_path_bytes": structure_bytes(),
+        },
+    )
 
 
 def main(name: str, directory: str) -> None:
     os.chdir(directory)
     try:
-        for when, facts in import_module(f"runners.checks.{name.replace('-', '_')}").check():
+        for when, facts in globals()[name.replace("-", "_")]():
             print(json.dumps({"check": name, "when": when, "facts": facts}), flush=True)
     except (CheckError, OSError) as error:
         print(error, file=sys.stderr)

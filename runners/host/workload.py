@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from probes.transports import read_transports
+from runners import checks
 from runners.cell import CellRun, Plan
 from runners.host.environment import Moment, disturbance
 from runners.host.instrument import WindowOptions
-from runners.process import OVERDUE, User, attempt, command, last_words, stop
+from runners.process import OVERDUE, REPOSITORY, User, attempt, command, last_words, stop
 
 # The right that a scheduler cannot do without (capabilities(7)); the rest of root's is dropped.
 CAPABILITIES = {"fifo": ("sys_nice",)}
@@ -116,19 +117,17 @@ def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str,
 
 
 SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
-FOLDER = Path(__file__).parents[1] / "checks"
 NEEDS_ROOT = 3  # the status of a check that has to be root
 
 
 def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
     """The lines that a check prints, with `error` null; or a line that says why there are none."""
-    known = sorted(path.stem.replace("_", "-") for path in FOLDER.glob("[!_]*.py"))
-    if name not in known:
-        return [_nothing(name, f"there is no check {name}; there is {', '.join(known)}")]
+    if name not in checks.NAMES:
+        return [_nothing(name, f"there is no check {name}; there is {', '.join(checks.NAMES)}")]
     program = [sys.executable, "-B", "-m", "runners.checks", name]
     for runner in (user, None):
         with private_directory(runner) as directory:
-            done = attempt([*program, directory], runner, SECONDS, cwd=FOLDER.parents[1])
+            done = attempt([*program, directory], runner, SECONDS, cwd=REPOSITORY)
         if done.returncode == OVERDUE:
             return [_nothing(name, f"the check {name} did not end in {SECONDS} s")]
         if done.returncode != NEEDS_ROOT:
