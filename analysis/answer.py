@@ -158,75 +158,13 @@ class Answer(Part):
         ]  # fmt: skip
 
 
-class LedgerRow(Part):
-    """A figure of the ledger: its median over repeats, of times the mean; lowest and highest."""
-
-    pattern: str
-    size: int
-    measure: str
-    per: str
-    unit: str  # empty for a count
-    instrument: str
-    target: str
-    kernel: str
-    probe_level: str
-    probed: bool
-    conditions: str
-    transport: str
-    value: float
-    low: float
-    high: float
-    repeats: int
-    valid: bool
-
-
-class TimesRow(Part):
-    pattern: str
-    size: int
-    conditions: str
-    transport: str
-    kernel: str
-    p50_ns: Estimate | None
-    p99_ns: Estimate | None
-    messages_per_s: Estimate | None
-
-
-class RatioRow(Part):
-    pattern: str
-    size: int
-    conditions: str
-    transport: str
-    than: str
-    median: Estimate
-    all: Estimate | None  # of the time of all iterations
-
-
-class VerdictRow(Part):
-    claim: str
-    source: str
-    url: str  # empty where the source names none
-    statement: str
-    verdict: str
-    rests_on: str  # measured, answered, arithmetic, not measured
-    measured_conditions: int
-    conditions: int  # of its scope
-    lacking: tuple[str, ...]
-    why: str
-
-
-class MachineRow(Part):
-    target: str
-    kernel: str
-    words: str
-    cpu: str | None
-    cpus: int | None
-    distribution: str | None
-
-
-class MissingRow(Part):
-    what: str
-    target: str
-    why: str
+# A row for each figure of the ledger: median over repeats, of times the mean; lowest, highest.
+LEDGER = [
+    *("pattern", "size", "measure", "per", "unit", "instrument", "target", "kernel"),
+    *("probe_level", "probed", "conditions", "transport", "value", "low", "high"),
+    *("repeats", "valid"),
+]
+FlatRow = dict[str, Any]
 
 
 class Document(Part):
@@ -237,12 +175,12 @@ class Document(Part):
     decision: str  # empty in a run without times
     copied_and_run: str
     answer: Answer | None  # null where no cell has figures
-    ledger: tuple[LedgerRow, ...]
-    times: tuple[TimesRow, ...]
-    ratios: tuple[RatioRow, ...]
-    verdicts: tuple[VerdictRow, ...]
-    machines: tuple[MachineRow, ...]
-    missing: tuple[MissingRow, ...]
+    ledger: list[FlatRow]  # pattern, size, measure, … as in ledger.csv
+    times: list[FlatRow]  # of each transport and conditions: p50_ns, p99_ns, messages_per_s
+    ratios: list[FlatRow]  # of two transports: median, all (the time of all iterations)
+    verdicts: list[FlatRow]
+    machines: list[FlatRow]
+    missing: list[FlatRow]  # what, target, why
 
 
 class Counted(Protocol):
@@ -375,31 +313,38 @@ def ledger_frame(figures: pd.DataFrame) -> pd.DataFrame:
     )
     rows = measures.reset_index(names="place").merge(figures, on="measure")
     rows = rows.sort_values(["pattern", "size", "place"], kind="stable")
-    return rows[list(LedgerRow.model_fields)]
+    return rows[LEDGER]
 
 
-def _verdict(verdict: Verdict) -> VerdictRow:
+def _verdict(verdict: Verdict) -> FlatRow:
     claim, coverage = verdict.claim, verdict.coverage
-    return VerdictRow(
-        claim=claim.id, source=claim.source.id, url=claim.source.url, statement=claim.statement,
-        verdict=verdict.verdict, rests_on=verdict.kind, measured_conditions=coverage.measured,
-        conditions=coverage.of, lacking=coverage.lacking, why=verdict.why,
-    )  # fmt: skip
+    return {
+        "claim": claim.id,
+        "source": claim.source.id,
+        "url": claim.source.url,
+        "statement": claim.statement,
+        "verdict": verdict.verdict,
+        "rests_on": verdict.kind,
+        "measured_conditions": coverage.measured,
+        "conditions": coverage.of,  # of its scope
+        "lacking": coverage.lacking,
+        "why": verdict.why,
+    }
 
 
-def _machines(found: Counted) -> list[MachineRow]:
-    def row(kind: str, kernel: str, **facts: Any) -> MachineRow:
-        words = machine_text(found.run, kind, kernel)
-        return MachineRow(target=kind, kernel=kernel, words=words, **facts)
-
-    rows = []
-    for target in found.run.targets:
-        facts = target.environment.model_dump(include={"cpu", "cpus", "distribution"})
-        rows.append(row(target.kind, target.kernel, **facts))
+def _machines(found: Counted) -> list[FlatRow]:
+    names = ("cpu", "cpus", "distribution")
+    machines: dict[tuple[str, str], FlatRow] = {
+        (target.kind, target.kernel): {name: getattr(target.environment, name) for name in names}
+        for target in found.run.targets
+    }
     for each in found.exact:
-        facts = {"cpu": each.cells[0].cpu, "cpus": None, "distribution": None}
-        rows.append(row(f"exact-{each.sched}", each.kernel, **facts))
-    return [row for place, row in enumerate(rows) if row not in rows[:place]]
+        cpu = {"cpu": each.cells[0].cpu, "cpus": None, "distribution": None}
+        machines.setdefault((f"exact-{each.sched}", each.kernel), cpu)
+    return [
+        {"target": kind, "kernel": kernel, "words": machine_text(found.run, kind, kernel), **facts}
+        for (kind, kernel), facts in machines.items()
+    ]
 
 
 def schema() -> dict[str, Any]:
