@@ -97,36 +97,6 @@ def test_requests_are_those_of_memcacheds_own_counter(transport: str, tmp_path: 
     assert pair["client"]["sends"] == pair["server"]["sends"] == REQUESTS
 
 
-BENCHMARKS = [("redis-benchmark", "get-pipelined"), ("postgresql", "select-10-clients")]
-
-
-@pytest.mark.root
-@pytest.mark.matrix
-@pytest.mark.parametrize("transport", ["tcp", "unix"])
-@pytest.mark.parametrize(("name", "case_name"), BENCHMARKS)
-def test_requests_grow_as_a_benchmarks_server_counts(
-    name: str, case_name: str, transport: str, tmp_path: Path
-) -> None:
-    """Connecting takes turns as well, as many in each run: two runs differ by their requests."""
-    program = engine.find(name)
-    case, client = program.case(case_name), program.client.command[0]
-    seen_and_counted = []
-    with engine.running(program, case_name, transport) as service:
-        for requests in (REQUESTS, 3 * REQUESTS):
-            with watching(60) as seen:
-                result = service.drive(case, transport, requests=requests)
-            assert result["error"] is None
-            assert result["counted"] == result["requests"]  # whole turns of each client
-            turns = sum(
-                pair["requests"]
-                for pair in predicted(tmp_path, seen)["pairs"]
-                if pair["family"] == transport and pair["client"]["comm"] == client
-            )
-            seen_and_counted.append((turns * case.depth, result["counted"]))
-    (few, counted), (many, more) = seen_and_counted
-    assert many - few == more - counted > REQUESTS
-
-
 def echo(connection: socket.socket) -> None:
     while data := connection.recv(1 << 16):
         connection.sendall(data)

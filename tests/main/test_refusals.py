@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What cannot be done is refused in one sentence, with a status, and leaves nothing half made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runners.process import REPOSITORY
+from tests.analysis.make_run import make_run
+from tests.build import make
+
+RUN, ANALYSIS = "./runners/run.sh", f"{sys.executable} -m analysis"
+NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups --"
+# A dpkg-query that knows no package stands for a bare machine.
+BARE = "ln -s /bin/false {folder}/dpkg-query; PATH={folder}:$PATH"
+
+
+def said_by(command: str, folder: Path) -> tuple[int, str, list[str]]:
+    """Exit status, standard output, and the lines on standard error, of a command of bash."""
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command.format(folder=folder)}"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "status", "words"),
+    [
+        (f"{RUN} --transports pigeon", 2, "unknown transport 'pigeon'"),
+        (f"{RUN} --out /etc/passwd/run", 2, "/etc/passwd is not a folder"),
+        (f"{RUN} --out /", 2, "--out / holds files already"),
+        (f"{RUN} --dry-run --kernel 4.19", 2, 'no Debian suite offers a kernel "4.19"'),
+        (f"{RUN} --dry-run --sched fifo --wait spin --placements same-cpu", 2, "no cell can be"),
+        (f"{RUN} exact --dry-run --transports shm-spin", 2, "no cell can be counted"),
+        (f"PATHCOST_MONITOR=x {RUN} list", 2, "is no socket"),
+        (f"{RUN} list >/dev/full", 1, "No space left on device"),
+        (f"{RUN} --bogus 2>/dev/full", 2, ""),
+        (f"{RUN} list | head -1", 0, ""),
+        (f"{RUN} --help | head -1", 0, ""),
+        (f"{ANALYSIS} --bogus", 2, "unrecognized arguments: --bogus"),
+        (f"{ANALYSIS} {{folder}} >/dev/full", 1, "No space left on device"),
+        (f"{ANALYSIS} {{folder}} | head -1", 0, ""),
+    ],
+)
+def test_one_sentence_and_a_status(tmp_path: Path, command: str, status: int, words: str) -> None:
+    make(REPOSITORY / "runners/workload")  # which knows what it refuses
+    folder = make_run(tmp_path) if "{folder}" in command else tmp_path
+    ended, _, lines = said_by(command, folder)
+    assert ended == status, lines
+    assert len(lines) == (1 if words else 0)
+    assert words in "".join(lines)
+    assert all(line.startswith("pathcost: ") and line.isprintable() for line in lines)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("command", "status", "words"),
+    [
+        (f"{NOBODY} {RUN}", 1, "probes need root: run it as sudo"),
+        (f"{RUN} --out /proc/nowhere/run", 2, "cannot be made in /proc/nowhere"),
+        (f"{RUN} --kernel 1.2.3 --out {{folder}}/run", 2, "1.2.3"),
+        (f"{BARE} {RUN} --no-install --out {{folder}}/run", 1, "these packages are missing: bpft"),
+        (f"{BARE} unshare --net {RUN} --out {{folder}}/run", 1, "apt-get could not install"),
+        (f"env -u SUDO_GID SUDO_UID=1000 {RUN} preflight", 2, "are no user and group"),
+        (f"SUDO_UID=1 SUDO_GID=-1 {RUN} preflight", 2, "are no user and group"),
+    ],
+)
+def test_root_is_told_in_a_sentence(tmp_path: Path, command: str, status: int, words: str) -> None:
+    ended, output, lines = said_by(command, tmp_path)
+    assert (ended, output) == (status, ""), lines
+    assert lines[-1].startswith("pathcost: ") and words in lines[-1]
+    assert not any("Traceback" in line for line in lines)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.root
+def test_without_loopback_a_sentence_comes_soon(tmp_path: Path) -> None:
+    began = time.monotonic()
+    status, _, (line,) = said_by(f"unshare --net {RUN} preflight", tmp_path)
+    assert (status, "ip link set lo up" in line) == (1, True)
+    assert time.monotonic() - began < 15  # on a busy machine
+
+
+@pytest.mark.root
+def test_too_little_room(small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(bytes(60 << 20))
+    status, _, lines = said_by(f"{RUN} --target host --out {small_disk}/run", small_disk)
+    assert (status, "MiB free, and a run needs" in lines[-1]) == (2, True)
+    assert [entry.name for entry in small_disk.iterdir()] == ["filler"]
