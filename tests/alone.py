@@ -38,16 +38,11 @@ AT_ONCE = 6  # a bpftrace takes a core for the seconds in which it starts
 SECONDS = 300  # a tool takes minutes to start in an emulated guest on a busy machine
 AGAIN = 100  # seconds until the next Ctrl-C: detaching takes its time there too
 ENTRY = re.compile(r"@(\w+)\[(\d+)(?:, ([^\]]*))?\]: (\d+)")
-# What a message needs on every kernel, and what is so but for an ACK now and then.
+# What a message needs on every kernel, to the event.
 EXACT = (
     *("messages", "payload_bytes", "copy_calls", "copy_bytes", "skb_clones", "syscalls"),
     *("migrations", "audit_calls", "route_lookups"),
 )
-PACKETS = (
-    *("lo_packets", "lo_bytes", "lo_header_bytes", "softirqs", "receives", "segments"),
-    *("checksum_calls", "checksum_bytes", "background_packets", "skb_allocs"),
-)
-LATE_ACKS = 2
 MORE = 16  # calls of the workload between its gate and its window, and after it
 Entries = dict[tuple[str, str, str], int]
 
@@ -149,33 +144,31 @@ def arguments(script: Script, workload: str, transport: str = "") -> list[str]:
 
 def run_scripts(workload: str, scripts: Iterable[Script]) -> dict[str, str]:
     """Script → what it printed. All watch the same cells, one of each transport, each alone."""
-    said, tools = {}, {}
-    for number, script in enumerate(scripts):
+    printed, tools = {}, {}
+    for number, script in enumerate(scripts, 1):
         try:
-            argv = arguments(script, workload)
+            tools[script.name] = Tool(arguments(script, workload), NOTIFY)
         except ReasonError as error:
-            said[script.name] = str(error)
-            continue
-        tools[script.name] = Tool(argv, NOTIFY)
-        if number % AT_ONCE == AT_ONCE - 1:
+            printed[script.name] = str(error)
+        if number % AT_ONCE == 0:
             for tool in tools.values():
                 tool.wait_ready()
     for tool in tools.values():
         tool.wait_ready()
     for cell, transport in CELLS.items():
         GatedWorkload(workload, transport, MESSAGES, cell).window()
-    return said | {name: tool.finish() for name, tool in tools.items()}
+    return printed | {name: tool.finish() for name, tool in tools.items()}
 
 
 def run_of_transports(workload: str) -> dict[str, str]:
     """Script → what it printed of a transport that has hooks of its own."""
-    said = {}
+    printed = {}
     for name, (transport, _) in OF_TRANSPORTS.items():
         tool = Tool(arguments(read_scripts()[name], workload, transport), NOTIFY)
         tool.wait_ready()
         GatedWorkload(workload, transport, MESSAGES).window()
-        said[name] = tool.finish()
-    return said
+        printed[name] = tool.finish()
+    return printed
 
 
 def run_bcc(workload: str) -> dict[str, str]:
@@ -206,26 +199,22 @@ def entries(text: str) -> Entries:
     return {(name, cell, key): int(value) for name, cell, key, value in ENTRY.findall(text)}
 
 
-def unlike(script: Script, said: str, *, quiet: bool) -> list[str]:
-    """Where a script did not print what its header shows, of what a message needs everywhere.
-
-    `quiet`: nobody else uses lo, so that packets can be compared.
-    """
-    counted = entries(said)
+def unlike(script: Script, printed: str) -> list[str]:
+    """Where a script did not print what its header shows, of what a message needs everywhere."""
+    counted = entries(printed)
     wrong = [
         f"{script.name}: nothing of {quantity} in cell {cell}"
         for quantity in script.quantities
         for cell in CELLS
         if not any(entry[:2] == (quantity, str(cell)) for entry in counted)
     ]
-    for entry, shown in entries(script.text.partition("*/")[0]).items():
-        if entry[0] not in (*EXACT, *(PACKETS if quiet else ())) or "elsewhere" in entry[2]:
-            continue
-        # A timer may send an ACK of its own.
-        slack = LATE_ACKS * (shown // MESSAGES or 1) if entry[0] in PACKETS else 0
-        if abs(counted.get(entry, -1) - shown) > slack:
-            wrong.append(f"{script.name}: {entry} is {counted.get(entry)}, not {shown}")
-    return wrong
+    shown = entries(script.text.partition("*/")[0]).items()
+    exact = {entry: count for entry, count in shown if entry[0] in EXACT}
+    return wrong + [
+        f"{script.name}: {entry} is {counted.get(entry)}, not {count}"
+        for entry, count in exact.items()
+        if counted.get(entry) != count
+    ]
 
 
 def check_bcc(said: dict[str, str]) -> None:

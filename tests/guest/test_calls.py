@@ -65,7 +65,7 @@ def test_each_function_script_alone_counts_what_its_header_shows(
 ) -> None:
     for script in alone.scripts_of("function"):
         text = said["scripts"][script.name]
-        assert alone.unlike(script, text, quiet=True) == [], text
+        assert alone.unlike(script, text) == [], text
 
 
 @pytest.mark.parametrize("name", alone.OF_TRANSPORTS)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,13 +60,6 @@ def test_every_cell_ran_and_every_script_attached(collected: Collected) -> None:
 def test_its_files_fit_the_schema(collected: Collected) -> None:
     files = {f"raw/<target>/{name}" for name in ("environment.json", "cells.jsonl", "missing.json")}
     assert check_contract(collected.folder.parents[1]) == files
-
-
-def test_scripts_of_a_probe_level_are_one_bpftrace(collected: Collected) -> None:
-    """Where that one cannot be loaded each is attached alone, and takes a second of its own."""
-    ran = {path.stem for path in collected.folder.glob("bpftrace/*/*.bt")}
-    assert ran
-    assert ran <= {"tracepoint", "function"}
 
 
 def test_each_instrument_counts_alone_too_and_is_attached_once(collected: Collected) -> None:
@@ -150,8 +142,3 @@ def test_unprobed_cells_keep_each_round_trip(collected: Collected) -> None:
         if not cell["instruments"]:
             samples = collected.folder / "samples" / f"{cell['id']}.u32"
             assert samples.stat().st_size == 4 * cell["result"]["round_trips"]
-
-
-def test_nothing_is_left_on_the_machine(collected: Collected) -> None:
-    assert not list(Path("/sys/kernel/tracing/instances").glob("pathcost-*"))
-    assert not list(collected.folder.parent.glob("pathcost-*"))
