@@ -18,7 +18,7 @@ from analysis.analyse import analyse
 from analysis.main import main as make_report
 
 # Fixtures that run make, and the fixture that analyses a run for each test.
-SLOW = {"analysed", "program", "sanitized", "planted", "extended", "built", "answers",
+SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",
         "reference_run"}  # fmt: skip
 
 

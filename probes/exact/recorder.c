@@ -16,7 +16,7 @@
 #include "qemu-api.h"
 #include "record.h"
 
-/* The displacements of the 7-byte nopl markers; the first two are from the workload (marker.h). */
+/* The displacements of the 7-byte nopl markers; the first two are from the workload (loop.h). */
 #define MARKER_BEGIN 0x0c057be9u
 #define MARKER_END   0x0c057e4du
 #define MARKER_FILE  0x0c057f11u

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Refuses combinations of options that cannot work, before anything has started. */
-#include "checks.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -9,126 +7,88 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "errors.h"
-#include "pattern.h"
+#include "process.h"
+#include "report.h"
 #include "transport.h"
 
-/* `messages` must make whole iterations, and equally many for each client. */
-static void check_iterations(const struct options *options, const char *option, uint64_t messages)
-{
-	unsigned each = options->pattern->messages_per_iteration;
-	unsigned all = each * options->clients;
+#define REFUSE_IF(condition, ...)                \
+	do {                                     \
+		if (condition)                   \
+			impossible(__VA_ARGS__); \
+	} while (0)
 
-	if (options->clients > 1 && messages % all)
-		impossible("--%s %llu is not a multiple of %u: each of %u clients makes as many "
-			   "round trips of %u messages",
-			   option, (unsigned long long)messages, all, options->clients, each);
-	if (messages % each)
-		impossible("--%s %llu is not a multiple of %u: with %s a round trip is %u messages",
-			   option, (unsigned long long)messages, each, options->pattern->name,
-			   each);
-}
-
-/* Options that belong to one pattern, and their defaults. */
+/* Options that belong to some patterns, and their defaults. */
 static void check_own_options(struct options *options)
 {
-	if (options->in_flight && options->pattern != &pipeline)
-		impossible("--in-flight belongs to pattern pipeline, not to %s",
-			   options->pattern->name);
-	if (options->clients && !options->pattern->many_clients)
-		impossible("--clients belongs to patterns clients and paced, not to %s",
-			   options->pattern->name);
-	if ((options->rate || options->work_us) && options->pattern != &paced)
-		impossible("--%s belongs to pattern paced, not to %s",
-			   options->rate ? "rate" : "work", options->pattern->name);
+	const struct pattern *pattern = options->pattern;
+
+	REFUSE_IF(options->in_flight && pattern != &pipeline,
+		  "--in-flight belongs to pattern pipeline, not to %s", pattern->name);
+	REFUSE_IF(options->clients && !pattern->many_clients,
+		  "--clients belongs to patterns clients and paced, not to %s", pattern->name);
+	REFUSE_IF((options->rate || options->work_us) && pattern != &paced,
+		  "--%s belongs to pattern paced, not to %s", options->rate ? "rate" : "work",
+		  pattern->name);
 	if (!options->in_flight)
 		options->in_flight = 8;
 	if (!options->clients)
-		options->clients = options->pattern->many_clients ? 4 : 1;
+		options->clients = pattern->many_clients ? 4 : 1;
 	if (!options->rate)
 		options->rate = 1000;
 }
 
-/* A paced cell takes the time that its rate and its work say. */
-static void check_pace(const struct options *options)
+/* The messages must make whole iterations, and equally many for each client. */
+static void check_messages(const struct options *options)
 {
+	unsigned each = options->pattern->messages_per_iteration * options->clients;
 	uint64_t requests = (options->messages + options->warmup) / 2 + options->clients;
-	double each = 1.0 / options->rate, work = options->work_us / 1e6;
-	double seconds = requests * (work > each ? work : each);
+	double interval = 1.0 / options->rate, work = options->work_us / 1e6;
+	double seconds = requests * (work > interval ? work : interval);
 
-	if (options->pattern == &paced && seconds >= options->timeout)
-		impossible("%llu requests, %u a second with %u us of work each, take %.0f s: "
-			   "--timeout is %u",
-			   (unsigned long long)requests, options->rate, options->work_us, seconds,
-			   options->timeout);
+	REFUSE_IF(options->messages % each || options->warmup % each,
+		  "--%s %llu is not a multiple of %u: the messages of a round trip of each client",
+		  options->messages % each ? "messages" : "warmup",
+		  (unsigned long long)(options->messages % each ? options->messages
+								: options->warmup),
+		  each);
+	REFUSE_IF(
+		options->pattern == &paced && seconds >= options->timeout,
+		"%llu requests, %u a second with %u us of work each, take %.0f s: --timeout is %u",
+		(unsigned long long)requests, options->rate, options->work_us, seconds,
+		options->timeout);
 }
 
-/* Refuses pairs that make no sense. */
-static void check_pair(const struct transport *transport, const struct pattern *pattern)
-{
-	if (pattern->connects && (!transport->connects || transport->joined_once))
-		impossible("pattern %s connects many times, and %s is joined only once",
-			   pattern->name, transport->name);
-	if (pattern->one_way && transport->lossy)
-		impossible("%s drops messages when its reader falls behind, so pattern %s would "
-			   "lose some",
-			   transport->name, pattern->name);
-}
-
-static void check_size(const struct options *options)
+/* What the transport and the pattern cannot do together, or one of them alone. */
+static void check_pair(const struct options *options)
 {
 	const struct transport *transport = options->transport;
+	const struct pattern *pattern = options->pattern;
 	size_t limit = transport->limit ? transport->limit() : options->size;
 
-	if (options->size > limit)
-		impossible("%s carries at most %zu bytes in one message here, not %zu",
-			   transport->name, limit, options->size);
-}
-
-static void check_topology(const struct options *options)
-{
-	if (options->topology == ONE)
-		return;
-	if (options->transport->one_way)
-		impossible("%s always has two one-way channels: leave --topology out",
-			   options->transport->name);
-	if (options->pattern->own_waiting)
-		impossible("pattern %s uses each connection in both directions: leave "
-			   "--topology out",
-			   options->pattern->name);
-}
-
-static void check_waiting(const struct options *options)
-{
-	if (options->waiting == BLOCK)
-		return;
-	if (!options->transport->polls)
-		impossible("%s has no descriptor to wait for: leave --wait out",
-			   options->transport->name);
-	if (options->pattern->own_waiting)
-		impossible("pattern %s waits in its own way: leave --wait out",
-			   options->pattern->name);
-}
-
-/* A side that spins never gives its CPU to the other side. */
-static void check_spinning(const struct options *options)
-{
-	cpu_set_t allowed;
-
-	if (options->pattern->alone || !(options->waiting == SPIN || options->transport->spins))
-		return;
-	MUST(sched_getaffinity(0, sizeof(allowed), &allowed), "sched_getaffinity");
-	if (options->placement == SAME_CPU || CPU_COUNT(&allowed) < 2)
-		impossible("two sides that spin need a CPU each: on one CPU, each would use up the "
-			   "other's time");
-	if (options->scheduler == FIFO)
-		impossible("--sched fifo and spinning would leave two CPUs to nothing else");
-}
-
-static void check_cpu(const cpu_set_t *allowed, int cpu)
-{
-	if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, allowed))
-		impossible("this process may not run on CPU %d", cpu);
+	REFUSE_IF(pattern->connects && (!transport->connects || transport->joined_once),
+		  "pattern %s connects many times, and %s is joined only once", pattern->name,
+		  transport->name);
+	REFUSE_IF(pattern->one_way && transport->lossy,
+		  "%s drops messages when its reader falls behind, so pattern %s would lose some",
+		  transport->name, pattern->name);
+	REFUSE_IF(options->size > limit,
+		  "%s carries at most %zu bytes in one message here, not %zu", transport->name,
+		  limit, options->size);
+	if (options->topology == TWO) {
+		REFUSE_IF(transport->one_way,
+			  "%s always has two one-way channels: leave --topology out",
+			  transport->name);
+		REFUSE_IF(
+			pattern->own_waiting,
+			"pattern %s uses each connection in both directions: leave --topology out",
+			pattern->name);
+	}
+	if (options->waiting != BLOCK) {
+		REFUSE_IF(!transport->polls, "%s has no descriptor to wait for: leave --wait out",
+			  transport->name);
+		REFUSE_IF(pattern->own_waiting, "pattern %s waits in its own way: leave --wait out",
+			  pattern->name);
+	}
 }
 
 /* The lowest CPU above `cpu` that this process may use, or -1. */
@@ -143,30 +103,38 @@ static int next_cpu(const cpu_set_t *allowed, int cpu)
 static void check_cpus(struct options *options)
 {
 	int *cpus = options->cpus;
+	bool crossed = options->placement == CROSS_CPU;
+	bool spins =
+		!options->pattern->alone && (options->waiting == SPIN || options->transport->spins);
 	cpu_set_t allowed;
 
-	if (options->placement == CROSS_CPU && options->pattern->alone)
-		impossible("pattern %s is one thread: --placement is same-cpu or free",
-			   options->pattern->name);
-	if (options->placement == FREE && cpus[CLIENT] >= 0)
-		impossible("--placement free pins nothing: leave --cpus out");
+	MUST(sched_getaffinity(0, sizeof(allowed), &allowed), "sched_getaffinity");
+	/* A side that spins never gives its CPU to the other side. */
+	REFUSE_IF(spins && (options->placement == SAME_CPU || CPU_COUNT(&allowed) < 2),
+		  "two sides that spin need a CPU each: on one CPU, each would use up the other's "
+		  "time");
+	REFUSE_IF(spins && options->scheduler == FIFO,
+		  "--sched fifo and spinning would leave two CPUs to nothing else");
+	REFUSE_IF(crossed && options->pattern->alone,
+		  "pattern %s is one thread: --placement is same-cpu or free",
+		  options->pattern->name);
+	REFUSE_IF(options->placement == FREE && cpus[CLIENT] >= 0,
+		  "--placement free pins nothing: leave --cpus out");
 	if (options->placement == FREE)
 		return;
-	MUST(sched_getaffinity(0, sizeof(allowed), &allowed), "sched_getaffinity");
 	if (cpus[CLIENT] < 0) {
 		cpus[CLIENT] = next_cpu(&allowed, -1);
 		cpus[SERVER] = next_cpu(&allowed, cpus[CLIENT]);
 	}
 	if (options->placement == SAME_CPU)
 		cpus[SERVER] = cpus[CLIENT];
-	if (cpus[SERVER] < 0)
-		impossible("--placement cross-cpu needs two CPUs, and there is only CPU %d",
-			   cpus[CLIENT]);
-	if (options->placement == CROSS_CPU && cpus[CLIENT] == cpus[SERVER])
-		impossible("--placement cross-cpu needs two different CPUs, not %d twice",
-			   cpus[CLIENT]);
-	check_cpu(&allowed, cpus[CLIENT]);
-	check_cpu(&allowed, cpus[SERVER]);
+	REFUSE_IF(cpus[SERVER] < 0,
+		  "--placement cross-cpu needs two CPUs, and there is only CPU %d", cpus[CLIENT]);
+	REFUSE_IF(crossed && cpus[CLIENT] == cpus[SERVER],
+		  "--placement cross-cpu needs two different CPUs, not %d twice", cpus[CLIENT]);
+	for (int role = CLIENT; role <= SERVER; role++)
+		REFUSE_IF(cpus[role] >= CPU_SETSIZE || !CPU_ISSET(cpus[role], &allowed),
+			  "this process may not run on CPU %d", cpus[role]);
 }
 
 static void check_directory(const struct options *options)
@@ -174,69 +142,48 @@ static void check_directory(const struct options *options)
 	const char *directory = options->directory;
 	struct stat status;
 
-	if (!directory && options->transport->needs_directory)
-		impossible("transport %s needs --dir: a directory for its files",
-			   options->transport->name);
+	REFUSE_IF(!directory && options->transport->needs_directory,
+		  "transport %s needs --dir: a directory for its files", options->transport->name);
 	if (!directory)
 		return;
-	if (stat(directory, &status) < 0)
-		impossible("cannot use --dir %s: %s", directory, strerror(errno));
-	if (!S_ISDIR(status.st_mode))
-		impossible("--dir %s is not a directory", directory);
 	/* Anyone who can write there could replace our socket by his own. */
-	if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)))
-		impossible("--dir %s is not private: it must belong to this user and be writable "
-			   "by nobody else",
-			   directory);
+	REFUSE_IF(stat(directory, &status) < 0, "cannot use --dir %s: %s", directory,
+		  strerror(errno));
+	REFUSE_IF(!S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+			  (status.st_mode & (S_IWGRP | S_IWOTH)),
+		  "--dir %s is not private: it must be a directory that belongs to this user and "
+		  "that nobody else can write to",
+		  directory);
 }
 
+/* -1 stands for a descriptor that was not given. */
 static void check_descriptor(const char *option, int fd, int unwanted, const char *purpose)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int flags = fd < 0 ? 0 : fcntl(fd, F_GETFL);
 
-	if (flags < 0)
-		impossible("--%s: %d is not an open descriptor", option, fd);
-	if ((flags & O_ACCMODE) == unwanted)
-		impossible("--%s: %d is not open for %s", option, fd, purpose);
-}
-
-static void check_control(const int *control)
-{
-	if (control[0] < 0)
+	if (fd < 0)
 		return;
-	if (control[1] < 0)
-		impossible("--control must be CTL,ACK: ACK tells when perf has begun to count");
-	check_descriptor("control", control[0], O_RDONLY, "writing");
-	check_descriptor("control", control[1], O_WRONLY, "reading");
-}
-
-/* Otherwise the transport could get descriptors 1 and 2 and receive what we print. */
-static void check_outputs(void)
-{
-	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0)
-			impossible("stdout and stderr must be open, and descriptor %d is not", fd);
+	REFUSE_IF(flags < 0, "--%s: %d is not an open descriptor", option, fd);
+	REFUSE_IF((flags & O_ACCMODE) == unwanted, "--%s: %d is not open for %s", option, fd,
+		  purpose);
 }
 
 void options_check(struct options *options)
 {
-	check_outputs();
-	if (!options->transport)
-		impossible("--transport is missing: see --list");
+	/* Otherwise the transport could get descriptors 1 and 2 and receive what we print. */
+	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+		REFUSE_IF(fcntl(fd, F_GETFD) < 0,
+			  "stdout and stderr must be open, and descriptor %d is not", fd);
+	REFUSE_IF(!options->transport, "--transport is missing: see --list");
 	check_own_options(options);
-	check_pair(options->transport, options->pattern);
-	check_iterations(options, "messages", options->messages);
-	check_iterations(options, "warmup", options->warmup);
-	check_pace(options);
+	check_messages(options);
 	check_cpus(options);
 	check_directory(options);
-	if (options->samples_fd >= 0)
-		check_descriptor("samples-fd", options->samples_fd, O_RDONLY, "writing");
-	if (options->gate >= 0)
-		check_descriptor("gate", options->gate, O_RDONLY, "writing");
-	check_control(options->control);
-	check_size(options);
-	check_topology(options);
-	check_waiting(options);
-	check_spinning(options);
+	check_descriptor("samples-fd", options->samples_fd, O_RDONLY, "writing");
+	check_descriptor("gate", options->gate, O_RDONLY, "writing");
+	REFUSE_IF(options->control[0] >= 0 && options->control[1] < 0,
+		  "--control must be CTL,ACK: ACK tells when perf has begun to count");
+	check_descriptor("control", options->control[0], O_RDONLY, "writing");
+	check_descriptor("control", options->control[1], O_WRONLY, "reading");
+	check_pair(options);
 }

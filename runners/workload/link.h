@@ -1,8 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Opens an end of the transport and checks who the peer is. Nothing here runs in the window. */
 #pragma once
 
 #include "cell.h"
+
+/* The contents of the messages, and the checks that they arrived unchanged. */
+
+/* Each phase has its own contents, so that a leftover of one cannot pass for another. */
+enum phase { WARMUP, WINDOW, FAREWELL };
+
+/*
+ * Before a phase: fills tx, clears rx, and sets the counters to 0. It touches both buffers, so
+ * that no first page fault falls into the window.
+ */
+void contents_start(struct link *link, enum phase phase);
+/* After a phase: checks every byte of the last message received. */
+void contents_check(const struct link *link, enum phase phase);
+/* --verify: gives tx the next message's number; checks the whole message in rx. */
+void contents_stamp(struct link *link);
+void contents_verify(struct link *link);
+
+/* --wait: how a side waits for a message or for room. */
+
+/* Replaces link->read and link->write by calls that wait this way. Not for BLOCK. */
+void wait_arrange(struct link *link, enum waiting waiting);
+
+void set_blocking(int fd, bool blocking);
+/* Waits up to `patience` milliseconds. */
+bool is_readable(int fd, int patience);
+/* Makes an epoll descriptor; an event of `fd` returns its `data`. */
+int epoll_new(void);
+void epoll_watch(int epoll, int fd, uint32_t data);
+
+/* --cold: a program with so much work of its own that the CPU forgets the path. */
+
+/* Replaces link->read by a call that does such work first. */
+void cold_arrange(struct link *link);
+
+/* Opens an end of the transport and checks who the peer is. Nothing here runs in the window. */
 
 /*
  * Before the fork: allocates each link and its buffers, so that only one process reports a lack

@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "list.h"
-
+/* --list: which transports, patterns and pairs of them work here. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "errors.h"
 #include "link.h"
-#include "pattern.h"
-#include "signals.h"
+#include "process.h"
+#include "report.h"
 #include "transport.h"
 
-#define SENTENCE_SIZE 512
-
 /*
- * Runs one of the smallest possible cells, by this program and for --dir "$DIRECTORY". True if it
- * ends well; otherwise the sentence tells why not, without our name and the end of the line.
+ * Runs one of the smallest possible cells, by this program and for --dir "$DIRECTORY", and prints
+ * whether it ended well; otherwise its sentence, without our name and the end of the line.
  */
-static bool is_possible(const struct transport *transport, const struct pattern *pattern,
-			char *sentence)
+static void try_row(FILE *out, const char *kind, const char *name,
+		    const struct transport *transport, const struct pattern *pattern)
 {
-	static const char prefix[] = "pathcost-workload: ";
-	char command[SENTENCE_SIZE], said[SENTENCE_SIZE] = "";
-	size_t skip = 0;
+	char command[512], sentence[512] = "";
 	FILE *errors;
-	int status;
 
 	snprintf(command, sizeof(command),
 		 "exec /proc/%d/exe --transport %s --pattern %s --placement %s --messages 8 "
@@ -32,26 +25,15 @@ static bool is_possible(const struct transport *transport, const struct pattern 
 		 (int)getpid(), transport->name, pattern->name,
 		 pattern->alone ? "same-cpu" : "free");
 	errors = MUST_HAVE(popen(command, "re"), "popen");
-	said[fread(said, 1, sizeof(said) - 1, errors)] = '\0';
-	status = MUST(pclose(errors), "pclose");
-	said[strcspn(said, "\t\n")] = '\0';
-	if (strncmp(said, prefix, strlen(prefix)) == 0)
-		skip = strlen(prefix);
-	snprintf(sentence, SENTENCE_SIZE, "%s", said + skip);
-	if (status != 0 && !*sentence)
-		snprintf(sentence, SENTENCE_SIZE, "it ended with status %#x", (unsigned)status);
-	return status == 0;
-}
-
-static void try_row(FILE *out, const char *kind, const char *name,
-		    const struct transport *transport, const struct pattern *pattern)
-{
-	char sentence[SENTENCE_SIZE];
-
-	if (is_possible(transport, pattern, sentence))
+	sentence[fread(sentence, 1, sizeof(sentence) - 1, errors)] = '\0';
+	sentence[strcspn(sentence, "\t\n")] = '\0';
+	if (MUST(pclose(errors), "pclose") == 0)
 		fprintf(out, "%s\t%s\tyes\t\n", kind, name);
 	else
-		fprintf(out, "%s\t%s\tno\t%s\n", kind, name, sentence);
+		fprintf(out, "%s\t%s\tno\t%s\n", kind, name,
+			strncmp(sentence, OUR_NAME, strlen(OUR_NAME))
+				? "it was killed"
+				: sentence + strlen(OUR_NAME));
 }
 
 /* A transport works if pingpong works over it; a pattern, if the first transport has it. */
@@ -73,25 +55,18 @@ static void print_all(FILE *out)
 		}
 }
 
-static const char *temporary_directory(char *room, size_t size)
-{
-	const char *base = getenv("TMPDIR");
-
-	if (!base || !*base)
-		base = "/tmp";
-	snprintf(room, size, "%s/pathcost-XXXXXX", base);
-	return MUST_HAVE(mkdtemp(room), "make a directory in %s", base);
-}
-
 void list_print(const char *directory)
 {
+	const char *base = getenv("TMPDIR");
 	char room[512];
 	FILE *out = output_open();
 	bool ours = !directory;
 
 	signals_hold(); /* no signal may leave the directory behind; this takes a second or two */
-	if (ours)
-		directory = temporary_directory(room, sizeof(room));
+	if (ours) {
+		snprintf(room, sizeof(room), "%s/pathcost-XXXXXX", base && *base ? base : "/tmp");
+		directory = MUST_HAVE(mkdtemp(room), "make the directory %s", room);
+	}
 	MUST(setenv("DIRECTORY", directory, 1), "setenv");
 	print_all(out);
 	if (ours)

@@ -1,16 +1,92 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link.h"
+
+/* A vDSO call. It cannot fail with a valid clock id and address. */
+static inline uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * The two edges of the window, for observers outside the program.
+ *
+ * A uprobe attaches to the symbols: the first argument is the cell, the second the role (0 client,
+ * 1 server). An emulator sees the instruction itself: each function has one 7-byte
+ * `nopl MAGIC(%rax)`, bytes 0f 1f 80 and the magic in little-endian order, which does nothing on
+ * any x86-64. At that instruction the cell is in %rdi and the role in %rsi.
+ *
+ *     begin  nopl 0x0c057be9(%rax)   ("0 cost beg")
+ *     end    nopl 0x0c057e4d(%rax)   ("0 cost end")
+ *
+ * On other architectures the functions contain only a compiler barrier.
+ */
+
+#define MARKER_BEGIN 0x0c057be9
+#define MARKER_END   0x0c057e4d
+
+void window_begin(unsigned long cell, unsigned long role);
+void window_end(unsigned long cell, unsigned long role);
+
+/*
+ * Maps the functions' code without executing it: otherwise the first call would take a page fault
+ * inside the window, and an early call would open one.
+ */
+void markers_touch(void);
+
+/*
+ * System calls without the C library's wrapper, for calls whose wrapper executes as many
+ * instructions as our loop. (No call here has six arguments.)
+ */
+
+/* Returns what the kernel returns: an error is its negative number. */
+static inline long enter_raw(long number, long a, long b, long c, long d, long e)
+{
+#ifdef __x86_64__
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
+	return result;
+#else
+	long result = syscall(number, a, b, c, d, e);
+
+	return result < 0 ? -errno : result;
+#endif
+}
+
+/* Like syscall(): an error is -1 and errno. */
+static inline long enter(long number, long a, long b, long c, long d, long e)
+{
+	long result = enter_raw(number, a, b, c, d, e);
+
+	if (__builtin_expect(result < 0, 0)) {
+		errno = (int)-result;
+		return -1;
+	}
+	return result;
+}
+
 /*
  * The two halves of every pattern's loop. All that runs in the window is made of these.
  *
  * The loop calls read() and write() where the transport supports them, not recv() and send():
  * pipes support no others, and every transport must enter the kernel in the same way.
  */
-#pragma once
-
-#include <errno.h>
-
-#include "clock.h"
-#include "link.h"
 
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "marker.h"
+#include "loop.h"
 
 /*
  * The functions have their own file so that calls are not inlined; the attributes ensure it under

@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "options.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "checks.h"
-#include "errors.h"
-#include "pattern.h"
 #include "process.h"
+#include "report.h"
 #include "transport.h"
+
+/* Runs one cell: two processes exchange messages over one transport and count the cost. */
+
+int main(int argc, char **argv)
+{
+	static struct options options;
+
+	options_read(argc, argv, &options);
+	if (options.list)
+		list_print(options.directory);
+	else if (!options.check)
+		cell_run(&options);
+	return 0;
+}
 
 #define MAX_SIZE      (UINT64_C(1) << 30)
 #define MAX_MESSAGES  UINT64_C(4000000000)

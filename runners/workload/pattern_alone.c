@@ -9,7 +9,7 @@
  */
 #include "link.h"
 #include "loop.h"
-#include "pattern.h"
+#include "transport.h"
 
 static inline void send_to_oneself(struct link *from, struct link *to)
 {

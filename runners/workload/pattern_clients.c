@@ -15,12 +15,10 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 
-#include "errors.h"
+#include "link.h"
 #include "loop.h"
-#include "pattern.h"
-#include "signals.h"
+#include "process.h"
 #include "transport.h"
-#include "wait.h"
 
 #define MAX_EVENTS 64
 #define SECOND	   UINT64_C(1000000000)

@@ -6,9 +6,8 @@
  */
 #include <unistd.h>
 
-#include "errors.h"
 #include "loop.h"
-#include "pattern.h"
+#include "process.h"
 #include "transport.h"
 
 static void hang_up(int fd)

@@ -6,7 +6,7 @@
  * executes about 84 more in each iteration; nearly all are the vDSO's clock reading.
  */
 #include "loop.h"
-#include "pattern.h"
+#include "transport.h"
 
 static uint64_t pingpong_client(struct link *link, uint64_t iterations, uint32_t *samples)
 {

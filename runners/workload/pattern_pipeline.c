@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* pipeline: ping-pong with several messages in flight. The server is that of ping-pong. */
 #include "loop.h"
-#include "pattern.h"
+#include "transport.h"
 
 /* When each message in flight was sent: a ring with an entry for each. */
 static uint64_t sent_at[1 << 16];

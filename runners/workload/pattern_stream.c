@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* stream: the client sends, the server reads, and nothing goes back. */
 #include "loop.h"
-#include "pattern.h"
+#include "transport.h"
 
 /* A sample is the time that the sender needed for one message, its wait for room included. */
 static uint64_t stream_client(struct link *link, uint64_t iterations, uint32_t *samples)

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "process.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "cleanup.h"
-#include "errors.h"
-#include "signals.h"
+#include "process.h"
 #include "transport.h"
 
 /* Makes a child die with the client, whatever kills the client. */
@@ -103,7 +102,7 @@ static char server_state(int fd)
 
 /*
  * The server has reported that it is ready: next it will sleep in its read of the window's first
- * message. No pipe can tell that it sleeps, so this asks the kernel; the time-out of signals.c
+ * message. No pipe can tell that it sleeps, so this asks the kernel; the time-out of ending.c
  * bounds the loop. The pause is long on purpose: on one CPU the server must reach its read
  * undisturbed, because only one of its rusage and its marker would count a switch between them.
  */

@@ -1,8 +1,98 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The two processes: where they run, and how the client learns what happened to the server. */
 #pragma once
 
+#include <errno.h>
+#include <sys/types.h>
+
 #include "cell.h"
+
+/*
+ * How the program gives up: one sentence on stderr, everything cleaned up, nothing on stdout.
+ * The client and the server may both call any of these; none returns.
+ */
+
+#define OUR_NAME "pathcost-workload: " /* each sentence begins with it */
+/* A system call failed. Prints "WHAT: errno's text", exits with status 1. */
+#define call_failed(...) give_up_saying(1, errno, __VA_ARGS__)
+/* The request is impossible: status 2. */
+#define impossible(...) give_up_saying(2, 0, __VA_ARGS__)
+/* The cell itself went wrong, and no errno tells why: status 1. */
+#define cell_failed(...) give_up_saying(1, 0, __VA_ARGS__)
+/* The server's status where its peer has gone, and it has printed nothing. */
+#define PEER_GONE 3
+
+/* Gives what the system call returned; below 0, the call has failed; the format names it. */
+#define MUST(call, ...)                                   \
+	({                                                \
+		long must_result = (call);                \
+		if (__builtin_expect(must_result < 0, 0)) \
+			call_failed(__VA_ARGS__);         \
+		must_result;                              \
+	})
+
+/* Gives the pointer that the call returned, unless that is NULL or mmap's MAP_FAILED. */
+#define MUST_HAVE(call, ...)                                      \
+	({                                                        \
+		void *must_pointer = (call);                      \
+		if (!must_pointer || must_pointer == (void *)-1L) \
+			call_failed(__VA_ARGS__);                 \
+		must_pointer;                                     \
+	})
+
+/* Makes a system call again for as long as a signal interrupts it. */
+#define RETRY(call)                                         \
+	({                                                  \
+		long retry_result;                          \
+		do                                          \
+			retry_result = (call);              \
+		while (retry_result < 0 && errno == EINTR); \
+		retry_result;                               \
+	})
+
+/* `error` is an errno, or 0 for none. */
+__attribute__((noreturn, cold, format(printf, 3, 4))) void
+give_up_saying(int status, int error, const char *sentence, ...);
+/* Gives up without a sentence: the other process has printed it. */
+__attribute__((noreturn, cold)) void give_up(int status);
+
+/*
+ * What the client must not leave behind, however it ends: its child processes, the socket's path,
+ * a samples file without samples, an open gate.
+ */
+
+struct leftovers {
+	volatile pid_t server, forwarder;  /* to be killed and reaped; 0: none */
+	const char *volatile socket_path;  /* to be unlinked; NULL: none */
+	const char *volatile samples_path; /* to be unlinked: it holds no result yet */
+	volatile int open_gate;		   /* to be closed by writing "0"; -1: closed */
+};
+
+extern struct leftovers leftovers;
+
+/* Makes the calling process the only one that cleans up. */
+void cleanup_own(void);
+void cleanup(void);
+
+/* The time-out, signals that end the process, and the server's death: each cleans up. */
+
+/* Arms the time-out, and handles the signals that would end the process. */
+void signals_arm(unsigned timeout_seconds);
+/* In the server: restores the defaults, since only its parent cleans up. */
+void signals_disown(void);
+/* Sets the end of the time-out's sentence: "timed out after 60 s while WHAT". */
+void now_doing(const char *what);
+
+/*
+ * Between these two, signals wait: no signal may come after something is created and before
+ * `leftovers` has it.
+ */
+void signals_hold(void);
+void signals_release(void);
+
+/* The server's peer has gone, and this client is here: prints who it was, and ends. */
+__attribute__((noreturn, cold)) void say_who_has_gone(void);
+
+/* The two processes: where they run, and how the client learns what happened to the server. */
 
 /*
  * Forks a process that dies with the client, and stores its number before any signal can come. True

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* All transports and all patterns. */
-#include "pattern.h"
 #include "transport.h"
 
 /* Each is in the file of its family. */

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "transport.h"
-
 #include <errno.h>
 #include <unistd.h>
 
-#include "cleanup.h"
-#include "cold.h"
-#include "errors.h"
-#include "pattern.h"
+#include "link.h"
+#include "process.h"
+#include "transport.h"
 
 /* Every transport with an address makes these calls in this order. */
 int listener_bind(struct setup *setup, const void *address, socklen_t length)

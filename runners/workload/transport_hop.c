@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "errors.h"
+#include "process.h"
 #include "transport.h"
 
 #define MOST_NAMESPACES 4

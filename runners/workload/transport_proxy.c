@@ -10,8 +10,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "cleanup.h"
-#include "errors.h"
 #include "process.h"
 #include "transport.h"
 

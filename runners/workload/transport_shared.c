@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "enter.h"
-#include "errors.h"
+#include "loop.h"
+#include "process.h"
 #include "transport.h"
 
 #define RING_SIZE 65536u /* as much as a pipe holds */

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "errors.h"
+#include "process.h"
 #include "transport.h"
 
 static int maps[2]; /* one socket in each, by role */

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* TCP on the loopback interface; the kernel chooses the port. */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/errqueue.h>
 #include <linux/tcp.h>
+#include <linux/tls.h>
+#include <linux/vm_sockets.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 
-#include "errors.h"
-#include "pattern.h"
+#include "loop.h"
+#include "process.h"
 #include "transport.h"
+
+/* TCP on the loopback interface; the kernel chooses the port. */
 
 void tcp_prepare(struct setup *setup)
 {
@@ -103,3 +109,140 @@ const struct transport tcp_nagle = {.name = "tcp-nagle", TCP_SOCKET, .prepare = 
 
 const struct transport tcp6 = {
 	.name = "tcp6", TCP_SOCKET, .prepare = tcp6_prepare, .tune = tcp_tune};
+
+/* AF_VSOCK, by its loopback address: needs the module vsock_loopback. */
+
+#ifndef VMADDR_CID_LOCAL
+#define VMADDR_CID_LOCAL 1
+#endif
+
+static void vsock_prepare(struct setup *setup)
+{
+	struct sockaddr_vm address = {
+		.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_LOCAL, .svm_port = VMADDR_PORT_ANY};
+
+	if (listener_bind(setup, &address, sizeof(address)) < 0)
+		impossible("this kernel has no vsock loopback (module vsock_loopback): bind to "
+			   "CID 1: %s",
+			   strerror(errno));
+	listener_start(setup);
+}
+
+const struct transport vsock = {.name = "vsock", STREAM_SOCKET, .prepare = vsock_prepare};
+
+/*
+ * TCP whose records the kernel encrypts and decrypts (AES-128-GCM, TLS 1.2), as it does for a web
+ * server after the handshake. Both directions have one key, since it protects nothing here.
+ */
+
+static void ktls_tune(const struct setup *setup, int fd)
+{
+	struct tls12_crypto_info_aes_gcm_128 keys = {
+		.info = {.version = TLS_1_2_VERSION, .cipher_type = TLS_CIPHER_AES_GCM_128}};
+
+	_Static_assert(sizeof(keys.key) == TOKEN_SIZE, "a token makes a key");
+	memcpy(keys.key, setup->token[CLIENT], sizeof(keys.key));
+	tcp_tune(setup, fd);
+	MUST(setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")), "setsockopt TCP_ULP");
+	if (setsockopt(fd, SOL_TLS, TLS_TX, &keys, sizeof(keys)) < 0 ||
+	    setsockopt(fd, SOL_TLS, TLS_RX, &keys, sizeof(keys)) < 0)
+		impossible("this kernel's TLS lacks AES-128-GCM (module aesni_intel): %s",
+			   strerror(errno));
+}
+
+static void ktls_prepare(struct setup *setup)
+{
+	tcp_prepare(setup);
+	/* A kernel with TLS refuses it for another reason: this socket is not connected. */
+	if (setsockopt(setup->listener, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) < 0 &&
+	    errno == ENOENT)
+		impossible("this kernel has no TLS (module tls)");
+}
+
+const struct transport tcp_ktls = {
+	.name = "tcp-ktls", TCP_SOCKET, .prepare = ktls_prepare, .tune = ktls_tune};
+
+/*
+ * TCP with MSG_ZEROCOPY: the kernel takes references to the sender's pages, and puts a note on the
+ * error queue when it no longer needs them. (Over loopback it copies them after all.) A buffer must
+ * not change before that, so each message waits for its note, which usually is there already.
+ */
+
+#define MOST_SOCKETS 8192
+
+static uint32_t due[MOST_SOCKETS]; /* by descriptor: sends whose note has not come */
+
+/* The number of sends that the next note confirms; 0: no note yet. */
+static inline uint32_t take_note(int fd)
+{
+	static _Thread_local char
+		control[CMSG_SPACE(sizeof(struct sock_extended_err) + sizeof(struct sockaddr_in6))];
+	static _Thread_local struct msghdr note;
+	struct sock_extended_err *error;
+
+	note.msg_control = control;
+	note.msg_controllen = sizeof(control);
+	if (enter(SYS_recvmsg, fd, (long)&note, MSG_ERRQUEUE, 0, 0) < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			call_failed("recvmsg MSG_ERRQUEUE");
+		return 0;
+	}
+	if (!CMSG_FIRSTHDR(&note))
+		return 0;
+	error = (struct sock_extended_err *)CMSG_DATA(CMSG_FIRSTHDR(&note));
+	return error->ee_data - error->ee_info + 1;
+}
+
+/* False if the wait would never end: the socket is non-blocking and the peer does not read. */
+static bool await_note(int fd)
+{
+	struct pollfd errors = {.fd = fd};
+	int ready = poll(&errors, 1, 1000);
+
+	if (ready < 0 && errno != EINTR)
+		call_failed("poll");
+	return ready != 0 || !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
+static ssize_t zerocopy_write(int fd, const void *buffer, size_t size)
+{
+	ssize_t sent = send(fd, buffer, size, MSG_ZEROCOPY);
+	uint32_t left;
+
+	if (sent < 0)
+		return sent;
+	left = due[fd] + 1 - take_note(fd);
+	while (__builtin_expect(left, 0) && await_note(fd))
+		left -= take_note(fd);
+	due[fd] = left;
+	return sent;
+}
+
+static void zerocopy_prepare(struct setup *setup)
+{
+	if (setup->options.pattern->alone)
+		impossible("tcp-zerocopy must not touch its buffer before the ACK, and in %s that "
+			   "is always a delayed one",
+			   setup->options.pattern->name);
+	tcp_prepare(setup);
+}
+
+static void zerocopy_tune(const struct setup *setup, int fd)
+{
+	int on = 1;
+
+	tcp_tune(setup, fd);
+	if (fd >= MOST_SOCKETS)
+		impossible("tcp-zerocopy has room for %d descriptors", MOST_SOCKETS);
+	due[fd] = 0;
+	if (setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)) < 0)
+		impossible("this kernel has no SO_ZEROCOPY for TCP");
+}
+
+const struct transport tcp_zerocopy = {
+	.name = "tcp-zerocopy",
+	TCP_SOCKET,
+	.write = zerocopy_write,
+	.prepare = zerocopy_prepare,
+	.tune = zerocopy_tune,
+};

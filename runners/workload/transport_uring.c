@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "enter.h"
-#include "errors.h"
+#include "loop.h"
+#include "process.h"
 #include "transport.h"
 
 struct ring {

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,9 +43,14 @@ def sanitized() -> Path:
 
 
 @pytest.fixture(scope="session")
-def planted() -> Path:
-    """The sanitized program with faults that PATHCOST_PLANT switches on."""
-    return build("planted", "planted/pathcost-workload")
+def fault(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, str]]:
+    """The environment in which the sanitized program commits a fault of faults.c."""
+    library = tmp_path_factory.mktemp("faults") / "faults.so"
+    source = Path(__file__).with_name("faults.c")
+    options = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
+    subprocess.run(["cc", *options, "-o", library, source], check=True)
+    preloaded = {"LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+    return lambda name: preloaded | {"FAULT": name}
 
 
 @pytest.fixture
@@ -63,6 +69,7 @@ def two_cpus() -> list[int]:
     return cpus[:2]
 
 
+Fault = Callable[[str], dict[str, str]]
 Listed = dict[tuple[str, str], tuple[bool, str]]
 
 

@@ -23,12 +23,12 @@ def tool(name: str, *arguments: object) -> str:
 
 @pytest.mark.parametrize("name", ["window_begin", "window_end"])
 def test_marker(program: Path, name: str) -> None:
-    """One symbol, and in it the instruction that marker.h promises."""
+    """One symbol, and in it the instruction that loop.h promises."""
     if platform.machine() != "x86_64":
         pytest.skip("the markers hold an instruction only on x86-64")
     symbols = re.findall(rf"^[0-9a-f]+ (\w) ({name}\S*)$", tool("nm", program), re.MULTILINE)
     assert symbols == [("T", name)], "global, and neither cloned nor split"
-    header = (SOURCE / "marker.h").read_text()
+    header = (SOURCE / "loop.h").read_text()
     macro = "MARKER_BEGIN" if name == "window_begin" else "MARKER_END"
     magic = re.search(rf"#define {macro}\s+0x([0-9a-f]+)", header)
     assert magic

@@ -1,17 +1,83 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "signals.h"
-
+/* How the program ends: sentences, the time-out, signals, and leaving nothing behind. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cleanup.h"
-#include "errors.h"
+#include "process.h"
+
+void give_up(int status)
+{
+	sigset_t all;
+
+	/* A signal now would start a second clean-up in the middle of this one. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	cleanup();
+	exit(status);
+}
+
+/* One write, so that the sentences of two processes never mix; unbuffered, so that it is out. */
+void give_up_saying(int status, int error, const char *sentence, ...)
+{
+	char line[1024] = OUR_NAME;
+	int length = strlen(line);
+	va_list arguments;
+
+	va_start(arguments, sentence);
+	length += vsnprintf(line + length, sizeof(line) - length, sentence, arguments);
+	va_end(arguments);
+	if (length < (int)sizeof(line) && error)
+		length += snprintf(line + length, sizeof(line) - length, ": %s", strerror(error));
+	if (length > (int)sizeof(line) - 1)
+		length = sizeof(line) - 1;
+	line[length++] = '\n'; /* in place of the NUL */
+	/* If the write fails, nobody is left to read the sentence. */
+	(void)!write(STDERR_FILENO, line, length);
+	give_up(status);
+}
+
+struct leftovers leftovers = {.open_gate = -1};
+
+static pid_t owner;
+
+void cleanup_own(void)
+{
+	owner = getpid();
+}
+
+static void end_child(pid_t child)
+{
+	/* Once it is no longer our child, its number may belong to another process. */
+	if (child > 0 && waitpid(child, NULL, WNOHANG) == 0) {
+		kill(child, SIGKILL);
+		while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+}
+
+/* Called from signal handlers too: only async-signal-safe calls here. */
+void cleanup(void)
+{
+	if (owner != getpid())
+		return;
+	if (leftovers.open_gate >= 0 && write(leftovers.open_gate, "0", 1) < 0)
+		leftovers.open_gate = -1; /* its reader has gone: there is nothing to stop */
+	if (leftovers.socket_path)
+		unlink(leftovers.socket_path);
+	if (leftovers.samples_path)
+		unlink(leftovers.samples_path);
+	end_child(leftovers.server);
+	end_child(leftovers.forwarder);
+	leftovers = (struct leftovers){.open_gate = -1};
+}
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM};
 #define ENDING_COUNT (sizeof(ending) / sizeof(ending[0]))
@@ -43,7 +109,7 @@ static void say_killed(const char *who, int signal_number)
 {
 	char digits[] = {'0' + signal_number / 10, '0' + signal_number % 10, '\0'};
 	const char *name = sigdescr_np(signal_number);
-	const char *const parts[] = {"pathcost-workload: the ",
+	const char *const parts[] = {OUR_NAME "the ",
 				     who,
 				     " was killed by signal ",
 				     digits + (signal_number < 10),
@@ -79,8 +145,7 @@ void say_who_has_gone(void)
 		poll(NULL, 0, 1);
 	}
 	cleanup();
-	say_parts((const char *[]){"pathcost-workload: another process has closed the connection\n",
-				   NULL});
+	say_parts((const char *[]){OUR_NAME "another process has closed the connection\n", NULL});
 	_exit(1);
 }
 
@@ -104,8 +169,8 @@ static void on_signal(int signal_number)
 {
 	cleanup();
 	if (signal_number == SIGALRM) {
-		say_parts((const char *[]){"pathcost-workload: timed out after ", limit_text,
-					   " s while ", doing, "\n", NULL});
+		say_parts((const char *[]){OUR_NAME "timed out after ", limit_text, " s while ",
+					   doing, "\n", NULL});
 		_exit(1);
 	}
 	raise(signal_number); /* SA_RESETHAND has restored the default action */

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A cell, and what each of its processes does from the fork on. */
-#pragma once
-
-#include "cell.h"
-
-/* Runs one cell, from its set-up to its result on stdout. */
-void cell_run(const struct options *options);
