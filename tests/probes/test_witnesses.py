@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Another tool counts the same: perf, on this kernel, without a probe of ours.
 
-perf knows no window, so a long run and a short one are compared: the difference is the messages that
-the one has more, to the event.
+perf knows no window, so a long run and a short one are compared: the difference is the messages
+that the long one has more, to the event.
 """
 
 from __future__ import annotations
