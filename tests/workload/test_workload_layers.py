@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from .workload import SOURCE
+
 # A line of nm's for each object: symbols that it has, and symbols that it wants.
 NM = re.compile(r"^(?P<object>\w+)\.o:|^[0-9a-f ]{16} (?P<kind>\w) (?P<symbol>\w+)$", re.M)
 
 
 def calls(build: Path) -> dict[str, set[str]]:
     """X calls Y if Y has a symbol that X wants."""
-    objects = sorted(build.glob("*.o"))
+    objects = [build / f"{source.stem}.o" for source in sorted(SOURCE.glob("*.c"))]
     out = subprocess.run(["nm", *objects], capture_output=True, text=True, check=True).stdout
     owner: dict[str, str] = {}
     wanted: dict[str, set[str]] = {}
