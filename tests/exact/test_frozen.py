@@ -21,7 +21,8 @@ def test_a_steady_round_trip_is_as_it_was_frozen(
     """What QEMU executed, of the same kernel, QEMU and programs of the guest.
 
     With another build of the workload a clock is read at another instruction, and TCP's round trip
-    may differ by one. On two CPUs one record in thirty is another, so there only the steady round trip is compared.
+    may differ by one. On two CPUs one record in thirty is another, so there only the steady round
+    trip is compared.
     """
     run = [str(REPOSITORY / "runners/run.sh"), "exact", *CELLS, "--out", str(tmp_path / "run")]
     subprocess.run(run, check=True)
