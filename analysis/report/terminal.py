@@ -32,7 +32,7 @@ STYLES = {
 def show(report: Report, page: Path) -> None:
     """Print at most MOST_LINES lines; the path of the page is the last."""
     console = Console(width=WIDTH, highlight=False, soft_wrap=True)
-    lines = [*_warnings(report), *_wrapped(report.headline, ""), *_answer(report)]
+    lines = [*_wrapped(report.headline, ""), *_warnings(report), *_answer(report)]
     for verdict in report.settled:
         claim = verdict.claim
         words = _wrapped(f"{verdict.text}: {claim.statement} ({claim.source.id})")
@@ -48,13 +48,17 @@ def _wrapped(text: str, indent: str = "  ") -> list[str]:
 
 
 def _warnings(report: Report) -> Iterator[str]:
-    found = report.analysis
-    if several := len(found.disagreements):
-        yield f"DISAGREE  {counted(several, 'figure')}: instruments differ, see the report"
-    if several := len(found.tables.invalid):
-        yield f"INVALID   {counted(several, 'cell run')}: used in no verdict, see the report"
-    if found.disturbed.many:
-        yield f"BUSY      {found.disturbed.how_many()} were disturbed, see the report"
+    analysis = report.analysis
+    invalid = analysis.tables.invalid
+    lines = []
+    if several := len(analysis.disagreements):
+        lines.append(f"DISAGREE  {counted(several, 'figure')}: instruments differ, see the report")
+    if invalid:
+        why = invalid[0].reasons[0]
+        lines += _wrapped(f"INVALID   {counted(len(invalid), 'cell run')}, in no verdict: {why}")
+    if analysis.disturbed.many:
+        lines.append(f"BUSY      {analysis.disturbed.how_many()} were disturbed, see the report")
+    yield from ["", *lines] if lines else []
 
 
 def _answer(report: Report) -> Iterator[str]:

@@ -213,7 +213,6 @@ def test_the_workload_has_no_right_of_roots(place: Place) -> None:
     assert others == []
 
 
-@pytest.mark.matrix  # after a whole main job it printed nothing, twice of four: not found out yet
 def test_a_user_is_told_what_root_is_told(place: Place) -> None:
     """Of what is possible here: each transport is tried as a run would."""
     sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(place.cache)}
