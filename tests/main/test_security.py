@@ -81,6 +81,7 @@ class Place:
     def listed(self, **sudo: str) -> str:
         argv = [str(REPOSITORY / "runners/run.sh"), "list"]
         done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | sudo)
+        assert done.returncode == 0, done.stderr
         return done.stdout
 
     def user(self, *argv: object) -> None:
