@@ -192,7 +192,7 @@ def show(name: str, transport: str = "") -> str:
     """
     try:
         return _show(read_scripts()[name], transport, attach_points)
-    except ReasonError as error:
+    except (ReasonError, PermissionError) as error:
         text = _show(read_scripts()[name], transport, first_names)
         return f"// This cannot be attached here: {error}.\n{text}"
 
