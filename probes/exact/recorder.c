@@ -9,12 +9,27 @@
  * Until the first marker it only waits for markers and follows task switches, at almost no cost.
  * Then it makes QEMU translate all code again, and counts every instruction.
  */
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "qemu-api.h"
-#include "record.h"
+
+#define EVENT_BIT  0x80000000u
+#define KIND_SHIFT 24
+#define VALUE_MASK 0x00ffffffu
+#define COUNT_BITS 10 /* QEMU's blocks have at most 512 instructions */
+#define MAX_BLOCKS (1u << (31 - COUNT_BITS))
+#define MAX_TASKS  1024
+#define NAME_SIZE  16
+#define FLAG_STORE 1 /* of a memory access */
+#define FLAG_USER  2 /* the address is in user space */
+#define USER_LIMIT (UINT64_C(1) << 47)
+
+#define MAX_CPUS 8
 
 /* The displacements of the 7-byte nopl markers; the first two are from the workload (loop.h). */
 #define MARKER_BEGIN 0x0c057be9u
@@ -27,12 +42,275 @@
 #define ROLE_CLIENT 0
 #define ROLE_SERVER 1
 
+enum event {
+	EVENT_REPEAT,
+	EVENT_SWITCH,
+	EVENT_SERVER_BEGIN,
+	EVENT_CLIENT_BEGIN,
+	EVENT_CLIENT_END,
+	EVENT_RESUME,
+	EVENT_CPU,
+	EVENT_SERVER_END,
+	EVENT_COUNT,
+};
+
+/* A translated piece of code. A block gets its number when it first runs in a record. */
+struct block {
+	uint64_t address;
+	uint32_t number; /* from 1; 0: none yet */
+	uint16_t instructions;
+	uint16_t size;
+	unsigned char code[]; /* size bytes, then each instruction's length, a byte each */
+};
+
+/* A file of the record. */
+struct output {
+	FILE *file;
+	char path[4096];
+};
+
+static struct output trace, blocks, names, accesses;
+
+static uint64_t *executed; /* instructions since the recording began, of all CPUs */
+static unsigned int present_cpu;
+
+/* The block that runs now. When the next one begins, we know how much of this one has run. */
+static struct block *present;
+static uint64_t present_since;
+static uint32_t present_offset; /* its instructions that the trace already has */
+
+static uint32_t last_word;
+static uint32_t repeats;
+static uint64_t position;
+
+static uint64_t tasks[MAX_TASKS];
+static unsigned int task_count;
+
+static uint64_t marks[EVENT_COUNT]; /* instructions that had run at each marker */
+
+/* Prints a sentence and ends QEMU. */
+static _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	fprintf(stderr, "pathcost: ");
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "\n");
+	fflush(stderr);
+	_exit(1);
+}
+
+static _Noreturn void fail_to_write(const char *path)
+{
+	fail("cannot write %s: %s", path, strerror(errno));
+}
+
+#define overflow(what) fail("the record has no room for more " what)
+
+static void output_open(struct output *output, const char *folder, const char *name)
+{
+	snprintf(output->path, sizeof(output->path), "%s/%s", folder, name);
+	output->file = fopen(output->path, "we");
+	if (!output->file)
+		fail_to_write(output->path);
+}
+
+static void output_write(struct output *output, const void *data, size_t size)
+{
+	if (size && fwrite(data, size, 1, output->file) != 1)
+		fail_to_write(output->path);
+}
+
+static void output_close(struct output *output)
+{
+	if (fclose(output->file) != 0)
+		fail_to_write(output->path);
+}
+
+static struct block *block_of(const struct qemu_plugin_tb *tb)
+{
+	size_t count = qemu_plugin_tb_n_insns(tb);
+	size_t size = 0, at = 0;
+	struct block *block;
+
+	for (size_t i = 0; i < count; i++)
+		size += qemu_plugin_insn_size(qemu_plugin_tb_get_insn(tb, i));
+	block = calloc(1, sizeof(*block) + size +
+				  count); /* never freed: QEMU keeps the translation as long */
+	if (!block)
+		overflow("translated code");
+	block->address = qemu_plugin_tb_vaddr(tb);
+	block->instructions = count;
+	block->size = size;
+	for (size_t i = 0; i < count; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		size_t length = qemu_plugin_insn_size(insn);
+
+		qemu_plugin_insn_data(insn, block->code + at, length);
+		block->code[size + i] = length;
+		at += length;
+	}
+	return block;
+}
+
+static void put(uint32_t word)
+{
+	output_write(&trace, &word, sizeof(word));
+}
+
+static uint32_t event_word(enum event event, uint32_t value)
+{
+	return EVENT_BIT | (uint32_t)event << KIND_SHIFT | value;
+}
+
+static void end_repeats(void)
+{
+	if (repeats)
+		put(event_word(EVENT_REPEAT, repeats));
+	repeats = 0;
+}
+
+static void put_block(uint32_t word)
+{
+	if (word == last_word && repeats < VALUE_MASK) {
+		repeats++;
+		return;
+	}
+	end_repeats();
+	put(word);
+	last_word = word;
+}
+
+static void put_event(enum event event, uint32_t value)
+{
+	end_repeats();
+	last_word = 0;
+	put(event_word(event, value));
+}
+
+/* Writes how much of the present block has run. */
+static void settle(void)
+{
+	uint64_t now = *executed;
+	uint64_t ran = now - present_since;
+
+	if (!present || ran == 0)
+		return;
+	if (present_offset)
+		put_event(EVENT_RESUME, present_offset);
+	position++;
+	put_block(present->number << COUNT_BITS | (uint32_t)ran);
+	present_offset += ran;
+	present_since = now;
+}
+
+/* Switches the record to this CPU. When its block begins, the other CPU's block has ended. */
+static void settle_on(unsigned int cpu)
+{
+	settle();
+	if (cpu == present_cpu)
+		return;
+	put_event(EVENT_CPU, cpu);
+	present_cpu = cpu;
+	present = NULL;
+}
+
+static uint32_t task_number(uint64_t task)
+{
+	unsigned int number = 0;
+
+	while (number < task_count && tasks[number] != task)
+		number++;
+	return number;
+}
+
+/* An event within a block divides it in two. */
+static void record_event(unsigned int cpu, enum event event, uint64_t task)
+{
+	settle_on(cpu);
+	put_event(event, task_number(task));
+}
+
+static void number_block(struct block *block)
+{
+	static uint32_t numbers;
+	struct {
+		uint64_t address;
+		uint16_t instructions, size;
+	} __attribute__((packed)) head = {block->address, block->instructions, block->size};
+
+	if (++numbers >= MAX_BLOCKS)
+		overflow("blocks");
+	block->number = numbers;
+	output_write(&blocks, &head, sizeof(head));
+	output_write(&blocks, block->code, block->size + block->instructions);
+}
+
+static void record_block(unsigned int cpu, struct block *block)
+{
+	settle_on(cpu);
+	if (!block->number)
+		number_block(block);
+	present = block;
+	present_since = *executed;
+	present_offset = 0;
+}
+
+static bool record_task(uint64_t task)
+{
+	if (task_number(task) < task_count)
+		return false;
+	if (task_count == MAX_TASKS)
+		overflow("tasks");
+	tasks[task_count++] = task;
+	return true;
+}
+
+static void record_name(uint64_t task, const char *name)
+{
+	if (fprintf(names.file, "task\t%u\t%.*s\n", task_number(task), NAME_SIZE, name) < 0)
+		fail_to_write(names.path);
+}
+
+static void record_switch(unsigned int cpu, uint64_t task)
+{
+	record_event(cpu, EVENT_SWITCH, task);
+}
+
+static void record_marker(unsigned int cpu, enum event event, uint64_t task)
+{
+	record_event(cpu, event, task);
+	marks[event] = *executed;
+}
+
+static void memory_access(qemu_plugin_meminfo_t info, uint64_t address, unsigned int instruction)
+{
+	const struct qemu_plugin_hwaddr *place = qemu_plugin_get_hwaddr(info, address);
+	struct {
+		uint64_t physical, value;
+		uint32_t position;
+		uint16_t instruction;
+		uint8_t size, flags;
+	} access = {
+		.physical = place ? qemu_plugin_hwaddr_phys_addr(place) : 0,
+		.position = position + 1, /* of the code that runs now, from 1 */
+		.instruction = instruction,
+		.size = 1u << qemu_plugin_mem_size_shift(info),
+		.value = qemu_plugin_mem_get_value(info).data.low,
+		.flags = (qemu_plugin_mem_is_store(info) ? FLAG_STORE : 0) |
+			 (address < USER_LIMIT ? FLAG_USER : 0),
+	};
+
+	output_write(&accesses, &access, sizeof(access));
+}
+
 EXPORT int qemu_plugin_version = API_VERSION;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
 static struct qemu_plugin_scoreboard *score;
 static qemu_plugin_u64 executed_entry;
-static uint64_t *executed; /* instructions since the recording began, of all CPUs */
 static qemu_plugin_id_t self;
 static bool recording;
 static unsigned int inside; /* how many of the two are between their markers */
@@ -307,9 +585,16 @@ static void on_recording_translation(qemu_plugin_id_t id, struct qemu_plugin_tb 
 static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 {
 	(void)id, (void)data;
-	record_close();
+	end_repeats();
+	for (unsigned int event = 0; event < EVENT_COUNT; event++) /* a record begins at 0 */
+		if (marks[event] && fprintf(names.file, "mark\t%u\t%llu\n", event,
+					    (unsigned long long)marks[event]) < 0)
+			fail_to_write(names.path);
+	output_close(&trace);
+	output_close(&blocks);
+	output_close(&names);
 	if (with_memory)
-		memory_close();
+		output_close(&accesses);
 }
 
 /* QEMU has dropped all translations and callbacks. */
@@ -343,7 +628,6 @@ static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
 	kernel_gs = register_named(all, "k_gs_base");
 	cpu_count = vcpu + 1;
 	executed = qemu_plugin_scoreboard_find(score, 0);
-	record_count(executed);
 }
 
 static void read_option(char *text)
@@ -383,9 +667,11 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	self = id;
 	score = qemu_plugin_scoreboard_new(sizeof(uint64_t));
 	executed_entry = (qemu_plugin_u64){score, 0};
-	record_open(folder);
+	output_open(&trace, folder, "trace");
+	output_open(&blocks, folder, "blocks");
+	output_open(&names, folder, "tasks");
 	if (with_memory)
-		memory_open(folder);
+		output_open(&accesses, folder, "accesses");
 	qemu_plugin_register_vcpu_init_cb(id, on_cpu);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_waiting_translation);
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
