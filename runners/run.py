@@ -284,7 +284,7 @@ def keep(
 ) -> Path | None:
     """Store the guest; None where it cannot be stored, and then it boots."""
     try:
-        with progress.step(f"guest {machine.release}: preparing"), cache:
+        with progress.step(f"guest {machine.release}: preparing"):
             return stored_guest(cache, machine, payload, command, memory=GUEST_MEMORY)
     except (RunError, OSError) as error:
         progress.note(f"this guest boots in each run, as it cannot be stored: {error}")

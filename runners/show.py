@@ -23,7 +23,7 @@ from runners.cell import (
 )
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
-from runners.guest.store import foreign, kept, remove
+from runners.guest.store import kept, remove
 from runners.host import preflight
 from runners.host.session import Session
 from runners.plan import (
@@ -34,7 +34,7 @@ from runners.plan import (
     refuse_cells,
     targets_of,
 )
-from runners.process import WORKLOAD, RunError, UsageError
+from runners.process import WORKLOAD, RunError
 from runners.programs import experiments
 from runners.store import hold, invoker, place
 
@@ -119,7 +119,7 @@ def _print_entry(name: str, text: str) -> None:
 def impossible_here(session: Session) -> dict[tuple[str, str], str]:
     """(transport or pattern, name) → why not, from the workload's --list; {} where it is not built.
 
-    Every transport runs in the guest (tests/guest/test_transports.py).
+    Every transport runs in the guest (tests/guest/test_paths.py).
     """
     if not WORKLOAD.exists():
         return {}
@@ -135,14 +135,10 @@ def impossible_here(session: Session) -> dict[tuple[str, str], str]:
 def show_cache(options: Options) -> None:
     """Print what is kept, what for, its size, its last use; or remove it."""
     folder = invoker().cache.resolve()
-    rows, others = kept(folder), foreign(folder)
+    rows = kept(folder)
     total = f"{sum(row.size for row in rows) / 1e6:.0f} MB"
     if not rows:
-        if options.clear and others:
-            raise UsageError(
-                f"{folder} holds nothing of pathcost's, and is left alone: is PATHCOST_CACHE right?"
-            )
-        print(f"{folder} holds nothing")
+        print(f"{folder} holds nothing of pathcost's")
         return
     if options.clear:
         hold(folder, alone=True)
@@ -158,8 +154,6 @@ def show_cache(options: Options) -> None:
             size = f"{row.size / 1e6:.0f} MB"
             print(CACHE_COLUMNS.format(row.kind, row.purpose[:50], size, day))
         print(CACHE_COLUMNS.format("all", "", total, "").rstrip())
-    if others:
-        print(textwrap.shorten(f"not pathcost's, and left alone: {', '.join(others)}", WIDTH))
 
 
 def show_dry_run(options: Options) -> None:

@@ -18,13 +18,13 @@ from probes.transports import DIRECTIONS
 from runners.cell import Cell, CellRun
 from runners.exact.cells import ONE_WAY, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, steady_lines
-from runners.exact.guest import ExactGuest, room_in_cache, scratch
+from runners.exact.guest import ExactGuest, scratch
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.knobs import Knob
 from runners.exact.machine import PLUGIN, RefusedError, boot, digest
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.record import Symbols, read_record, read_symbols
-from runners.guest.store import suspect
+from runners.guest.store import read_json, suspect, write_json
 from runners.process import RunError
 
 TABLES = ("tree", "iteration")  # of a CountedCell
@@ -64,22 +64,19 @@ class Checkpoints:
     ) -> CountedCell:
         """The cell's result. Without it, count the cell, and store the result unless it failed.
 
-        Raises RunError where a result cannot be stored.
+        Raises OSError where a result cannot be stored.
         """
         inputs = [guest.recipe, self._code, asdict(run), order(run, guest.steps)]
         key = digest(json.dumps(inputs, sort_keys=True).encode())
         path = self._folder / f"{key[:32]}.json"
         self.used.append(path)
         try:
-            result = CountedCell(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, RecursionError):  # none, or a damaged one
+            result = CountedCell(**read_json(path))
+        except TypeError:  # none, or a damaged one
             result = count(guest, run)
             if result.line["error"] is not None:
                 return result
-            with room_in_cache("a finished cell", self._folder):
-                fresh = path.with_suffix(f".{os.getpid()}.partial")
-                fresh.write_text(json.dumps(result._asdict()), encoding="utf-8")
-                fresh.replace(path)
+            write_json(path, result._asdict())
         self.count += 1
         return result
 
@@ -150,8 +147,8 @@ def count(guest: ExactGuest, run: CellRun) -> CountedCell:
     except (RunError, RecordError) as error:
         suspect(guest.stored.parent)
         return CountedCell(line | {"error": str(error)})
-    differing = sum(record != records[-1] for record in records)  # from the last, which is reported
     line |= describe(cell, window, result, guest.knob)
+    differing = sum(record != records[-1] for record in records)  # from the last, which is reported
     line |= {"record_sha256": records[-1], "records": [len(records), differing], "result": result}
     if payload_is_followed(cell):
         try:
@@ -199,7 +196,7 @@ def follow_payload(guest: ExactGuest, run: CellRun) -> PayloadFlow:
     short = replace(run, cell=_shortened(run.cell))
     with scratch() as folder:
         _boot(guest, short, folder, guest.stored, memory="on")
-        record, symbols, one_way = read_record(folder), _symbols(guest, folder), _one_way(run)
+        record, symbols, one_way = read_record(folder), guest.symbols, run.cell.pattern in ONE_WAY
         return follow(record, folder / "accesses", symbols, short.cell.size, one_way=one_way)
 
 
@@ -239,15 +236,11 @@ def _boot(
 
 
 def _replay(guest: ExactGuest, run: CellRun, folder: Path) -> ReplayedWindow:
-    record, iterations = read_record(folder), iterations_of(run.cell)
-    return replay(record, _symbols(guest, folder), iterations, one_way=_one_way(run))
+    symbols, one_way = _symbols(guest, folder), run.cell.pattern in ONE_WAY
+    return replay(read_record(folder), symbols, iterations_of(run.cell), one_way=one_way)
 
 
 def _symbols(guest: ExactGuest, folder: Path) -> Symbols:
     """Read the symbols: a knob may have brought functions that the stored machine does not have."""
     now = folder / "symbols"
     return read_symbols(now) if now.exists() else guest.symbols
-
-
-def _one_way(run: CellRun) -> bool:
-    return run.cell.pattern in ONE_WAY

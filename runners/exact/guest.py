@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,23 +18,18 @@ from probes.transports import Transport
 from runners.exact.kernel_tree import build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
 from runners.exact.machine import (
-    BOOT_LIMITS,
-    IDLE_SECONDS,
-    LIMITS,
-    READY,
     EmulatedMachine,
     Order,
     boot,
     cpu_option,
     digest,
-    run_qemu,
     store,
 )
 from runners.exact.record import Symbols, read_symbols
 from runners.guest.debian import TRIXIE, PackageSources
 from runners.guest.image import strip_elf
 from runners.guest.kernels import prepare_kernel
-from runners.guest.qemu import LIBRARIES, HangError, Limits, prepare_qemu
+from runners.guest.qemu import LIBRARIES, HangError, prepare_qemu
 from runners.guest.store import Cache, Say, read_manifest, suspect
 from runners.process import REPOSITORY, RunError, attempt, plain_environment, run_tool
 
@@ -43,10 +38,6 @@ SWITCH = "__switch_to_asm"
 # Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
 # sleep at boot and stay so, always at the same instruction; a longer command line shifts it.
 BOOTS = ("", *(f"pathcost.boot={'1' * length}" for length in (3, 4, 5, 6, 1, 2)))
-# A kernel that printed nothing is booted once more with these options. All its messages come within
-# three seconds of processor time; after the last one it has twice as many.
-LOUD, LOUD_LIMITS = "ignore_loglevel earlyprintk=ttyS0", Limits(120.0, 120.0, IDLE_SECONDS, 6.0)
-CONSOLE, FIRST_PROGRAM = "console [ttyS0] enabled", "Run /init as init process"
 # Program → its package, and its path in the package.
 PROGRAMS = {
     "nft": ("nftables", "usr/sbin/nft"),
@@ -104,7 +95,8 @@ class ExactGuest:
 
 def prepare_guest(cache: Path, kernel: str, say: Say, *, cpus: int = 1) -> ExactGuest:
     """Everything that counting needs, from the cache or made and put there. Raises RunError."""
-    with Cache(cache, say) as cached, PackageSources(cached) as sources:
+    cached = Cache(cache, say)
+    with PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
         name = str(build_tree(cached.folder, Path(kernel), say)) if is_tree(kernel) else kernel
         prepared = prepare_kernel(cached, sources, qemu, name)
@@ -120,42 +112,21 @@ def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
             return _ready(cache, tried)
         except HangError as error:
             hung = error
-    lines = list(hung.console) or last_words(machine)
-    if READY in lines:  # it is slow: its messages came, one after the other
-        return _ready(cache, machine, LIMITS)
-    text = "\n".join(lines)
-    if FIRST_PROGRAM in text and CONSOLE not in text:
-        why = "its first program runs, but has no console: CONFIG_SERIAL_8250_CONSOLE"
-        raise type(hung)(f"the guest's kernel lacks an option: {why}", lines)
-    raise type(hung)(str(hung), lines)
+    raise hung
 
 
-def last_words(machine: EmulatedMachine) -> list[str]:
-    """The console of a machine that printed nothing, booted once more with every message on it."""
-    lines: list[str] = []
-    loud = replace(machine, knobs=f"{machine.knobs} {LOUD}".strip())
-    with suppress(RunError):
-        run_qemu(loud, [], on_line=lines.append, limits=LOUD_LIMITS)
-    return lines
-
-
-def _ready(cache: Cache, machine: EmulatedMachine, limits: Limits = BOOT_LIMITS) -> ExactGuest:
+def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
     """Return the machine, stored when its kernel is quiet, and its symbols.
 
     A stored machine is found by everything that decides its state, so an outdated machine is never
     used. Raises RunError, and UsageError where QEMU does not emulate the machine's CPU.
     """
     recipe, release = machine.recipe(), machine.kernel.release
-    cpus = "1 CPU" if machine.cpus == 1 else f"{machine.cpus} CPUs"
 
     def store_once(partial: Path) -> dict[str, object]:
         cache.say(f"exact: booting {release} once, to store it")
-        with scratch() as folder:
-            store(machine, folder / "state", limits)
-            size = (folder / "state").stat().st_size >> 20
-            with room_in_cache(f"a stored machine of {size} MB", cache.folder):
-                shutil.copyfile(folder / "state", partial / "state")
-        return {"what": f"{release} {cpus} {machine.knobs}".rstrip()}
+        store(machine, partial / "state")
+        return {"what": f"{release}, CPUs: {machine.cpus} {machine.knobs}".rstrip()}
 
     used: list[Path] = []
     try:
@@ -202,18 +173,19 @@ def guest_for(
 
     Raises RunError, and LackingError where this kernel cannot give what they need.
     """
-    with Cache(cache, say) as cached, PackageSources(cached) as sources:
+    cached = Cache(cache, say)
+    with PackageSources(cached) as sources:
         kernel = base.machine.kernel
         theirs = path.modules if kernel.version else ()  # a user's kernel has them built in
         needed = kernel.modules((*theirs, *knob.modules))
         files = lean_modules(needed)
         load: Order = [("run", KNOB, "load", *files)] if needed else []
-        programs, image = (
-            {place: file for name in names
-             for place, file in program_files(cached, sources, name).items()}
-            for names in ((*knob.programs, *path.programs), knob.image)
-        )  # fmt: skip
-        files |= {place: file.read_bytes() for place, file in programs.items()}
+        for name in (*knob.programs, *path.programs):
+            programs = program_files(cached, sources, name)
+            files |= {place: file.read_bytes() for place, file in programs.items()}
+        image: dict[str, Path] = {}
+        for name in knob.image:
+            image |= program_files(cached, sources, name)
         guest = base
         if knob.command_line or knob.cpu or image:
             cpu = cpu_option(knob.cpu) if knob.cpu else base.machine.cpu
@@ -251,7 +223,7 @@ def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str,
     package, path = PROGRAMS[name]
 
     def build(partial: Path) -> dict[str, object]:
-        with cache.scratch("scratch-tools") as root:
+        with cache.scratch() as root:
             versions = sources.archive(TRIXIE).unpack([package], root, package)
             needed = _closure(root, path)
             for file in needed:
@@ -281,18 +253,6 @@ def _closure(root: Path, program: str) -> list[str]:
     paths = re.findall(r"=> (\S+) \(", done.stdout)
     inside = {f"{LIBRARIES}/{Path(path).name}" for path in paths if str(root) in path}
     return [program, f"{LIBRARIES}/{loader.name}", *sorted(inside)]
-
-
-@contextmanager
-def room_in_cache(what: str, folder: Path) -> Iterator[None]:
-    """Raises RunError where `what` cannot be written to the cache."""
-    try:
-        yield
-    except OSError as error:
-        raise RunError(
-            f"cannot keep {what} in {folder}: {error.strerror}; make room there, or set "
-            "PATHCOST_CACHE to another folder"
-        ) from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ from runners.exact.record import (
     PREFIXES,
     REX,
     USER_LIMIT,
-    CodeBlock,
     InstructionRecord,
     RecordEvent,
     Symbols,
@@ -108,23 +108,29 @@ def follow(
     kernel = [block.address >= USER_LIMIT for block in record.blocks]
     read = map(Access._make, ACCESS.iter_unpack(accesses.read_bytes()))
     window = [access for access in read if begin < access.position <= end]
-    registers = _Registers(record.blocks)
     origins, sources = _Origins(), set[int]()
+
+    @cache
+    def register(number: int, instruction: int, store: int) -> int:
+        return register_of(record.blocks[number].instruction(instruction), bool(store))
+
     searched = max(SEARCHED, len(window) // 3)
     # A sender whose messages go one way may be far ahead: then look on until some are received.
     for begins in range(0, len(window), searched):
         for access in window[begins : begins + searched]:
             if kernel[number := numbers[access.position]]:
-                origins.step(access, registers.moved(access, number))
+                moved = register(number, access.instruction, access.flags & STORE)
+                origins.step(access, moved)
         if sources := spans(origins.repeated(), size):
             break
-    tracker = _Tracker(sources, registers)
+    tracker = _Tracker(sources)
     for access in window:
         number = numbers[access.position]
         traffic = tracker.flow.stored if access.flags & STORE else tracker.flow.loaded
         traffic[functions[number]] += access.size
         if kernel[number]:
-            tracker.step(access, number, functions[number])
+            moved = register(number, access.instruction, access.flags & STORE)
+            tracker.step(access, moved, functions[number])
         elif access.flags & STORE:
             tracker.forget(access)
     tracker.flush()
@@ -159,24 +165,6 @@ def spans(repeated: Iterable[int], size: int) -> set[int]:
             adjacent = []
         adjacent.append(byte)
     return accepted
-
-
-class _Registers:
-    """Tells which register each access loads or stores."""
-
-    def __init__(self, blocks: list[CodeBlock]) -> None:
-        self._blocks = blocks
-        self._known: dict[tuple[int, int, bool], int] = {}
-
-    def moved(self, access: Access, number: int) -> int:
-        """Return the register of an access in this block, as `register_of`."""
-        store = bool(access.flags & STORE)
-        key = (number, access.instruction, store)
-        register = self._known.get(key)
-        if register is None:
-            code = self._blocks[number].instruction(access.instruction)
-            register = self._known[key] = register_of(code, store)
-        return register
 
 
 class _Origins:
@@ -216,18 +204,16 @@ class _Origins:
 
 
 class _Tracker:
-    def __init__(self, sources: set[int], registers: _Registers) -> None:
+    def __init__(self, sources: set[int]) -> None:
         self.flow = PayloadFlow()
         self._here = set(sources)
         self._sources = sources
         self._registers: dict[int, Loaded] = {}
         self._used: set[int] = set()
         self._last = (0, 0, 0)  # the last copy: its source's begin and end, and how far it went
-        self._decoder = registers
 
-    def step(self, access: Access, number: int, function: str) -> None:
+    def step(self, access: Access, register: int, function: str) -> None:
         """A load or a store of the kernel."""
-        register = self._decoder.moved(access, number)
         if access.flags & STORE:
             self._store(access, register)
         else:

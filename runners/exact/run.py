@@ -6,7 +6,7 @@ from argparse import Namespace as Options
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from probes import reasons
 from probes.reasons import Reason, reason
@@ -24,8 +24,20 @@ from runners.store import Manifest, RunFolder, Scratch, place
 # Counted beside probes: size → schedulers. The payload of large messages takes long to follow.
 FAST = {64: SCHEDULERS, LARGEST: ("other",)}
 
-Work = tuple[str, int, tuple[CellRun, ...]]
-"""A kernel, a number of CPUs, and the cells to count on such a machine."""
+
+class Work(NamedTuple):
+    """A kernel, a number of CPUs, and the cells to count on such a machine."""
+
+    kernel: str
+    cpus: int
+    cells: tuple[CellRun, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the machine's name, for people."""
+        return self.kernel if self.cpus == 1 else f"{self.kernel} on {self.cpus} CPUs"
+
+
 Counted = tuple[dict[str, Any], dict[Cell, Reason]]
 """The machine's entry in run.json, and the cells that it cannot run."""
 Entries = list[dict[str, Any]]
@@ -80,12 +92,6 @@ def run(
         kept.forget()
 
 
-def machine(work: Work) -> str:
-    """Return a machine's name, for people."""
-    kernel, cpus, _ = work
-    return kernel if cpus == 1 else f"{kernel} on {cpus} CPUs"
-
-
 def plan_cells(options: Options) -> list[CellRun]:
     """Return the cells of each kernel. Raises UsageError for what exact mode cannot do."""
     # A difference is one of the path; what the fair scheduler decides would hide it.
@@ -120,18 +126,12 @@ def missing(counted: list[Counted], sizes: Sequence[int] = ()) -> Entries:
     return lacks
 
 
-def _failed(work: Work, error: Exception) -> dict[str, Any]:
-    """Return the entry of `missing` in run.json for a machine that failed."""
-    why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
-    return reasons.missing([f"exact counts on {machine(work)}"], why)
-
-
 def by_machine(
     kernels: Sequence[str], cells: Sequence[CellRun], knobs: Sequence[str] = ()
 ) -> list[Work]:
     """Each kernel's cells by the machine that they need, without and then with each knob."""
     return [
-        (kernel, cpus, (*chosen, *_with_knobs(chosen, knobs)))
+        Work(kernel, cpus, (*chosen, *_with_knobs(chosen, knobs)))
         for kernel in kernels
         for cpus in sorted(set(CPUS.values()))
         if (chosen := tuple(run for run in cells if cpus_of(run.cell) == cpus))
@@ -165,23 +165,23 @@ class Station:
         for left, work in zip(reversed(range(len(todo))), todo, strict=True):
             try:
                 counted.append(self.count(work))
-            except (RunError, UsageError) as error:
+            except (RunError, UsageError, OSError) as error:
                 if len(counted) + left < need or (need and isinstance(error, UsageError)):
                     raise
-                self.progress.note(f"{machine(work)}: {error}")
-                failed.append(_failed(work, error))
+                self.progress.note(f"{work.name}: {error}")
+                why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
+                failed.append(reasons.missing([f"exact counts on {work.name}"], why))
         return counted, failed
 
     def count(self, work: Work) -> Counted:
         """Count the cells of a machine. Raises UsageError, RunError."""
-        _, cpus, cells = work
-        progress, name = self.progress, machine(work)
-        absent = {run.cell: why for run in cells if (why := impossible(run.cell))}
-        with progress.step(f"exact {name}: preparing"):
+        progress, cpus = self.progress, work.cpus
+        absent = {run.cell: why for run in work.cells if (why := impossible(run.cell))}
+        with progress.step(f"exact {work.name}: preparing"):
             guest, todo, lacking = self.prepare(work, absent)
         release, total = guest.machine.kernel.release, len(todo)
         out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
-        with progress.step(f"exact {name}: counting"):
+        with progress.step(f"exact {work.name}: counting"):
             refused = count_cells(
                 *(guest, todo, out, self.kept),
                 lambda number, cell: progress.count(number, total, str(cell)),
@@ -197,14 +197,13 @@ class Station:
 
         A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
         """
-        kernel, cpus, cells = work
         cache, say = self.cache, self.progress.say
-        base = prepare_guest(cache, kernel, say, cpus=cpus)
+        base = prepare_guest(cache, work.kernel, say, cpus=work.cpus)
         todo: list[tuple[ExactGuest, CellRun]] = []
         lacking: dict[str, str] = {}
         # Those with one knob that need the same kernel modules and programs, together.
         groups: dict[tuple[object, ...], list[CellRun]] = {}
-        for run in cells:
+        for run in work.cells:
             if run.cell not in absent:
                 path = path_of(run.cell)
                 groups.setdefault((run.cell.knob, path.modules, path.programs), []).append(run)

@@ -15,12 +15,12 @@ from probes.transports import read_transports
 from runners.guest.boot import Guest, kvm_boots
 from runners.guest.debian import PackageSources
 from runners.guest.image import prepare_image
-from runners.guest.kernels import DEFAULT, DRIVER, SERIES, check_name, prepare_kernel
+from runners.guest.kernels import DEFAULT, DRIVER, PROBED, SERIES, check_name, prepare_kernel
 from runners.guest.qemu import prepare_qemu
 from runners.guest.store import Cache, LackingError, Say
 from runners.process import RunError
 
-__all__ = ["SERIES", "Guest", "LackingError", "check_name", "prepare"]
+__all__ = ["PROBED", "SERIES", "Guest", "LackingError", "check_name", "prepare"]
 
 
 def prepare(
@@ -41,7 +41,8 @@ def prepare(
     """
     if platform.machine() != "x86_64":
         raise RunError(f"guests are x86_64 only, and this machine is {platform.machine()}")
-    with Cache(cache, say, may_build=may_build) as store, PackageSources(store) as sources:
+    store = Cache(cache, say, may_build=may_build)
+    with PackageSources(store) as sources:
         qemu = prepare_qemu(store, sources)
         chosen = prepare_kernel(store, sources, qemu, kernel)
         image = prepare_image(store, sources)

@@ -17,8 +17,8 @@ import shlex
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -26,8 +26,8 @@ from typing import BinaryIO
 from runners.cell import PLAN_START, WAITING
 from runners.guest.image import INIT, INIT_PATH, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import BARE, Disk, Ended, Limits, Qemu, Snapshot, explain, watch
-from runners.guest.store import Cache, read_json, suspect, write_json
+from runners.guest.qemu import BARE, Ended, Limits, Qemu, Snapshot, explain, watch
+from runners.guest.store import Cache, read_manifest, suspect
 from runners.process import RunError, last_words
 
 OUTPUT_SIZE = 512 * MEBI
@@ -48,8 +48,8 @@ ACCELERATOR = {
 }
 KVM = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# A kernel under a working KVM prints its first line within half a second.
-TRIAL = Limits(8.0, first_line=3.0)
+TRIAL_SECONDS = 8.0  # a kernel under a working KVM takes one
+OUTPUT = 3  # the number of its disk
 
 
 @dataclass(frozen=True)
@@ -77,89 +77,68 @@ class Guest:
         *,
         timeout: float,
         on_line: Callable[[str], None],
-        console: Path | None = None,
         memory: int = 1536,
-        cpus: int = 2,
         output_size: int = OUTPUT_SIZE,
         late: bytes = b"",
         stored: Path | None = None,
     ) -> dict[str, str]:
-        """Boot, run `command` as root in a folder with the input's files; its output becomes `out`.
+        """Boot, and run `command` as root in a folder with the input's files.
 
         What the command leaves in the folder `out` beside its input becomes `out`, which must not
-        exist yet. Each line that it prints goes to `on_line`. The console goes to the file
-        `console`, or to `console.log` in `out`. `timeout` is in seconds, `memory` in MiB,
-        `output_size` in bytes. A guest that was `stored` (a folder) gets `late`, and goes on.
+        exist yet. Each line that it prints goes to `on_line`, the console to `console.log` in
+        `out`. `timeout` is in seconds, `memory` in MiB, `output_size` in bytes. A guest that was
+        `stored` (a folder) gets `late`, and goes on.
 
-        Returns the command's `stderr` and the `kernel.log`.
-
-        Meanwhile there is a sibling `.<name>.partial` of `out`. A SIGKILL leaves it behind, and the
-        next run removes it. Without success there is no `out`: RunError if the command fails,
-        RunError for anything else.
+        Returns the command's `stderr` and the `kernel.log`. Raises RunError; then there is no
+        `out`.
         """
-        if out.exists():
-            raise RunError(f"{out} exists already")
-        if not tarfile.is_tarfile(input_tar):
-            raise RunError(f"{input_tar} is not a tar file")
-        partial = out.parent / f".{out.name}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        (partial / "out").mkdir(parents=True)
-        log = console or partial / "out" / CONSOLE
         content = order(command).ljust(ORDER_SIZE, b"\0") + late
-        try:
-            with (
-                log.open("wb") as console_file,
-                self.disks(input_tar, partial / "disk", content, output_size) as disks,
-            ):
-                argv = self.command_line(disks, memory, cpus, stored and stored / INITRAMFS)
-                argv += ["-incoming", f"file:{stored / STATE}"] if stored else []
-                passed_on = _command_lines(on_line, running=stored is not None)
-                limits = Limits(timeout, idle=IDLE_SECONDS)
-                ended = watch(argv, limits, passed_on, disks=disks, console=console_file)
-                texts = _harvest(disks[-1].writer, partial / "out", ended)
-            (partial / "out").rename(out)
-            return texts
-        except RunError:
-            if stored:
-                suspect(stored)
-            raise
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        passed_on = _command_lines(on_line, running=stored is not None)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as name:
+            results, disk = Path(name, "out"), Path(name, "disk")
+            results.mkdir()
+            disks = (input_tar, write_output_disk(disk, content, output_size))
+            argv = self.command_line(disks, memory, stored and stored / INITRAMFS)
+            argv += ["-incoming", f"file:{stored / STATE}"] if stored else []
+            try:
+                with (results / CONSOLE).open("wb") as log:
+                    ended = watch(argv, Limits(timeout, IDLE_SECONDS), passed_on, console=log)
+                texts = _harvest(disk, results, ended)
+            except RunError:
+                if stored:
+                    suspect(stored)
+                raise
+            results.rename(out)
+        return texts
 
-    def store(
-        self, folder: Path, input_tar: Path, command: Sequence[str], memory: int, cpus: int
-    ) -> None:
+    def store(self, folder: Path, input_tar: Path, command: Sequence[str], memory: int) -> None:
         """Boot, and store the machine in `folder` as soon as `command` waits. Raises RunError."""
         drivers = {f"drivers/{n}": file.read_bytes() for n, file in enumerate(self.drivers)}
         first = {"init": INIT.read_bytes(), "bin/busybox": self.image.busybox.read_bytes()}
         (folder / INITRAMFS).write_bytes(initramfs(first | drivers))
-        with (
-            tempfile.TemporaryDirectory(prefix="pathcost-") as scratch,
-            self.disks(input_tar, Path(scratch, "disk"), order(command)) as disks,
-        ):
-            argv = self.command_line(disks, memory, cpus, folder / INITRAMFS)
+        with tempfile.TemporaryDirectory(prefix="pathcost-") as scratch:
+            output = write_output_disk(Path(scratch, "disk"), order(command))
+            argv = self.command_line((input_tar, output), memory, folder / INITRAMFS)
             snapshot = Snapshot(WAITING, folder / STATE, stop=True)
-            limits = Limits(STORE_SECONDS, idle=IDLE_SECONDS)
-            ended = watch(argv, limits, disks=disks, snapshot=snapshot)
+            ended = watch(argv, Limits(STORE_SECONDS, IDLE_SECONDS), snapshot=snapshot)
         if not ended.stored:
             raise explain(ended)
 
     def command_line(
         self,
-        disks: Sequence[Disk],
+        disks: Sequence[Path] = (),
         memory: int = 1536,
-        cpus: int = 2,
         first: Path | None = None,
         options: str = "quiet",
     ) -> list[str]:
-        """QEMU's command line, with these disks and without a network. The first disk is the root.
+        """QEMU's command line, without a network. The disks are the root, the input, the output.
 
         The kernel itself finds NVMe disks. With a `first` file system, which has
         the driver, disks are virtio's: QEMU cannot store a machine that has NVMe.
         """
         argv = [
             *self.qemu.argv, *BARE, *ACCELERATOR[self.accelerator],
-            "-smp", str(cpus), "-m", str(memory), "-kernel", str(self.kernel.file),
+            "-smp", "2", "-m", str(memory), "-kernel", str(self.kernel.file),
             "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
             f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} {options}",
         ]  # fmt: skip
@@ -167,32 +146,22 @@ class Guest:
             argv += ["-initrd", str(first)]
         else:
             argv += ["-device", "nvme,id=nvme,serial=pathcost"]
-        for number, disk in enumerate(disks, start=1):
+        for number, disk in enumerate((self.image.file, *disks), start=1):
+            file, read_only = str(disk).replace(",", ",,"), "off" if number == OUTPUT else "on"
             device = "virtio-blk-pci" if first else f"nvme-ns,bus=nvme,nsid={number}"
-            read_only = "on" if disk.writer is None else "off"
-            for descriptor in disk.descriptors:
-                argv += ["-add-fd", f"fd={descriptor},set={number}"]
             argv += [
-                "-drive", f"if=none,id=disk{number},file=/dev/fdset/{number},format=raw,"
-                f"cache=unsafe,readonly={read_only}",
+                "-drive", f"if=none,id=disk{number},file={file},format=raw,cache=unsafe,"
+                f"readonly={read_only}",
                 "-device", f"{device},drive=disk{number}",
             ]  # fmt: skip
         return argv
 
-    @contextmanager
-    def disks(
-        self, input_tar: Path, output: Path, content: bytes, size: int = OUTPUT_SIZE
-    ) -> Iterator[list[Disk]]:
-        """The root, the input, and the output, a new file of `size` that begins with `content`."""
-        with (
-            self.image.file.open("rb") as root,
-            input_tar.open("rb") as source,
-            output.open("w+b", buffering=0) as writer,
-            output.open("rb") as reader,
-        ):
-            writer.write(content)
-            writer.truncate(size)
-            yield [Disk(root), Disk(source), Disk(reader, writer)]
+
+def write_output_disk(disk: Path, content: bytes, size: int = OUTPUT_SIZE) -> Path:
+    """Write a sparse file that begins with `content`."""
+    disk.write_bytes(content)
+    os.truncate(disk, size)
+    return disk
 
 
 def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[bool, str]:
@@ -203,41 +172,29 @@ def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[b
     """
     if not KVM.exists():
         return False, f"there is no {KVM} here"
-    boot = BOOT_ID.read_text().strip()
-    key = " ".join(map(str, [boot, kernel.key, image.key, qemu.key, os.geteuid(), os.getegid()]))
-    memory = cache.folder / "kvm-trials.json"
-    if (known := _trials(memory).get(key)) is not None:
-        return known
-    cache.say("guest: trying whether KVM works here")
-    answer = _try_kvm(Guest(kernel, image, qemu, "kvm", ""))
-    cache.lock()
-    trials = {old: kept for old, kept in _trials(memory).items() if old.startswith(boot)}
-    write_json(memory, trials | {key: answer})
-    return answer
 
+    def boot(_: Path) -> dict[str, object]:
+        cache.say("guest: trying whether KVM works here")
+        argv = Guest(kernel, image, qemu, "kvm", "").command_line(options="pathcost=trial")
+        try:
+            ended = watch(argv, Limits(TRIAL_SECONDS))
+            if "pathcost: trial" not in ended.lines:
+                raise explain(ended)
+        except RunError as error:
+            return {"works": False, "why": f"a trial boot failed: {error!s}"}
+        return {"works": True, "why": f"a trial boot took {ended.seconds:.1f} s"}
 
-def _try_kvm(machine: Guest) -> tuple[bool, str]:
-    """Boot as far as the first process; whether it got there, and what happened."""
-    try:
-        with machine.image.file.open("rb") as root:
-            disks = [Disk(root)]
-            argv = machine.command_line(disks, options="pathcost=trial")
-            ended = watch(argv, TRIAL, disks=disks)
-        if "pathcost: trial" in ended.lines:
-            return True, f"a trial boot took {ended.seconds:.1f} s"
-        raise explain(ended)
-    except RunError as error:
-        return False, f"a trial boot failed: {error!s}"
-
-
-def _trials(memory: Path) -> dict[str, tuple[bool, str]]:
-    """Key → whether that guest booted, and how we know."""
-    trials = read_json(memory)
-    return trials if isinstance(trials, dict) else {}
+    recipe = {
+        "boot": BOOT_ID.read_text(),
+        "made from": [qemu.key, kernel.key, image.key],
+        "user": [os.geteuid(), os.getegid()],
+    }
+    answer = read_manifest(cache.entry("kvm", recipe, boot))
+    return answer["works"], answer["why"]
 
 
 def stored_guest(
-    cache: Cache, guest: Guest, input_tar: Path, command: Sequence[str], memory: int, cpus: int = 2
+    cache: Cache, guest: Guest, input_tar: Path, command: Sequence[str], memory: int
 ) -> Path:
     """The folder of the guest, from the cache or booted and stored there.
 
@@ -246,12 +203,12 @@ def stored_guest(
 
     def build(partial: Path) -> dict[str, object]:
         cache.say(f"guest: booting {guest.release} once, to store it")
-        guest.store(partial, input_tar, command, memory, cpus)
+        guest.store(partial, input_tar, command, memory)
         return {"what": guest.release}
 
     recipe = {
         "version": 1,
-        "machine": guest.command_line([], memory, cpus, Path(INITRAMFS)),
+        "machine": guest.command_line((), memory, Path(INITRAMFS)),
         "made from": [guest.qemu.key, guest.kernel.key, guest.image.key],
         "input": _digest(input_tar),
         "command": list(command),
@@ -271,11 +228,8 @@ def _digest(tar: Path) -> str:
 
 
 def order(argv: Sequence[str]) -> bytes:
-    """The start of the output disk: a script that sets "$@" for init. Raises RunError."""
-    text = f"#pathcost\nset -- {shlex.join(argv)}\n".encode()
-    if len(text) > ORDER_SIZE:
-        raise RunError(f"the guest's command is longer than {ORDER_SIZE} bytes")
-    return text
+    """The start of the output disk: a script that sets "$@" for init."""
+    return f"#pathcost\nset -- {shlex.join(argv)}\n".encode()
 
 
 def _command_lines(on_line: Callable[[str], None], *, running: bool) -> Callable[[str], None]:
@@ -291,26 +245,15 @@ def _command_lines(on_line: Callable[[str], None], *, running: bool) -> Callable
     return pass_on
 
 
-def _harvest(disk: BinaryIO | None, out: Path, ended: Ended) -> dict[str, str]:
-    if ended.panic():
-        raise explain(ended)
-    assert disk is not None
-    disk.seek(0)
-    try:
-        texts = unpack_output(disk, out)
-    except tarfile.TarError:
-        texts = {}
-    except OSError as error:
-        raise RunError(f"cannot write the guest's output to {out}: {error.strerror}") from None
-    if "status" not in texts:  # the last member: the guest got no further
-        if shutil.disk_usage(out).free < MEBI:
-            raise RunError(f"there is no room for the guest's output in {out}", ended.tail)
+def _harvest(disk: Path, out: Path, ended: Ended) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    with disk.open("rb") as file, suppress(tarfile.TarError):
+        texts = unpack_output(file, out)
+    if ended.panic() or "status" not in texts:  # the last member: the guest got no further
         raise explain(ended)
     if status := int(texts["status"]):
-        raise RunError(
-            f"the guest's command ended with status {status}: {last_words(texts['stderr'])}",
-            ended.tail,
-        )
+        why = last_words(texts["stderr"])
+        raise RunError(f"the guest's command ended with status {status}: {why}", ended.tail)
     return texts
 
 

@@ -22,25 +22,13 @@ from runners.process import RunError, attempt, command, find_program, plain_envi
 
 TRIXIE = ("trixie", "trixie-security")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
 ENDED = ("bullseye-security",)  # suites whose lists may be past their date
 URI_LINE = re.compile(r"^'[^']*' (\S+)_([^_\s]+)_(\w+)\.deb (\d+) ", re.MULTILINE)
 # Nothing of the machine's apt but what kept_configuration() takes.
 CONFIGURATION = """\
-Dir::State "FOLDER";
-Dir::State::lists "FOLDER/lists";
+Dir "FOLDER";
 Dir::State::status "FOLDER/status";
-Dir::Cache "FOLDER";
-Dir::Cache::archives "FOLDER/archives";
-Dir::Etc::main "/dev/null";
-Dir::Etc::parts "FOLDER/parts";
-Dir::Etc::sourcelist "FOLDER/sources.list";
-Dir::Etc::sourceparts "FOLDER/parts";
-Dir::Etc::preferences "/dev/null";
-Dir::Etc::preferencesparts "FOLDER/parts";
-Dir::Etc::trusted "/dev/null";
-Dir::Etc::trustedparts "FOLDER/parts";
 APT::Architecture "amd64";
 APT::Architectures "amd64";
 APT::Install-Recommends "false";
@@ -49,6 +37,7 @@ APT::Update::Error-Mode "any";
 Acquire::Languages "none";
 Acquire::Retries "3";
 """
+ETC, LISTS, ARCHIVES = "etc/apt", "var/lib/apt/lists/partial", "var/cache/apt/archives"
 
 
 @dataclass(frozen=True)
@@ -109,16 +98,15 @@ class Archive:
 
     def __init__(self, folder: Path, mirror: Mirror, suites: Sequence[str], say: Say) -> None:
         self._folder, self._suites, self._say = folder, ", ".join(suites), say
-        for tool in TOOLS:  # now, rather than after a minute of downloads
-            find_program(tool)
         if not KEYRING.exists():
             raise RunError(
                 "Debian's keys are missing on this machine: apt-get install debian-archive-keyring"
             )
-        for name in ("lists/partial", "archives/partial", "empty/partial", "parts"):
+        for name in (ETC, LISTS, f"{ARCHIVES}/partial", "empty/partial"):
             (folder / name).mkdir(parents=True)
         (folder / "status").touch()
-        (folder / "sources.list").write_text("".join(mirror.line(s) + "\n" for s in suites))
+        sources = "".join(mirror.line(suite) + "\n" for suite in suites)
+        (folder / ETC / "sources.list").write_text(sources)
         lines = [*kept_configuration(), CONFIGURATION.replace("FOLDER", str(folder))]
         (folder / "apt.conf").write_text("\n".join(lines))
         self._env = plain_environment(APT_CONFIG=str(folder / "apt.conf"))
@@ -126,7 +114,7 @@ class Archive:
         self._apt("update", f"read the package lists of {self._suites}")
 
     def _apt(self, words: str, purpose: str, *names: str, program: str = "apt-get") -> str:
-        folder = self._folder / "archives"
+        folder = self._folder / ARCHIVES
         return run_tool([program, *words.split(), *names], purpose, self._env, cwd=folder)
 
     def versions(self, pattern: str) -> dict[str, str]:
@@ -163,7 +151,7 @@ class Archive:
         )
         rows = [row for row in URI_LINE.findall(printed) if row[0] not in left_out]
         files = {f"{n}_{v}_{a}.deb": (f"{n}={unquote(v)}", int(size)) for n, v, a, size in rows}
-        archives = self._folder / "archives"
+        archives = self._folder / ARCHIVES
         if lacking := [row for name, row in files.items() if not (archives / name).exists()]:
             size = sum(size for _, size in lacking)
             self._say(f"{what}: downloading {size / 1e6:.0f} MB")
@@ -201,9 +189,9 @@ class PackageSources(ExitStack):
         self._archives: dict[tuple[str, ...], Archive] = {}
 
     def archive(self, suites: Sequence[str]) -> Archive:
-        """The packages of these suites. For builders only, which hold the lock. Raises RunError."""
+        """The packages of these suites. For builders only. Raises RunError."""
         key = tuple(suites)
         if key not in self._archives:
-            folder = self.enter_context(self._cache.scratch("scratch-" + "+".join(key)))
+            folder = self.enter_context(self._cache.scratch())
             self._archives[key] = Archive(folder, find_mirror(), key, self._cache.say)
         return self._archives[key]

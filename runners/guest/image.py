@@ -47,7 +47,6 @@ DISK_ID = 0x70617468  # of our choice: with it the kernel finds the root by PART
 ROOT_OPTION = f"root=PARTUUID={DISK_ID:08x}-01"
 MEBI = 1 << 20
 SECTOR = 512
-INODES_PER_MEBI = 64  # as mke2fs counts by itself
 
 FOLDER, PROGRAM = 0o040755, 0o100755
 DEVICE = 0o020600
@@ -81,7 +80,7 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
     }
 
     def build(partial: Path) -> dict[str, object]:
-        with cache.scratch("scratch-image") as root:
+        with cache.scratch() as root:
             left_out = [f"--exclude={path}" for path in UNUSED]
             archive = sources.archive(TRIXIE)
             versions = archive.unpack(PACKAGES, root, "the guest's root", tar_options=left_out)
@@ -116,18 +115,15 @@ def _compile_python(root: Path) -> None:
     )  # fmt: skip
 
 
-def write_disk(root: Path, file: Path, room: int = 0) -> None:
-    """Write a disk image whose only partition holds `root`, and `room` MiB of free space.
-
-    A disk with free space is to be written to, so it has a journal.
-    """
+def write_disk(root: Path, file: Path) -> None:
+    """Write a disk image whose only partition holds `root`, and little free space."""
     nodes = [entry.lstat() for entry in root.rglob("*")]
     blocks = sum(-(-node.st_size // 4096) for node in nodes)
-    size = -(-(blocks * 4096 * 21 // 20 + len(nodes) * 512 + 16 * MEBI) // MEBI) + room
+    size = -(-(blocks * 4096 * 21 // 20 + len(nodes) * 512 + 16 * MEBI) // MEBI)
     run_tool(
         [
-            "mke2fs", "-q", "-t", "ext4", "-O", "has_journal" if room else "^has_journal",
-            "-b", "4096", "-m", "0", "-N", str(len(nodes) + 1024 + room * INODES_PER_MEBI),
+            "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal",
+            "-b", "4096", "-m", "0", "-N", str(len(nodes) + 1024),
             "-E", f"offset={MEBI},root_owner=0:0", "-d", str(root), str(file), f"{size}M",
         ],
         "write the guest's root image",

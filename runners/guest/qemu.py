@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -24,7 +24,7 @@ from typing import IO, Any, BinaryIO
 from probes.bcc.people import stat_fields
 from runners.guest.debian import TRIXIE, PackageSources
 from runners.guest.store import Cache, read_manifest
-from runners.process import RunError, attempt, command, plain_environment
+from runners.process import RunError, command, plain_environment
 from runners.store import inherited
 
 PACKAGES = ("qemu-system-x86", "zstd", "lz4")
@@ -49,12 +49,13 @@ BARE = (
 )  # fmt: skip
 # Options that a guest's kernel must have built in.
 NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
+HAS_CONSOLE = "has it CONFIG_SERIAL_8250_CONSOLE?"
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 # Set when the run ends early: every QEMU then ends, whichever thread watches it.
 stopping = threading.Event()
-STOPS_WITHIN = 0.5  # seconds
+POLL_SECONDS = 0.5
 TICKS = os.sysconf("SC_CLK_TCK")  # in a second
-IDLE_TICKS = TICKS // 20  # QEMU's own house-keeping takes less
+HOUSE_KEEPING = 0.05  # seconds of QEMU's own
 MONITOR_SECONDS = 60.0
 POLL = 0.01
 CONSOLE_LINES = 15  # of an error
@@ -93,32 +94,11 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
         left_out = [f"--exclude={path}" for path in UNUSED]
         archive = sources.archive(TRIXIE)
         versions = archive.unpack(PACKAGES, partial / "root", "QEMU", tar_options=left_out)
-        qemu = Qemu(partial / "root", "", "")
-        for program in (qemu.argv, qemu.program("zstd"), qemu.program("lz4")):
-            done = attempt([*program, "--version"], env=plain_environment())
-            if done.returncode != 0:
-                raise RunError(f"the unpacked QEMU does not start: {done.stderr.strip()}")
         return {"packages": versions, "what": versions["qemu-system-x86"]}
 
     entry = cache.entry("qemu", RECIPE, build)
     version = read_manifest(entry)["packages"]["qemu-system-x86"]
     return Qemu(entry / "root", version, entry.name)
-
-
-@dataclass(frozen=True)
-class Disk:
-    """A raw disk, given to QEMU as open files: so QEMU needs no right to the path.
-
-    For a disk that QEMU writes, `writer` is the same file open for reading and writing.
-    """
-
-    reader: BinaryIO
-    writer: BinaryIO | None = None
-
-    @property
-    def descriptors(self) -> list[int]:
-        """The files' descriptors: QEMU picks from these by the way in which it wants to open."""
-        return [file.fileno() for file in (self.reader, self.writer) if file is not None]
 
 
 @dataclass(frozen=True)
@@ -130,7 +110,6 @@ class Limits:
     """
 
     total: float
-    first_line: float | None = None
     idle: float | None = None
     work: float | None = None
 
@@ -169,30 +148,26 @@ def watch(
     limits: Limits,
     on_line: Callable[[str], None] = lambda _: None,
     *,
-    disks: Sequence[Disk] = (),
     console: BinaryIO | None = None,
     snapshot: Snapshot | None = None,
 ) -> Ended:
     """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
-    It inherits the disks. Beyond a limit it is killed, and RunError raised, HangError for any but
-    the total. Once `stopping` is set, it is killed, and KeyboardInterrupt raised. It dies with the
-    thread that called, whatever kills it.
+    Beyond a limit it is killed, and RunError raised, HangError for any but the total. Once
+    `stopping` is set, it is killed, and KeyboardInterrupt raised. It dies with the thread that
+    called, whatever kills it.
     """
     ended, began = Ended(0), time.monotonic()
     with ExitStack() as stack:
         complaints = stack.enter_context(tempfile.TemporaryFile())
-        descriptors = [*inherited(), *(fd for disk in disks for fd in disk.descriptors)]
         monitor = _Monitor(stack) if snapshot else None
-        if monitor:
-            argv, descriptors = [*argv, *monitor.options], [*descriptors, monitor.theirs]
         process = subprocess.Popen(
-            command(argv),
+            command([*argv, *(monitor.options if monitor else ())]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=complaints,
             env=plain_environment(),
-            pass_fds=descriptors,
+            pass_fds=[*inherited(), *([monitor.theirs] if monitor else ())],
             start_new_session=True,
             cwd="/",
         )
@@ -220,26 +195,32 @@ def _lines(
 ) -> Iterator[str]:
     """Lines as they come, until the end of the file. Raises RunError beyond a limit."""
     assert process.stdout is not None
-    rest, began, spoke = b"", time.monotonic(), False
-    silence = _Silence(process.pid, limits)
+    rest, began, never = b"", time.monotonic(), f" and printed nothing ({HAS_CONSOLE})"
+    first = used = idle = 0.0  # processor time, and seconds, of this silence
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
-            ready, seconds = selector.select(STOPS_WITHIN), time.monotonic() - began
+            ready = selector.select(POLL_SECONDS)
             if stopping.is_set():
                 raise KeyboardInterrupt
-            if seconds > limits.total:
+            if time.monotonic() - began > limits.total:
                 raise RunError(f"the guest did not finish within {limits.total:.0f} s")
             if not ready:
-                if why := silence.too_long():
-                    nothing = "" if spoke else "printed nothing and "
-                    raise HangError(f"the guest's kernel {nothing}hangs: {why}")
-                if limits.first_line and not spoke and seconds > limits.first_line:
-                    raise HangError(f"the guest's kernel printed nothing in {seconds:.0f} s")
+                fields = stat_fields(process.pid)
+                now = (int(fields[11]) + int(fields[12])) / TICKS
+                first, idle = first or now, idle + POLL_SECONDS
+                if now > used + HOUSE_KEEPING:
+                    used, idle = now, 0.0
+                if limits.idle and idle > limits.idle:
+                    raise HangError(f"the guest's kernel hangs: no work in {idle:.0f} s{never}")
+                if limits.work and now > first + limits.work:
+                    raise HangError(
+                        f"the guest's kernel hangs: {limits.work:.0f} s of processor time without "
+                        f"a further line{never}"
+                    )
                 continue
             data = os.read(process.stdout.fileno(), 65536)
-            spoke = True
-            silence = _Silence(process.pid, limits)
+            first, idle, never = 0.0, 0.0, ""
             if console:
                 console.write(data)
                 console.flush()
@@ -249,33 +230,6 @@ def _lines(
             yield from (line.decode(errors="replace").rstrip("\r") for line in lines)
             if not data:
                 return
-
-
-class _Silence:
-    """The processor time that a process uses while it prints nothing."""
-
-    def __init__(self, pid: int, limits: Limits) -> None:
-        self._pid, self._limits = pid, limits
-        self._first: int | None = None  # ticks, as are the others
-        self._used = self._since = self._looked = 0.0
-
-    def too_long(self) -> str:
-        """What it did for too long; empty while it did not."""
-        idle, work = self._limits.idle, self._limits.work
-        with suppress(OSError, ValueError, IndexError):
-            fields = stat_fields(self._pid)
-            used, now = int(fields[11]) + int(fields[12]), time.monotonic()
-            paused = now > self._looked + 4 * STOPS_WITHIN  # we were stopped, and QEMU with us
-            self._looked = now
-            if self._first is None:
-                self._first = used
-            if paused or used > self._used + IDLE_TICKS:
-                self._used, self._since = used, now
-            if idle and now > self._since + idle:
-                return f"its machine did nothing for {idle:.0f} s"
-            if work and used > self._first + work * TICKS:
-                return f"it used {work:.0f} s of processor time without a further line"
-        return ""
 
 
 class _Monitor:
@@ -306,7 +260,7 @@ class _Monitor:
         self._command("migrate", uri=f"file:{snapshot.file}")
         while (progress := self._command("query-migrate")).get("status") != "completed":
             if progress.get("status") == "failed":
-                why = progress.get("error-desc", "it gave no reason")
+                why = progress.get("error-desc")
                 raise RunError(f"QEMU could not store the machine in {snapshot.file}: {why}")
             time.sleep(POLL)
         self._command("quit")
@@ -315,20 +269,13 @@ class _Monitor:
         """What the monitor returns: one line of JSON per command and per answer."""
         self._stream.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
         self._stream.flush()
-        while True:
-            try:
-                line = self._stream.readline()
-            except TimeoutError:
-                raise RunError(
-                    f"QEMU's monitor gave no answer in {MONITOR_SECONDS:.0f} s"
-                ) from None
-            if not line:
-                raise RunError("QEMU ended while its machine was being stored")
+        for line in self._stream:
             answer = json.loads(line)
             if "error" in answer:
                 raise RunError(f"QEMU refused {name}: {answer['error']}")
             if "return" in answer:
                 return dict(answer["return"])
+        raise RunError("QEMU ended while its machine was being stored")
 
 
 def explain(ended: Ended) -> RunError:

@@ -2,9 +2,10 @@
 """The cache: entries that are made once, whole or not there; and what is listed and cleared of it.
 
 An entry is a folder `<kind>-<key>`, where the key is a hash of everything that went into it. It is
-made in a sibling `.partial` and renamed, so that an interrupted build never looks whole. One lock
-covers all building: its holder may remove any `.partial`. An entry that lacks a file, or with which
-a guest failed, is made anew. To have newer packages, remove the entry.
+made in a folder of another name and renamed, so that an interrupted build never looks whole. The
+lock on that folder keeps others from making the same entry; without a holder it is a dead run's.
+An entry that lacks a file, or with which a guest failed, is made anew. To have newer packages,
+remove the entry.
 """
 
 import fcntl
@@ -13,49 +14,45 @@ import json
 import os
 import re
 import shutil
-from collections import Counter
+import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 from probes.files import read_regular
 from runners.process import RunError
-from runners.store import hold
+from runners.store import OURS, hold, make_folder, open_folder, sweep
 
 Say = Callable[[str], None]
 FORMAT = 3  # of an entry: another one has other names
 MANIFEST, FAILED = "manifest.json", "failed"
-LOCKS = {"lock", "in-use", "set-up"}  # never removed: a lock holds for one file only
-# Kind of entry → what it is, and how many stay: those that were used last.
+KEY, ALL = "[0-9a-f]{12,16}", 99
+# Name of an entry → what it is, and how many stay: the last used. The locks in-use and set-up are
+# never removed: a lock holds for one file only.
 KINDS = {
-    "qemu": ("QEMU", 2),
-    "kernel": ("guest's kernel", 16),
-    "image": ("guest's root disk", 2),
-    "tools": ("program for a knob", 16),
-    "program": ("program to measure", 99),
+    f"qemu-{KEY}": ("QEMU", 2),
+    f"kernel-{KEY}": ("guest's kernel", 16),
+    f"image-{KEY}": ("guest's root disk", 2),
+    f"kvm-{KEY}": ("whether KVM works", 8),
+    f"tools-{KEY}": ("program for a knob", 16),
+    f"program-{KEY}": ("program to measure", ALL),
     # Each change of kernel, options or programs makes another of these, of 64 MB and more.
-    "snapshot": ("stored machine", 64),
-    "symbols": ("kernel's symbols", 64),
+    f"snapshot-{KEY}": ("stored machine", 64),
+    f"symbols-{KEY}": ("kernel's symbols", 64),
     # Each change of the collector or of a script makes another of these, of 400 MB.
-    "guest": ("stored guest", 2),
-    "build": ("objects of a kernel", 8),
-    "python": ("Python environment", 8),
+    f"guest-{KEY}": ("stored guest", 2),
+    f"build-{KEY}": ("objects of a kernel", 8),
+    f"python-{KEY}": ("Python environment", 8),
+    r"python-.+\.partial": ("unfinished environment", ALL),
+    r"exact-kept": ("finished cells", ALL),
+    r"matplotlib-fonts": ("Matplotlib's fonts", ALL),
+    r"prices\.json.*": ("prices of messages", ALL),
+    r"tests-\d+": ("the tests' own", ALL),
+    OURS.pattern: ("unfinished", ALL),
 }
-# Other names of ours.
-NAMES = {
-    r"exact-kept": "finished cells",
-    r"matplotlib-fonts": "Matplotlib's fonts",
-    r"kvm-trials\.json": "whether KVM works",
-    r"prices\.json": "prices of messages",
-    r"tests-\d+": "the tests' own",
-    r"python-.+\.partial": "unfinished environment",
-    (
-        r"(scratch|qemu|kernel|image|tools|program|snapshot|symbols|guest|kvm-trials|prices)"
-        r"[-.].+\.partial"
-    ): "unfinished",
-}
+_making: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)  # by threads of ours
 
 
 class LackingError(RunError):
@@ -66,7 +63,7 @@ def write_json(path: Path, value: object) -> None:
     """Write `value` whole or not at all. Raises OSError."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        fresh.write_text(json.dumps(value, sort_keys=True) + "\n", encoding="utf-8")
+        fresh.write_text(json.dumps(value) + "\n", encoding="utf-8")
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
@@ -94,28 +91,21 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-def _open_lock(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+class Cache:
+    """A folder of entries. Several processes and threads may use it at the same time.
 
-
-class Cache(AbstractContextManager["Cache"]):
-    """A folder of entries. Several processes may use it at the same time.
-
-    Use it in a `with` statement: a builder holds the lock to the end of the block.
+    From now on to the end of our process others may build in it, and may not clear it.
     """
 
     def __init__(self, folder: Path, say: Say, *, may_build: bool = True) -> None:
         self.folder = folder.resolve()
         self.say = say
         self._may_build = may_build
-        self._lock: int | None = None
-
-    def __enter__(self) -> Self:
-        """Others may read the cache meanwhile, and build in it, and may not clear it."""
-        if self._may_build or self.folder.is_dir():
+        if may_build or self.folder.is_dir():
             with suppress(OSError):  # who may not write to it reads it all the same
-                hold(self.folder, self.say)
-        return self
+                hold(self.folder, say)
+        if may_build:
+            prune(self.folder)
 
     def find(self, kind: str, recipe: Mapping[str, object]) -> Path | None:
         """The whole entry for this recipe, None where there is none."""
@@ -132,71 +122,79 @@ class Cache(AbstractContextManager["Cache"]):
         """The entry for this recipe; `build` fills the folder it is given if there is none yet.
 
         What `build` returns is stored as the entry's manifest, with the recipe; `what` in it tells
-        a user what the entry is. Raises LackingError where this cache may not build.
+        a user what the entry is. Raises LackingError where this cache may not build, RunError.
         """
-        if entry := self.find(kind, recipe):
-            return entry
         path = self._path(kind, recipe)
-        if not self._may_build:
-            raise LackingError(f"no whole {kind} is in {self.folder} yet")
-        self.lock()
-        if entry := self.find(kind, recipe):  # another process built it while we waited
-            return entry
-        if os.path.lexists(path):
-            self.say(f"{path} is damaged, and is made anew")
-        with self.scratch(path.name) as partial:
-            manifest = {"recipe": recipe, **build(partial)}
-            write_json(partial / MANIFEST, {**manifest, "files": _sizes(partial)})
-            remove(path)
-            partial.rename(path)
+        with _making[path]:
+            if entry := self.find(kind, recipe):
+                return entry
+            if not self._may_build:
+                raise LackingError(f"no whole {kind} is in {self.folder} yet")
+            with self._alone(path) as fresh:
+                if entry := self.find(kind, recipe):  # another run made it while we waited
+                    return entry
+                if os.path.lexists(path):
+                    self.say(f"{path} is damaged, and is made anew")
+                manifest = {"recipe": recipe, **build(fresh)}
+                write_json(fresh / MANIFEST, {**manifest, "files": _sizes(fresh)})
+                remove(path)
+                fresh.rename(path)
         return path
 
     @contextmanager
-    def scratch(self, name: str) -> Iterator[Path]:
-        """A folder to work in, gone afterwards unless it was renamed. The lock must be held."""
-        partial = self.folder / f"{name}.partial"
-        remove(partial)
-        partial.mkdir(parents=True)
+    def _alone(self, entry: Path) -> Iterator[Path]:
+        """Yield an empty folder in which nobody else makes this entry. Raises RunError."""
+        folder = entry.with_name(f"{entry.name}.pathcost-{entry.name[-8:]}")
         try:
-            yield partial
-        finally:
-            remove(partial)
-
-    def lock(self, *, wait: bool = True) -> None:
-        """Take the sole right to build, until the block ends; remove what is old or unfinished.
-
-        Raises RunError; BlockingIOError where another process has it and we do not `wait`.
-        """
-        if self._lock is not None:
-            return
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = _open_lock(self.folder / "lock")
+            lock = self._lock(folder)
         except OSError as error:
             raise RunError(f"cannot write to the cache: {error}") from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not wait:
-                os.close(lock)
-                raise
-            self.say(f"waiting: another run is building in {self.folder}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        self._lock = lock
-        prune(self.folder)
+            for left in folder.iterdir():  # by a killed builder
+                remove(left)
+            yield folder
+        except OSError as error:
+            raise RunError(f"cannot make {entry.name} in the cache: {error}") from error
+        finally:
+            if _is_at(folder, lock):
+                remove(folder)
+            os.close(lock)
 
-    def __exit__(self, failed: object, *_: object) -> None:
-        """Give the right to build back; what is old goes even if nothing was built."""
-        if self._may_build and failed is None:
-            with suppress(BlockingIOError, RunError):
-                self.lock(wait=False)
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+    def _lock(self, folder: Path) -> int:
+        """Make and lock a folder; the descriptor holds the lock. Raises OSError."""
+        while True:
+            folder.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # another start has removed it before we could
+                lock = open_folder(folder)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    self.say(f"waiting: another run makes {folder.stem}")
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                if _is_at(folder, lock):
+                    return lock
+                os.close(lock)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder to work in, gone afterwards."""
+        folder, lock = make_folder(self.folder, "scratch")
+        try:
+            yield folder
+        finally:
+            remove(folder)
+            os.close(lock)
 
     def _path(self, kind: str, recipe: Mapping[str, object]) -> Path:
         text = json.dumps([FORMAT, recipe], sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether this open folder still has that name."""
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    return False
 
 
 def suspect(*entries: Path) -> None:
@@ -216,8 +214,7 @@ def _sizes(entry: Path) -> dict[str, int]:
     }
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """Something of ours in a cache: what it is, how many such stay, and when it was last used."""
 
     path: Path
@@ -244,24 +241,14 @@ def kept(folder: Path) -> list[Kept]:
     """All that is ours in a cache, by kind, the last used first."""
     rows = []
     for path in folder.glob("*"):
-        if entry := re.fullmatch(rf"({'|'.join(KINDS)})-[0-9a-f]{{12,16}}", path.name):
-            rows.append(Kept(path, *KINDS[entry[1]], _last_use(path)))
-        elif kinds := [kind for name, kind in NAMES.items() if re.fullmatch(name, path.name)]:
-            most = 0 if kinds[0] == "unfinished" else 99
-            rows.append(Kept(path, kinds[0], most, _last_use(path)))
+        if kind := next((k for name, k in KINDS.items() if re.fullmatch(name, path.name)), None):
+            rows.append(Kept(path, *kind, _last_use(path)))
     return sorted(rows, key=lambda row: (row.kind, -row.used))
 
 
-def foreign(folder: Path) -> list[str]:
-    """The names in a cache that are not ours."""
-    ours = {row.path for row in kept(folder)}
-    return sorted(
-        path.name for path in folder.glob("*") if path not in ours and path.name not in LOCKS
-    )
-
-
 def prune(folder: Path) -> None:
-    """Remove what killed builders left, and all but the last used of each kind. Hold the lock."""
+    """Remove what killed builders left, and all but the last used of each kind."""
+    sweep(folder)
     seen: Counter[str] = Counter()
     for row in kept(folder):
         seen[row.kind] += 1

@@ -94,7 +94,8 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
             _build(program, words, partial, say)
         return {"packages": versions, "what": program.name}
 
-    with Cache(cache, say) as cached, PackageSources(cached) as packages:
+    cached = Cache(cache, say)
+    with PackageSources(cached) as packages:
         return cached.entry("program", recipe, make)
 
 

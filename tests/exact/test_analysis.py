@@ -15,7 +15,6 @@ import pytest
 from analysis.analyse import analyse
 from analysis.counts.ledger import build_ledgers
 from analysis.counts.measures import measure_all, over_repeats
-from analysis.main import main
 from analysis.paths import functions
 from analysis.paths.cells import ExactCell
 from analysis.paths.export import folded
@@ -118,24 +117,6 @@ def test_a_cut_off_file_is_a_sentence(tmp_path: Path) -> None:
     path.write_text(path.read_text().splitlines()[0] + "\n")
     with pytest.raises(RunError, match=r"has 1 lines, and 2 cells ran"):
         analyse(read_run(tmp_path))
-
-
-def test_the_report_shows_schedulers_layers_functions_and_copies(tmp_path: Path) -> None:
-    assert main([str(write_run(tmp_path, ("fifo", "other"))), "--quiet"]) == 0
-    html, page = ((tmp_path / f"report.{end}").read_text() for end in ("html", "md"))
-    for word in ("Every instruction", "tcp_sendmsg", "rep_movs_alternative", "no checksum"):
-        assert word in html
-    assert "| tcp | 0 | 52 |" in page
-    figures = "40 | 40 | 146 of 299 | 67 | 62 | 67 | 146 of 299 | 67 | 1.55 | 1.00 |"
-    rows = [line for line in page.splitlines() if figures in line]
-    assert [row.split(" | ")[0] for row in rows] == [
-        "| with the default scheduler", "| under SCHED_FIFO",
-    ]  # fmt: skip
-    costs = (
-        "A message of 64 B takes 20 instructions over a Unix socket and 31 instructions over TCP"
-    )
-    assert f"{costs} (1.55 times as many) under SCHED_FIFO" in page
-    assert "146 of 299 and 146 of 299 iterations" in page
 
 
 def test_the_ledger_has_the_default_scheduler_first_and_marks_the_other(tmp_path: Path) -> None:

@@ -101,20 +101,6 @@ def test_an_interrupted_gate_leaves_nothing_that_refuses_the_next(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--kernel", "6.1,6.12", "--against", "6.12"),
-        ("--kernel", "6.1", "--against", "2.4"),
-        ("--kernel", "6.1", "--against", "6.12", "--patterns", "stream"),
-    ],
-)
-@pytest.mark.slow
-def test_what_a_gate_cannot_judge_is_wrong_use(words: tuple[str, ...], tmp_path: Path) -> None:
-    done = gate(tmp_path / "run", *words)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-
-
 MAKEFILE = """
 all:
 	@$(MAKE) --no-print-directory -C {tree} below

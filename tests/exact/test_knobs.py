@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase as fnmatch
@@ -68,21 +67,17 @@ def test_a_cpu_is_qemus_model_with_its_features_and_nothing_is_left_out_silently
 
 
 @pytest.mark.parametrize(
-    ("complaint", "sentence"),
+    "complaint",
     [
-        (
-            "q: warning: TCG doesn't support requested feature: CPUID.01H:ECX.pcid [bit 17]\n"
-            "q: warning: TCG doesn't support requested feature: CPUID.07H:EDX.spec-ctrl [bit 26]\n",
-            "QEMU does not emulate pcid, spec-ctrl;.*cpu=MODEL+pcid=off+spec-ctrl=off",
-        ),
-        ("q: unable to find CPU model 'pigeon'\n", "QEMU knows no CPU model 'pigeon'"),
-        ("q: Property 'qemu64-x86_64-cpu.nest' not found\n", "QEMU knows no CPU feature nest"),
+        "TCG doesn't support requested feature: CPUID.01H:ECX.pcid [bit 17]",
+        "unable to find CPU model 'pigeon'",
+        "Property 'qemu64-x86_64-cpu.nest' not found",
     ],
 )
-def test_a_cpu_that_qemu_does_not_emulate_is_a_sentence(complaint: str, sentence: str) -> None:
-    error = failure(Ended(1, [], complaint))
+def test_a_cpu_that_qemu_does_not_emulate_is_its_own_sentence(complaint: str) -> None:
+    error = failure(Ended(1, [], f"q: warning: {complaint}\nq: and more"))
     assert isinstance(error, UsageError)
-    assert re.match(sentence.replace("+", r"\+"), str(error))
+    assert str(error).startswith(f"QEMU: {complaint}. ")
 
 
 def test_the_modules_of_knobs_are_stored_with_the_kernel() -> None:
@@ -174,5 +169,5 @@ def test_a_cpu_changes_what_its_name_says_and_nothing_by_its_name(exact_guest: E
     assert abs(least(alike).total() - least(plain).total()) <= A_CLOCKS_BRANCH
     copying, _ = turned(exact_guest, "cpu=+erms+fsrm")
     assert least(copying)["rep_movs_alternative"] != least(plain)["rep_movs_alternative"]
-    with pytest.raises(UsageError, match="does not emulate pcid"):
+    with pytest.raises(UsageError, match=r"feature: CPUID.*pcid"):
         turned(exact_guest, "cpu=+pcid")

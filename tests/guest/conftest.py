@@ -18,9 +18,7 @@ from runners.run import prepare_guests, run_in_guest
 from tests.collected import Collected
 from tests.guest import exactness
 
-MATRIX = [
-    pytest.param(name, marks=pytest.mark.matrix) for name in exactness.PROBED if name != DEFAULT
-]
+MATRIX = [pytest.param(name, marks=pytest.mark.matrix) for name in guest.PROBED if name != DEFAULT]
 
 
 @pytest.fixture(scope="session")

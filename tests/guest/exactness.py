@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from probes.scripts import read_scripts
-from runners import guest
 from runners.cell import CellRun, Pass, Plan
 from runners.cli import parse
 from runners.plan import COUNTS as COUNTING
@@ -15,7 +14,6 @@ from runners.plan import GUEST, OptionsPlanner, cells
 from tests.collected import Collected, segments_again
 
 SMALL, PAGE, LARGE = 64, 4096, 65536
-PROBED = [name for name in guest.SERIES if name != "5.10"]  # exact mode alone counts 5.10
 COUNTS = (46, 2000)
 LONGEST_HEADER = 134  # Ethernet 14, IPv4 60, TCP 60
 # What may be at a window's edges, on an emulated CPU under load.

@@ -8,7 +8,6 @@ often, and each payload byte copied in exactly once and out exactly once; so, to
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -83,16 +82,6 @@ def test_each_byte_is_copied_once_in_and_once_out(collected: Collected, transpor
             assert copies <= messages // 100 + 1 + counts["segments again"]
         assert counts["copy_calls in"] >= messages
         assert counts["copy_calls out"] >= messages
-
-
-@pytest.mark.parametrize("transport", ["unix", "tcp"])
-def test_a_kernel_with_the_tracepoints_sees_the_same_payload(
-    collected: Collected, transport: str
-) -> None:
-    for messages, payload, counts in of(collected, transport):
-        if "payload_bytes sent" in counts:
-            assert counts["payload_bytes sent"] == counts["payload_bytes received"] == payload
-            assert counts["messages sent"] == messages
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
@@ -238,11 +227,6 @@ def test_ftrace_sees_the_same_calls_as_the_probes(collected: Collected, transpor
                 assert 0 <= fewer <= 2, "what ksoftirqd received is not the processes'"
             else:
                 assert fewer == 0, function
-
-
-def test_the_console_is_kept(collected: Collected) -> None:
-    console: Path = collected.folder / "console.log"
-    assert "reboot: Power down" in console.read_text(errors="replace")
 
 
 def test_checks_ask_every_kernel(collected: Collected) -> None:

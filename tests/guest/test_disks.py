@@ -51,11 +51,6 @@ def test_links_and_devices_stay_in_the_guest(tmp_path: Path, kind: bytes) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_disk_that_was_never_written_is_no_tar(tmp_path: Path) -> None:
-    with pytest.raises(tarfile.TarError):
-        unpack_output(io.BytesIO(order(["true"]).ljust(4096, b"\0")), tmp_path)
-
-
 def test_a_tar_that_was_cut_off_has_no_status(tmp_path: Path) -> None:
     whole = disk(("out/a", b"1" * 5000), ("status", b"0\n")).getvalue()
     for length in range(512, 6 * 512, 512):
@@ -65,8 +60,6 @@ def test_a_tar_that_was_cut_off_has_no_status(tmp_path: Path) -> None:
 
 def test_the_order_keeps_odd_arguments_whole() -> None:
     assert order(["echo", "a b", "it's"]) == b"#pathcost\nset -- echo 'a b' 'it'\"'\"'s'\n"
-    with pytest.raises(RunError, match="longer than"):
-        order(["x" * 70000])
 
 
 def test_the_root_is_found_by_its_partition() -> None:

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from runners.guest.debian import PackageSources
-from runners.guest.kernels import choose, own_kernel, prepare_kernel, read_offers
+from runners.guest.kernels import choose, own_kernel, prepare_kernel
 from runners.guest.qemu import Qemu
 from runners.guest.store import Cache
 from runners.process import UsageError
@@ -42,8 +42,8 @@ PACKAGES = {
     ],
 )
 def test_a_name_is_a_series_a_release_or_a_version(name: str, package: str | None) -> None:
-    offer = choose(read_offers(PACKAGES), name)
-    assert (offer.package if offer else None) == package
+    offer = choose(PACKAGES, name)
+    assert (offer.packages[0] if offer else None) == package
 
 
 class NoArchive:
@@ -63,10 +63,8 @@ class NoSources:
 @pytest.mark.parametrize("name", ["4.19", "latest", ""])
 def test_an_unknown_kernel_is_one_sentence_with_what_is_offered(tmp_path: Path, name: str) -> None:
     sources = cast(PackageSources, NoSources())
-    with (
-        Cache(tmp_path, lambda _: None) as cache,
-        pytest.raises(UsageError) as error,
-    ):
+    cache = Cache(tmp_path, lambda _: None)
+    with pytest.raises(UsageError) as error:
         prepare_kernel(cache, sources, Qemu(tmp_path, "", ""), name)
     assert str(error.value) == (
         f'no Debian suite offers a kernel "{name}": '

@@ -26,7 +26,7 @@ from tests.analysis.contract import check_contract
 pytestmark = pytest.mark.guest
 USER = 65534
 AS_USER = ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", "--")
-CACHED = ("image-*", "kernel-*", "modules-*", "qemu-*", "kvm-trials.json")
+CACHED = ("image-*", "kernel-*", "modules-*", "qemu-*", "kvm-*")
 FILES = {
     *("run.json", "raw", "report.html", "report.md", "figures", "folded", "timeline"),
     *("answer.json", "answer.md", "ledger.md", "ledger.csv", "cells.csv"),
