@@ -12,7 +12,7 @@ from analysis.claims.answers import Observed, read_observed
 from analysis.claims.files import Claim, load_claims, quantities
 from analysis.claims.judge import judge
 from analysis.claims.verdict import CELLS, NOT_MEASURED, Verdict
-from analysis.counts.agreement import df_pairs, df_windows
+from analysis.counts.agreement import df_pairs
 from analysis.counts.ledger import build_ledgers, df_kernels, df_switches
 from analysis.counts.measures import measure_all, of_programs, over_repeats, program_of
 from analysis.paths import cells as exact
@@ -92,15 +92,13 @@ class Analysis(Figures):
         self.verdicts = _concerned(run, verdicts)
         self.comparisons = df_pairs(tidy)
         self.disagreements = self.comparisons[~self.comparisons["agree"]]
-        self.windows = df_windows(tidy)
         self.switching = df_switches(self.workload)
         self.disturbed = share_disturbed(run)
-        self.functions = functions.function_tables(requested)
+        self.hit = functions.hit_functions(requested)
         self.function_changes = functions.function_changes(requested)
-        self.path = functions.latencies(tidy)
-        self.wakeups = functions.wakeups(tidy)
+        self.path = functions.df_path(tidy)
+        self.wakeups = functions.df_wakeups(tidy)
         self.profiles = functions.profiles(run, self.tables.invalid_cells)
-        self.crosscheck = functions.crosscheck(requested)
         self.kernels = df_kernels(self.figures)
         counted = requested[requested["instrument"] != "exact"]
         self.costs = probe_costs(counted, self.tables.probes, self.folders)

@@ -175,6 +175,7 @@ def _files(report: Report) -> dict[str, output.Write]:
         "measurements.csv": output.table(tidy),
         "claims.csv": output.table(claims_table(analysis.verdicts, analysis.folders)),
         "cells.csv": output.table(analysis.df_cells()),
+        "agreement.csv": output.table(analysis.comparisons),
         "ledger.csv": output.table(ledger_frame(analysis.figures)),
         "answer.json": output.text(report.document.model_dump_json(indent=1) + "\n"),
         "ledger.md": output.text(report.ledger_md()),

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.counts.ledger import in_reading_order
 from analysis.counts.measures import ELSEWHERE, MACHINE_WIDE, TIMES, WORKLOAD, rows_of
 from probes.files import read_rows
 from probes.transports import forwarded, read_transports
@@ -74,32 +73,6 @@ def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
     )
     by = ["agree", "together", "apart", "quantity", "key", "transport"]
     return pairs.sort_values(by, ascending=[True, False, False, True, True, True], kind="stable")
-
-
-def df_windows(tidy: pd.DataFrame) -> pd.DataFrame:
-    """The counts of one window by instrument: in the run in which the instruments differ most, and
-    of several such runs in the one that most of them watched.
-
-    Columns: those of CELL, messages, counts (instrument → count), equal (in every run), why they
-    differ (a tuple), unexplained.
-    """
-    table = _together(_comparable(tidy)).reindex(columns=list(INSTRUMENTS))
-    table = table[table.notna().sum(axis=1) > 1]
-    cell = list(CELL)
-    runs = table.index.to_frame(index=False)
-    counts: list[Any] = [row.dropna().round().astype(int).to_dict() for _, row in table.iterrows()]
-    runs["counts"] = counts
-    runs = runs.assign(
-        spread=(table.max(axis=1) - table.min(axis=1)).to_numpy(),
-        counted=table.notna().sum(axis=1).to_numpy(),
-    )
-    worst = runs.sort_values(["spread", "counted"], ascending=False, kind="stable")
-    worst = worst.drop_duplicates(cell).sort_values(cell)
-    pairs = _differences(table, INSTRUMENTS).groupby(cell)
-    worst["equal"] = ~pairs["differs"].any().to_numpy(dtype=bool)
-    worst["why"] = [_unique(whys) for _, whys in pairs["why"]]
-    worst["unexplained"] = pairs["unknown"].any().to_numpy()
-    return in_reading_order(worst.drop(columns=["repeat", "cell", "spread", "counted"]))
 
 
 def _unique(whys: "pd.Series[str]") -> tuple[str, ...]:

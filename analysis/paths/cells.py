@@ -16,15 +16,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import transport_order
-from analysis.paths.tree import (
-    UNCLASSIFIED,
-    Span,
-    by_function,
-    by_layer,
-    function_layer,
-    layer_of,
-    summed,
-)
+from analysis.paths.tree import Span, by_function, by_layer, function_layer, summed
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
 from analysis.raw.files import NUMBER
 from analysis.raw.record import damaged, read_object, read_text
@@ -36,7 +28,6 @@ from runners.cell import Conditions
 # two sides run ahead of each other, and only the whole window has it.
 WHOLE = ("pingpong", "connect", "selfloop", "selfecho")
 PROCESSES = ("client", "server")
-TOP = 30
 MOST_IN_SENTENCE = 4  # transports
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
 DEFAULT = "other"
@@ -119,10 +110,6 @@ class ExactCell(ExactLine):
         iteration = self.total if self.pattern in WHOLE else self.mean
         return iteration / self.messages_per_iteration
 
-    def repeated(self) -> Counter[str]:
-        """Return the steps of each function beyond its instructions."""
-        return +summed((span.path[-1], span.steps - span.instructions) for span in self.tree)
-
     def functions(self) -> Counter[str]:
         """Return the self instructions of each function."""
         return by_function(self.tree)
@@ -131,23 +118,9 @@ class ExactCell(ExactLine):
         """Return the calls of each function."""
         return summed((span.path[-1], span.calls) for span in self.tree)
 
-    def inclusive(self) -> Counter[str]:
-        """Return the instructions of each function and all it calls; a recursion counts once."""
-        return summed((name, s.instructions) for s in self.tree for name in set(s.path[1:]))
-
     def layers(self) -> Counter[str]:
         """Return the self instructions of each layer."""
         return by_layer(self.tree)
-
-    def traffic_by_layer(self) -> list[tuple[str, float, float]]:
-        """Layer, bytes loaded and stored for each message; a helper is a layer of its own here."""
-        if self.payload is None:
-            return []
-        messages = self.payload.messages
-        loaded, stored = map(_sizes_by_layer, (self.payload.loaded, self.payload.stored))
-        rows = [(layer, loaded[layer] / messages, stored[layer] / messages)
-                for layer in {**loaded, **stored}]  # fmt: skip
-        return sorted(rows, key=lambda row: (-row[1] - row[2], row[0]))
 
     def system_calls(self) -> int:
         """Return how many both processes make in the steady iteration."""
@@ -163,10 +136,6 @@ class ExactCell(ExactLine):
         away = [s for s in self.tree if s.path[-1] == SWITCH and s.task in PROCESSES]
         preempted = sum(s.calls for s in away if PREEMPTION.search(";".join(s.path)))
         return sum(s.calls for s in away) - preempted, preempted
-
-    def inherited(self) -> int:
-        """Return the instructions of helpers that were given to their caller's layer."""
-        return sum(span.instructions for span in self.tree if layer_of(span.path).inherited)
 
 
 @dataclass(frozen=True)
@@ -193,70 +162,33 @@ class Comparison:
         """Return what an iteration is."""
         return "round trip" if self.pattern in ("pingpong", "selfecho") else "iteration"
 
-    def together(self, most: int) -> Iterator["Comparison"]:
-        """Yield the same transports, so many at a time."""
-        for first in range(0, len(self.cells), most):
-            yield replace(self, cells=self.cells[first : first + most])
-
     @property
     def sentence(self) -> str:
-        """What a message takes over each transport, and what part of the window that stands for."""
-        by_cost = sorted(self.cells, key=lambda cell: cell.of_message)
-        many = len(self.cells) > MOST_IN_SENTENCE
-        named = [by_cost[0], by_cost[-1]] if many else self.cells
-        takes = [
-            f"{cell.of_message:,.1f}".removesuffix(".0")
-            + f" instructions over {transport_text(cell.transport)}"
-            for cell in named
-        ]
-        first, *others = named
-        ratio = ""
-        if others:
-            ratio = f" ({number(others[-1].of_message / first.of_message)} times as many)"
-        spread = " to ".join(takes) if many else listed(takes)
-        costs = (
-            f"A message of {size_text(self.size)} takes {'from ' if many else ''}{spread}"
-            f"{ratio} {self.title}"
-        )
+        """What a message takes over each transport; of many over the cheapest and the dearest."""
+        shown = self.cells
+        if len(shown) > MOST_IN_SENTENCE:
+            by_cost = sorted(shown, key=lambda cell: cell.of_message)
+            shown = (by_cost[0], by_cost[-1])
+        costs = listed([
+            f"{cell.of_message:,.1f}".removesuffix(".0") + f" over {transport_text(cell.transport)}"
+            for cell in shown
+        ])  # fmt: skip
+        times = number(shown[-1].of_message / shown[0].of_message)
+        ratio = f" ({times} times as many)" if len(shown) > 1 else ""
+        part = f"half of the steady {self.iteration}"
         if self.pattern not in WHOLE:
-            return f"{costs}: the mean of the window, where the two sides run ahead of each other."
-        if many:
-            return f"{costs}: its part of the steady {self.iteration}."
-        exactly = [f"{cell.identical} of {cell.iterations}" for cell in self.cells]
-        means = [f"{cell.mean / cell.messages_per_iteration:,.0f}" for cell in self.cells]
-        part = "half" if self.cells[0].messages_per_iteration == 2 else "its part"
-        return (
-            f"{costs}: {part} of the steady {self.iteration}, to which {listed(exactly)} "
-            "iterations are identical. The mean of the window, timer ticks included, is "
-            f"{listed(means)}."
-        )
+            part = "the mean of the window, where the two sides run ahead of each other"
+        elif shown[0].messages_per_iteration != 2:
+            part = f"its part of the steady {self.iteration}"
+        size = size_text(self.size)
+        return f"Instructions of a message of {size} {self.title}: {costs}{ratio}, {part}."
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:
         """Layer → instructions by transport, the most expensive first."""
-        return _side_by_side([cell.layers() for cell in self.cells])
-
-    def functions(
-        self, most: int | None = TOP
-    ) -> list[tuple[str, tuple[tuple[int, int, int], ...]]]:
-        """Return function → self, inclusive and calls by transport, the most expensive first."""
-        own = _side_by_side([cell.functions() for cell in self.cells])[:most]
-        others = [(cell.inclusive(), cell.calls()) for cell in self.cells]
-        return [
-            (name, tuple((n, all_[name], calls[name])
-                         for n, (all_, calls) in zip(values, others, strict=True)))
-            for name, values in own
-        ]  # fmt: skip
-
-    @property
-    def unclassified(self) -> float:
-        """Return the transport's largest share of instructions whose function no layer names."""
-        return max(cell.layers()[UNCLASSIFIED] / cell.total for cell in self.cells)
-
-
-def _side_by_side(counters: list[Counter[str]]) -> list[tuple[str, tuple[int, ...]]]:
-    names = {name for counter in counters for name in counter}
-    rows = [(name, tuple(counter[name] for counter in counters)) for name in names]
-    return sorted(rows, key=lambda row: (-max(row[1]), row[0]))
+        counters = [cell.layers() for cell in self.cells]
+        names = {name for counter in counters for name in counter}
+        rows = [(name, tuple(counter[name] for counter in counters)) for name in names]
+        return sorted(rows, key=lambda row: (-max(row[1]), row[0]))
 
 
 def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:

@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What other programs open: folded stacks, speedscope's profiles, Perfetto's timelines.
+"""What other programs open: folded stacks and Perfetto's timelines.
 
 In a timeline an instruction is a nanosecond, which is what the emulator's clock makes of it: a
 figure there is a count, never a time. What runs on two CPUs follows each other in the order in
 which the emulator ran it.
 """
 
-import json
 from collections.abc import Iterable, Set
 from functools import partial
 from itertools import count
-from typing import Any
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
-from analysis.paths.cells import PROCESSES, Comparison, ExactCell, copiers
+from analysis.paths.cells import Comparison, ExactCell, copiers
 from analysis.paths.tree import Box, Path, Span, boxes, own_layer
 
-SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 SEQUENCE = 1  # the only writer of the trace
 SOFTIRQ = "softirq"  # a layer (probes/functions.tsv)
 
@@ -31,7 +28,6 @@ def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
         where = cell.where.replace(" ", "-")
         name = f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.sched}-{where}"
         files[f"folded/{name}.folded"] = folded(cell).encode()
-        files[f"folded/{name}.speedscope.json"] = speedscope(cell, name).encode()
         if cell.order:
             files[f"timeline/{name}.pftrace"] = timeline(cell, copiers(cells, cell.kernel))
     return files
@@ -41,36 +37,6 @@ def folded(cell: ExactCell) -> str:
     """Return a line for each call path: the path, a blank, its own instructions."""
     lines = ((";".join(span.path), span.instructions) for span in cell.tree)
     return "".join(f"{path} {own}\n" for path, own in lines if own)
-
-
-def speedscope(cell: ExactCell, name: str) -> str:
-    """Return a profile for each task; in order where the iteration was kept, else by the call tree.
-
-    The format: https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources
-    """
-    spans = [span for span in cell.order or cell.tree if span.instructions]
-    tasks = {span.task for span in cell.order or cell.tree}
-    places: dict[str, int] = {}
-    profiles = []
-    for task in sorted(tasks, key=lambda task: (task not in PROCESSES, task)):
-        mine = [span for span in spans if span.task == task]
-        profiles.append({
-            "type": "sampled",
-            "name": f"{name}, {task}",
-            "unit": "none",
-            "startValue": 0,
-            "endValue": sum(span.instructions for span in mine),
-            "samples": [[places.setdefault(f, len(places)) for f in s.path[1:]] for s in mine],
-            "weights": [span.instructions for span in mine],
-        })  # fmt: skip
-    file: dict[str, Any] = {
-        "$schema": SCHEMA,
-        "name": name,
-        "exporter": "pathcost",
-        "shared": {"frames": [{"name": function} for function in places]},
-        "profiles": profiles,
-    }
-    return json.dumps(file, separators=(",", ":"))
 
 
 def timeline(cell: ExactCell, copiers: Set[str]) -> bytes:

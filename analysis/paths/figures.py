@@ -7,12 +7,12 @@ and all that it calls took, in the colour of its layer.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter, or_
-from typing import Any, NamedTuple
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -66,9 +66,8 @@ def legend(figure: Figure, colours: dict[str, str]) -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=10)
 
 
-def flame_plot(graphs: Sequence[Graph], unit: str) -> Figure:
+def flame_plot(graphs: Sequence[Graph], unit: str, colours: dict[str, str]) -> Figure:
     """Draw one below the other, on one scale, in the colours of their layers."""
-    colours = palette(by_layer(graph.spans) for graph in graphs)
     paint: Paint = lambda box: colours.get(layer_of(("", *box.path)).name, REST_COLOUR)  # noqa: E731
     figure = painted(graphs, unit, [paint] * len(graphs))
     legend(figure, colours)
@@ -170,24 +169,16 @@ def _draw_marks(ax: Axes, journey: Journey, widest: int) -> None:
 
 
 def explored(
-    unit: str,
-    colours: Mapping[str, str],
-    views: Sequence[tuple[str, Sequence[Mapping[str, Any]]]],
-    kernel: str,
+    unit: str, colours: dict[str, str], views: dict[str, list[dict[str, Any]]], kernel: str
 ) -> dict[str, Any]:
-    """Return what report.js draws. `views`: a title and its graphs; the first one is shown."""
+    """Return what explore.js draws: graphs by the title of their view, of which it shows one."""
     release = RELEASE.match(kernel)
-    return {
-        "unit": unit,
-        "colours": dict(colours),
-        "rest": REST_COLOUR,
-        "source": SOURCE.format(release[0]) if release else "",
-        "views": [{"title": title, "graphs": graphs} for title, graphs in views],
-    }
+    source = SOURCE.format(release[0]) if release else ""
+    return {"unit": unit, "colours": colours, "rest": REST, "source": source, "views": views}
 
 
 def explored_journey(journey: Journey) -> dict[str, Any]:
-    """Return a box: name, layer, depth, start, width, own, copies, function."""
+    """Return a box: words, layer, depth, start, width, own, copies, function."""
     return {
         "title": journey.title,
         "transport": journey.transport,
@@ -195,10 +186,9 @@ def explored_journey(journey: Journey) -> dict[str, Any]:
         "stages": [(stage.name, stage.start, stage.width) for stage in journey.stages],
         "marks": [(mark.kind, mark.words, mark.at) for mark in journey.marks],
         "boxes": [
-            (box.name, box.name, box.depth, box.start, box.width, own, copies, function)
-            for box, function, own, copies in map(
-                attrgetter("box", "function", "own", "copies"), journey.boxes
-            )
+            (b.name, b.name, b.depth, b.start, b.width, layer.own, layer.copies, layer.function)
+            for layer in journey.boxes
+            for b in (layer.box,)
         ],
     }
 
@@ -212,7 +202,7 @@ def explored_graph(graph: Graph) -> dict[str, Any]:
         "stages": [],
         "marks": [],
         "boxes": [
-            (name, layer_of(("", *path)).name, depth, start, width, graph.own[path], None, name)
+            (name, layer_of(("", *path)).name, depth, start, width, graph.own[path], 0, name)
             for name, depth, start, width, path in graph.boxes
         ],
     }
@@ -223,26 +213,30 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
     if not comparisons:
         return ()
     first = comparisons[0]
-    what = attrgetter("kernel", "size", "pattern", "unusual")
-    alike = sorted((c for c in comparisons if what(c) == what(first)), key=usual_first)
-    few = [replace(c, cells=one_of_each_family(c.cells)) for c in alike]
+    few = list(map(one_of_each_family, alike_first(comparisons)))
     words = (first.kernel, first.pattern, first.unusual, size_text(first.size))
     place = ", ".join(filter(None, words))
     return _journey(few, place), _flame(few, place)
 
 
-def one_of_each_family(cells: tuple[ExactCell, ...]) -> tuple[ExactCell, ...]:
-    """Return the cells that are drawn: where they are too many, the first of each family.
+def alike_first(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Return those of the first kernel, size and pattern, the usual one first."""
+    shared = attrgetter("kernel", "size", "pattern", "unusual")
+    return sorted((c for c in comparisons if shared(c) == shared(comparisons[0])), key=usual_first)
+
+
+def one_of_each_family(comparison: Comparison) -> Comparison:
+    """Return it with the cells that are drawn: of too many the first of each family.
 
     A family's name is the letters with which its transports' names begin: unix, tcp, uring.
     """
-    if len(cells) <= MOST_DRAWN:
-        return cells
+    if len(comparison.cells) <= MOST_DRAWN:
+        return comparison
     order = list(read_transports())
     families: dict[str, ExactCell] = {}
-    for cell in sorted(cells, key=lambda cell: order.index(cell.transport)):
+    for cell in sorted(comparison.cells, key=lambda cell: order.index(cell.transport)):
         families.setdefault(re.split(r"[^a-z]", cell.transport)[0], cell)
-    return tuple(families.values())[:MOST_DRAWN]
+    return replace(comparison, cells=tuple(families.values())[:MOST_DRAWN])
 
 
 def usual_first(comparison: Comparison) -> tuple[bool, bool]:
@@ -257,43 +251,27 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
         lacks = "no round trip in its order (made before that was kept)"
         return not_drawn("journey", title, lacks)
     comparison, shown = views[0]
-    costs = [f"{message.total:,} instructions over {message.transport}" for message in shown]
-    shares = [
-        f"{cell.identical} of {cell.iterations} ({cell.transport})" for cell in comparison.cells
-    ]
-    caption = " ".join(
-        (
-            "The client's message, from its system call to the server's return from its own: "
-            f"{listed(costs)} ({place}, {comparison.title}). The server's answer takes another "
-            "path, so the mean of a message, which stands above, is another number. Read the "
-            "figure from left to right, and down into the kernel: a box lies below the layer that "
-            "called it and is as wide as its instructions, all on one scale.",
-            *(
-                f"Of {message.transport}'s, {sum(message.softirq.values()) / message.total:.0%} "
-                f"lie in the receive softirq, which runs in {listed(list(message.softirq))}."
-                for message in shown
-                if message.softirq
-            ),
-            "The grey row says who is in which system call. Signs mark where payload is copied, a "
-            "sleeper is woken, and the CPU switches. Numbers: every instruction that exact mode's "
-            f"emulated CPU ({comparison.cells[0].cpu}) executed in the steady round trip, to which "
-            f"{listed(shares)} iterations are identical. A copy is marked in the functions that "
-            "were seen to copy payload.",
-            *(
-                f"Over {message.transport} no wake-up precedes the switch: the receiver is awake "
-                "already. The wake-up after the switch is the reader's, which wakes the sender "
-                "before it answers."
-                for message in shown
-                if message.woken_ahead
-            ),
-        )
+    costs = [f"{message.total:,} over {message.transport}" for message in shown]
+    softirqs = (
+        f" Over {message.transport} {sum(message.softirq.values()) / message.total:.0%} of them "
+        f"lie in the receive softirq, which runs in {listed(list(message.softirq))}."
+        for message in shown
+        if message.softirq
+    )
+    caption = (
+        f"The client's message, from its system call to the server's return from its own "
+        f"({place}, {comparison.title}): {listed(costs)} instructions. The answer takes another "
+        f"path, so the mean of a message is another number.{''.join(softirqs)} A box lies below "
+        "the layer that called it and is as wide as its instructions. The grey row says who is in "
+        "which system call. Signs mark where payload is copied, a sleeper is woken, and the CPU "
+        "switches."
     )
     alt = "; ".join(
         f"{message.transport}: " + ", ".join(f"{name} {n:,}" for name, n in message.by_stage())
         for message in shown
     )
     colours = palette(cell.layers() for cell in comparison.cells)
-    graphs = [(c.title, list(map(explored_journey, made))) for c, made in views]
+    graphs = {c.title: list(map(explored_journey, made)) for c, made in views}
     return drawn(
         "journey", title, caption, alt, journey_plot, shown, colours, data=table(shown),
         explored=explored("instructions", colours, graphs, comparison.kernel),
@@ -301,56 +279,47 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
 
 
 def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
-    views = [(c.title, [Graph(f"{cell.transport}: {cell.total:,} {UNIT}", cell.tree)
-                        for cell in c.cells]) for c in comparisons]  # fmt: skip
+    views = {
+        c.title: [Graph(f"{cell.transport}: {cell.total:,} {UNIT}", cell.tree) for cell in c.cells]
+        for c in comparisons
+    }
     caption = (
         f"{place}, {comparisons[0].title}. A function lies below its caller and is as wide as its "
-        "instructions. Equal paths of the two processes are one box. Colours are layers; all "
-        "transports have one scale. The stacks are in folded/, for any flame graph program."
+        "instructions; equal paths of the two processes are one box."
     )
-    alt = "A flame graph for each transport."
-    kernel = comparisons[0].kernel
-    return _graphs("exact-flame", "Flame graph", caption, alt, UNIT, views, kernel)
+    title, kernel = "Every instruction of a round trip", comparisons[0].kernel
+    return _graphs("exact-flame", title, caption, UNIT, views, kernel)
 
 
 def _graphs(
-    name: str, title: str, caption: str, alt: str, unit: str,
-    views: Sequence[tuple[str, Sequence[Graph]]], kernel: str,
-) -> Drawn:  # fmt: skip
-    """Flame graphs of the first view; report.js can show the others."""
-    shown = views[0][1]
+    name: str, title: str, caption: str, unit: str, views: dict[str, list[Graph]], kernel: str
+) -> Drawn:
+    """Flame graphs of the first view; explore.js can show the others."""
+    shown = next(iter(views.values()))
     colours = palette(by_layer(graph.spans) for graph in shown)
-    interactive = [(words, list(map(explored_graph, graphs))) for words, graphs in views]
+    graphs = {words: list(map(explored_graph, graphs)) for words, graphs in views.items()}
     return drawn(
-        name, title, caption, alt, flame_plot, shown, unit,
-        explored=explored(unit.split()[0], colours, interactive, kernel),
+        name, title, caption, "A flame graph for each transport.", flame_plot, shown, unit, colours,
+        explored=explored(unit.split()[0], colours, graphs, kernel),
     )  # fmt: skip
 
 
-class Branch(NamedTuple):
-    """A function under its callers, with all it calls: instructions by transport."""
+def branches(comparison: Comparison) -> Iterator[tuple[Path, list[int]]]:
+    """The call trees of all transports as one: call path and instructions, callees included.
 
-    depth: int
-    function: str
-    values: tuple[int, ...]
+    What weighs little is left out; the most expensive comes first.
+    """
+    sums = [inclusive(cell.tree) for cell in comparison.cells]
+    least = LEAST_BRANCH * max(cell.total for cell in comparison.cells)
+    costs = {path: [counts[path] for counts in sums] for counts in sums for path in counts}
 
-
-def branches(comparison: Comparison) -> list[Branch]:
-    """The call trees of all transports as one, thinned to what weighs; the most expensive first."""
-    cells = comparison.cells
-    sums = [inclusive(cell.tree) for cell in cells]
-    least = LEAST_BRANCH * max(cell.total for cell in cells)
-    below: dict[Path, list[Path]] = {}
-    for path in {path for counts in sums for path, n in counts.items() if n >= least}:
-        below.setdefault(path[:-1], []).append(path)
-
-    def walk(parent: Path) -> Iterator[Branch]:
-        order = sorted(below.get(parent, ()), key=lambda p: (-max(counts[p] for counts in sums), p))
-        for path in order:
-            yield Branch(len(path) - 1, path[-1], tuple(counts[path] for counts in sums))
+    def walk(parent: Path) -> Iterator[tuple[Path, list[int]]]:
+        below = [p for p, each in costs.items() if p[:-1] == parent and max(each) >= least]
+        for path in sorted(below, key=lambda p: (-max(costs[p]), p)):
+            yield path, costs[path]
             yield from walk(path)
 
-    return list(walk(()))
+    return walk(())
 
 
 def draw_profiles(profiles: tuple[Profile, ...]) -> tuple[Drawn, ...]:
@@ -369,18 +338,12 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
         for p in profiles[:MOST_TOGETHER]
     ]
     first = profiles[0]
-    emulated = "The CPU is emulated: widths tell which ways were taken, not how long they took. "
+    emulated = " The CPU is emulated: widths are no times." if first.emulated else ""
     caption = (
-        f"{first.where}. Samples of both processes by a clock (perf record, cpu-clock), of as "
-        "many messages on each transport, on one scale. What is called lies below its caller; "
-        "colours are layers; all of user space is one frame. Where interrupts are off the clock "
-        "waits, so that such code is charged to the function that lets them in again, as "
-        f"_raw_spin_unlock_irqrestore. {emulated if first.emulated else ''}The stacks are in "
-        "folded/."
+        f"{first.where}. Samples of both processes by a clock (perf record, cpu-clock). All of "
+        "user space is one frame. Where interrupts are off the clock waits: such code is charged "
+        f"to the function that lets them in again, as _raw_spin_unlock_irqrestore.{emulated}"
     )
     title = f"Where the time on the CPU goes, {conditions}"
-    name, alt = (
-        f"profile-{conditions.replace('+', '-')}",
-        "A flame graph of samples for each transport.",
-    )
-    return _graphs(name, title, caption, alt, "samples", [(conditions, shown)], first.kernel)
+    name = f"profile-{conditions.replace('+', '-')}"
+    return _graphs(name, title, caption, "samples", {conditions: shown}, first.kernel)

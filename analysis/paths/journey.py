@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
 
 import pandas as pd
 
 from analysis.paths.cells import PREEMPTION, PROCESSES, Comparison, ExactCell, copiers
-from analysis.paths.tree import Box, Path, Span, boxes, layer_of, summed
+from analysis.paths.tree import Box, Path, Span, boxes, layer_of, summed, wakeup_cause
 from probes.transports import Names, read_transports
 
 CALL = re.compile(r"__x64_sys_(\w+)$")
 SOFTIRQ = "net_rx_action"
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
-COLUMNS = ("transport", "kind", "name", "depth", "start", "instructions")
 
 
 def _or_named(calls: str, names: Iterable[Names]) -> re.Pattern[str]:
@@ -45,17 +45,19 @@ def is_in(span: Span, functions: re.Pattern[str]) -> bool:
 
 
 def layers(span: Span) -> Path:
-    """Return the layers that its path goes down through, neighbours of one name once.
+    """Return the layers that its path goes down through, neighbours of one name once."""
+    return tuple(name for name, _ in layer_functions(span))
+
+
+def layer_functions(span: Span) -> Iterator[tuple[str, str]]:
+    """Yield each of these layers with the function that it begins with.
 
     User space stands for itself only, and not above every system call.
     """
-    depths = range(first_layer(span), len(span.path) + 1)
-    return tuple(name for name, _ in groupby(layer_of(span.path[:n]).name for n in depths))
-
-
-def first_layer(span: Span) -> int:
-    """Return how much of its path the first of its layers has."""
-    return 2 if span.in_user else 3
+    depths = range(2 if span.in_user else 3, len(span.path) + 1)
+    named = ((layer_of(span.path[:n]).name, span.path[n - 1]) for n in depths)
+    for _, together in groupby(named, itemgetter(0)):
+        yield next(together)
 
 
 def message(order: Sequence[Span]) -> tuple[Span, ...]:
@@ -116,12 +118,6 @@ class Journey:
         """Return the heading of its figure."""
         return f"{self.transport}: {self.total:,} instructions, client to server"
 
-    @property
-    def woken_ahead(self) -> bool:
-        """Return whether the receiver is awake before its message comes: nobody is woken for it."""
-        kinds = [mark.kind for mark in self.marks if mark.kind != "copy"]
-        return kinds[:1] == ["switch"] and "wake-up" in kinds
-
     def by_stage(self) -> list[tuple[str, int]]:
         """Return stages of one name together, in the order in which each began."""
         return list(summed((stage.name, stage.width) for stage in self.stages).items())
@@ -164,17 +160,10 @@ def _boxes(way: Sequence[Span], marks: Sequence[Mark]) -> Iterator[LayerBox]:
         inside = range(bisect_left(starts, box.start), bisect_left(starts, end))
         yield LayerBox(
             box,
-            _entry(way[inside[0]], box.depth) if inside else "",
+            list(layer_functions(way[inside[0]]))[box.depth][1] if inside else "",
             sum(own[box.depth, starts[place]] for place in inside),
             sum(box.start <= at < end for at in copies),
         )
-
-
-def _entry(span: Span, depth: int) -> str:
-    """Return the function that a span's layer at this depth begins with."""
-    names = [layer_of(span.path[:n]).name for n in range(first_layer(span), len(span.path) + 1)]
-    begins = [n for n, name in enumerate(names) if not n or name != names[n - 1]]
-    return span.path[first_layer(span) - 1 + begins[depth]]
 
 
 def _stages(way: Sequence[Span]) -> Iterator[Box]:
@@ -205,9 +194,7 @@ def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
             direction = " in" if is_in(span, SEND) else " out" if is_in(span, RECEIVE) else ""
             yield Mark("copy", at, f"copy{direction}")
         if span.path[-1] == WAKEUP and WAKEUP not in before.path:
-            # The last caller whose name says nothing of waking: unix_write_space, say.
-            cause = next(name for name in reversed(span.path) if "wake" not in name)
-            yield Mark("wake-up", at, f"wake-up: {cause}")
+            yield Mark("wake-up", at, f"wake-up: {wakeup_cause(span.path)}")
         at += span.instructions
 
 
@@ -219,4 +206,6 @@ def table(shown: Sequence[Journey]) -> pd.DataFrame:
         parts += [("box", layer.box) for layer in journey.boxes]
         rows += [(journey.transport, kind, *part[:4]) for kind, part in parts]
         rows += [(journey.transport, "mark", mark.words, 0, mark.at, 0) for mark in journey.marks]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(
+        rows, columns=["transport", "kind", "name", "depth", "start", "instructions"]
+    )

@@ -68,6 +68,11 @@ def layer_of(path: Path) -> Layer:
     return Layer(UNCLASSIFIED, inherited)
 
 
+def wakeup_cause(path: Sequence[str]) -> str:
+    """Return the last caller whose name says nothing of waking: unix_write_space, say."""
+    return next((name for name in reversed(path) if "wake" not in name), path[-1])
+
+
 class Span(NamedTuple):
     """What ran in the last function of a call path, without what it called.
 

@@ -2,23 +2,22 @@
 """The report's tables: frames of words and figures as they are printed."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
-from analysis.answer import RATES, Answer, Share
+from analysis.answer import RATES, Answer, Pair, Share
 from analysis.claims.verdict import VERDICTS, Verdict
-from analysis.counts.agreement import INSTRUMENTS
 from analysis.counts.ledger import GUEST, Ledger, Row, transport_order
 from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
 from analysis.machine import loopback_row, target_text
-from analysis.paths.cells import Comparison, ExactCell
+from analysis.paths.cells import Comparison
 from analysis.paths.changes import TOP, ExactPair, knob_name
 from analysis.paths.figures import branches
-from analysis.paths.functions import DIFFERENT, FunctionTable, PathLatency, PathPart
+from analysis.paths.functions import CELL, NOT_WOKEN, PARTS
 from analysis.programs.survival import ProgramRow, Side, Survival, transports
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
@@ -35,7 +34,6 @@ from analysis.wording import (
     conditions_text,
     counted,
     extent,
-    listed,
     number,
     optional,
     place_title,
@@ -46,8 +44,8 @@ from analysis.wording import (
 )
 
 COUNTS = {
-    "payload_copies": "copies of each payload byte",
-    "instructions": "instructions a message, emulated",
+    "payload_copies": "copies of each byte",
+    "instructions": "instructions, emulated",
 }
 TIMES = (
     ("iteration, median (p50)", "p50", "ns"),
@@ -58,14 +56,13 @@ COSTS = {
     "syscalls": "system calls a message",
     "switches_per_message": "switches",
     "wakeups_per_message": "wake-ups",
-    "wakeups_write_space_per_message": "… because there is room again",
+    "wakeups_write_space_per_message": "… for space in a buffer",
     "segments_out": "TCP segments",
 }
-COPIES = {"in": "in", "kernel": "within", "out": "out"}  # direction → its column
+COPIES = ("in", "kernel", "out")
+LEAST_WAKEUPS = 0.005  # a round trip
 PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
 ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
-STEADY = ("steady", "steps", "identical", "mean")
-
 Line = Sequence[object]
 
 
@@ -78,27 +75,43 @@ def frame(heads: Iterable[Any], lines: Iterable[Line]) -> pd.DataFrame:
     return made
 
 
-def answer(found: Answer) -> pd.DataFrame:
-    """Times, CPU time, copies and instructions, each with its difference."""
-    rows = [
-        (f"{found.iteration}, {title_of(placed.conditions)}", placed.iteration_ns)
-        for placed in found.times
-    ]
-    rows += [
-        (f"CPU time a message, {title_of(placed.conditions)}", placed.cpu_ns)
-        for placed in found.asleep
-        if placed.cpu_ns
-    ]
-    lines: list[Line] = [
-        (name, amount(pair.first.value, "ns"), amount(pair.second.value, "ns"),
-         words.part_text(pair.added))
-        for name, pair in rows
-    ]  # fmt: skip
+def answer(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
+    """Times with their p99, CPU time, copies and instructions, each with its difference."""
+    p99 = {
+        (timing.conditions, latency.transport): latency.p99.value
+        for timing in timings
+        for latency in timing.latencies
+        if (timing.pattern, timing.size) == (found.pattern, found.size) and latency.p99
+    }
+    lines: list[Line] = []
+    for placed in found.times:
+        slow = [p99.get((placed.conditions, name)) for name in found.transports]
+        lines.append((title_of(placed.conditions), *_pair(placed.iteration_ns), _both(slow)))
+    for placed in found.asleep:
+        if placed.cpu_ns:
+            name = f"CPU time, {title_of(placed.conditions)}"
+            lines.append((name, *_pair(placed.cpu_ns), ""))
     for measure, name in COUNTS.items():
         if (count := found.count(measure)) and len(count.figures) > 1:
-            lines.append((name, *count.figures.values(), "none" if count.alike else count.times))
-    title = f"{found.pattern}, {size_text(found.size)}"
-    return frame((title, *found.transports, "difference (95 %)"), lines)
+            each = (*count.figures.values(), "none" if count.alike else count.times)
+            lines.append((name, *each, ""))
+    title = f"{found.iteration}, {size_text(found.size)}"
+    slowest = f"p99: {', '.join(found.transports)}"
+    return frame((title, *found.transports, "difference (95 %)", slowest), lines)
+
+
+def _both(ns: Iterable[float | None]) -> str:
+    """`15.6, 29.7 µs`: the unit once where it is the same."""
+    texts = [amount(each, "ns") for each in ns if each is not None]
+    units = {text.rpartition(" ")[2] for text in texts}
+    return ", ".join(
+        [t.rpartition(" ")[0] for t in texts[:-1]] + texts[-1:] if len(units) == 1 else texts
+    )
+
+
+def _pair(pair: Pair) -> tuple[str, str, str]:
+    first, second = amount(pair.first.value, "ns"), amount(pair.second.value, "ns")
+    return first, second, words.part_text(pair.added)
 
 
 def shares(found: Answer) -> pd.DataFrame:
@@ -117,15 +130,17 @@ def _share(share: Share) -> str:
     return f"{text} ({number(100 * figure.low)} to {number(100 * figure.high)})"
 
 
-def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) -> pd.DataFrame:
-    """The best source of each row, and another one below it; then the times."""
+def ledger(
+    found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = (), sources: int = 2
+) -> pd.DataFrame:
+    """The best source of each row, another one below it where there is one; then the times."""
     columns = [(place_title(conditions), transport) for conditions, transport in found.columns]
     lines: list[Line] = []
     for row in rows:
         if not row.lines:
             lines.append((row.measure.words, *[None] * len(columns), row.why_missing))
-        for place, line in enumerate(row.best()):
-            name = f"… {row.disturbed(line) or 'another source'}" if place else _name(row)
+        for place, line in enumerate(row.best()[:sources]):
+            name = f"… {row.disturbed(line) or 'another source'}" if place else _name(row.measure)
             figures = (_entry(row.measure, line.entries.get(column)) for column in found.columns)
             lines.append((name, *figures, line.source))
     latencies = {
@@ -140,11 +155,7 @@ def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) ->
     return frame(("measure", *columns, "where from"), lines)
 
 
-def _name(row: Row) -> str:
-    return _measure(row.measure)
-
-
-def _measure(measure: Measure) -> str:
+def _name(measure: Measure) -> str:
     return measure.words + (" per round trip" if measure.per == "round trip" else "")
 
 
@@ -154,53 +165,40 @@ def _entry(measure: Measure, entry: Estimate | None) -> str:
 
 
 def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
-    """Each transport under the first conditions: the headlines' best figures, and its times."""
+    """Each transport under the first conditions: its median time, the headlines' best figures."""
     conditions = found.conditions[0]
+    here = (found.pattern, found.size, conditions)
     rows = [row for row in found.headline() if row.lines]
     p50 = {
         latency.transport: latency.p50
         for timing in timings
-        if (timing.pattern, timing.size, timing.conditions)
-        == (found.pattern, found.size, conditions)
         for latency in timing.latencies
+        if (timing.pattern, timing.size, timing.conditions) == here
     }
-    lines = [
-        (
-            transport,
-            spanned(p50.get(transport), "ns"),
-            *(
-                _entry(row.measure, row.lines[0].entries.get((conditions, transport)))
-                for row in rows
-            ),
-        )
-        for transport in found.transports
-    ]
-    return frame(("transport", "iteration, median", *map(_name, rows)), lines)
 
+    def line(transport: str) -> Line:
+        entries = (row.lines[0].entries.get((conditions, transport)) for row in rows)
+        counts = (_entry(row.measure, each) for row, each in zip(rows, entries, strict=True))
+        return (transport, spanned(p50.get(transport), "ns"), *counts)
 
-def slowdowns(timings: Iterable[Times]) -> pd.DataFrame:
-    return frame(
-        ("slowdown", "conditions"),
-        [
-            (words.ratio_text(ratio), words.timing_of_ratio(timing, ratio))
-            for timing in timings
-            for ratio in timing.ratios
-        ],
-    )
+    heads = ("transport", "iteration, median", *(_name(row.measure) for row in rows))
+    return frame(heads, map(line, found.transports))
 
 
 def times(timings: Iterable[Times]) -> pd.DataFrame:
-    heads = ("conditions", "transport", "p50", "p99", "messages a second",
-             "messages per segment", "messages per read", "modes")  # fmt: skip
-    lines = [
-        (
-            conditions_text(timing), one.transport, spanned(one.p50, "ns"), spanned(one.p99, "ns"),
-            spanned(one.messages_per_s), spanned(one.per_segment), spanned(one.per_read),
-            one.modality.words() if one.modality else NOT_MEASURED,
-        )
-        for timing in timings
-        for one in timing.latencies
-    ]  # fmt: skip
+    heads = ("conditions", "transport", "p50", "p99", "messages a second", "ratio of p50",
+             "messages per segment, read", "modes")  # fmt: skip
+    lines = []
+    for timing in timings:
+        ratios = {ratio.transport.transport: ratio.median for ratio in timing.ratios}
+        for one in timing.latencies:
+            packed = (one.per_segment, one.per_read)
+            lines.append((
+                conditions_text(timing), one.transport,
+                spanned(one.p50, "ns"), spanned(one.p99, "ns"), spanned(one.messages_per_s),
+                spanned(ratios.get(one.transport)), ", ".join(map(spanned, packed)),
+                one.modality.words() if one.modality else NOT_MEASURED,
+            ))  # fmt: skip
     return frame(heads, lines)
 
 
@@ -219,28 +217,35 @@ def parts(found: Iterable[Parts]) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def path(found: Sequence[PathLatency]) -> pd.DataFrame:
-    names = [part.name.replace("-", " → ") for part in found[0].parts] if found else []
-    return frame(
-        ("cell", *names, "reader was awake"),
-        [
-            (
-                f"{one.transport}, {one.where}",
-                *(f"{amount(part.mean_ns, 'ns')} ({counted(part.count, 'time')})"
-                  if part.count else None for part in one.parts),
-                f"{one.not_woken} of {counted(one.messages, 'message')}",
-            )
-            for one in found
-        ],
-    )  # fmt: skip
+def path(found: pd.DataFrame) -> pd.DataFrame:
+    """How long the parts of a message's way take, and how often each was seen."""
+    cells = found.groupby(list(CELL), sort=False)
+    figures = {
+        (cell, row["key"]): f"{row['path_count']:,.0f} times"
+        if row["key"] == NOT_WOKEN
+        else f"{amount(row['path_ns'] / row['path_count'], 'ns')} ({row['path_count']:,.0f} times)"
+        for cell, rows in cells
+        for row in rows[rows["path_count"] > 0].to_dict("records")
+    }
+    lines = [(_cell(cell), *(figures.get((cell, part)) for part in PARTS)) for cell, _ in cells]
+    names = (part.replace("-", " → ") for part in PARTS[:-1])
+    return frame(("cell", *names, "reader was awake"), lines)
 
 
-def histogram(part: PathPart) -> str:
-    """A part's times by powers of two."""
-    return "\n".join(
-        f"{low:>12} ns  {'█' * round(40 * count / part.count):40}  {count}"
-        for low, count in part.slots
-    )
+def wakeups(found: pd.DataFrame) -> pd.DataFrame:
+    """In which system call of its waker a process is woken, and by which function."""
+    lines = [
+        (_cell(cell), number(row["per_round_trip"]), code(row["call"]), code(row["cause"]))
+        for cell, rows in found.groupby(list(CELL), sort=False)
+        for row in rows.to_dict("records")
+        if row["per_round_trip"] >= LEAST_WAKEUPS
+    ]
+    return frame(("cell", "wake-ups a round trip", "in", "by"), lines)
+
+
+def _cell(cell: tuple[Any, ...]) -> str:
+    pattern, size, conditions, target, _, transport = cell
+    return f"{transport} · {pattern} · {size_text(size)} · {title_of(conditions)} · {target}"
 
 
 def switches(found: pd.DataFrame) -> pd.DataFrame:
@@ -260,11 +265,6 @@ def switches(found: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def functions(found: FunctionTable) -> pd.DataFrame:
-    lines = [(code(name), *map(number, calls)) for name, calls in found.top]
-    return frame(("function", *found.transports), lines)
-
-
 def kernels(found: pd.DataFrame) -> pd.DataFrame:
     """A column for each transport and kernel of the figures under one set of conditions."""
     figures = {
@@ -274,33 +274,10 @@ def kernels(found: pd.DataFrame) -> pd.DataFrame:
     columns = list(dict.fromkeys(zip(found["transport"], found["kernel"], strict=True)))
     measures = [measure for measure in MEASURES if measure.id in set(found["measure"])]
     lines = [
-        (_measure(measure), *(_entry(measure, figures.get((measure.id, *c))) for c in columns))
+        (_name(measure), *(_entry(measure, figures.get((measure.id, *c))) for c in columns))
         for measure in measures
     ]
     return frame(("measure", *columns), lines)
-
-
-def agreement(found: pd.DataFrame) -> pd.DataFrame:
-    """Counts of one window: in the run in which the instruments differ most."""
-    counts = {(row.quantity, row.key, row.transport): row for row in rows_of(found)}
-    columns: list[tuple[str, str]] = [
-        (transport, tool)
-        for transport in dict.fromkeys(transport for _, _, transport in counts)
-        for tool in INSTRUMENTS
-        if any(tool in row.counts for row in counts.values() if row.transport == transport)
-    ]
-    lines: list[Line] = []
-    for quantity, key in sorted({(quantity, key) for quantity, key, _ in counts}):
-        remarks: dict[str, list[str]] = {}
-        figures: dict[tuple[str, str], str] = {}
-        for transport in dict.fromkeys(transport for transport, _ in columns):
-            if row := counts.get((quantity, key, transport)):
-                figures |= {(transport, tool): f"{n:,}" for tool, n in row.counts.items()}
-                for why in (*["unexplained"] * row.unexplained, *row.why):
-                    remarks.setdefault(why, []).append(transport)
-        words = ". ".join(f"{listed(names)}: {why}" for why, names in remarks.items())
-        lines.append((f"{quantity} {key}".strip(), *map(figures.get, columns), words or "equal"))
-    return frame(("quantity", *columns, "where they differ"), lines)
 
 
 def compared(found: pd.DataFrame) -> pd.DataFrame:
@@ -395,48 +372,23 @@ def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.Dat
     return frame(("condition and source", *verdict.labels, "holds in", "cell runs"), lines)
 
 
-def schedulers(group: Sequence[Comparison]) -> pd.DataFrame:
-    """A round trip under each scheduler side by side."""
-    names = list(dict.fromkeys(cell.transport for found in group for cell in found.cells))
-    heads: list[Any] = [(name, head) for name in names for head in STEADY]
-    quotient = f"{names[-1]} / {names[0]}" if len(names) == 2 else ""
-    heads += [(quotient, "steady"), (quotient, "mean")] if quotient else []
+def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
+    """A row for each transport and scheduler: what a message costs."""
+    heads = ("cell", "transport", "instructions", "of the first", "mean", "identical",
+             "system calls", "switches", "preempted", "copies in, within, out")  # fmt: skip
     lines = []
-    for found in group:
-        cells = {cell.transport: cell for cell in found.cells}
-        line: list[object] = [found.title]
-        for cell in map(cells.get, names):
-            line += (
-                [f"{cell.total:,}", f"{cell.steps:,}",
-                 f"{cell.identical} of {cell.iterations}", f"{cell.mean:,.0f}"]
-                if cell else [None] * len(STEADY)
-            )  # fmt: skip
-        if quotient and len(found.cells) == 2:
-            first, second = found.cells
-            line += [number(second.total / first.total), number(second.mean / first.mean)]
-        elif quotient:
-            line += [None, None]
-        lines.append(line)
-    return frame(("scheduler", *heads), lines)
-
-
-def exact_costs(found: Comparison) -> pd.DataFrame:
-    """A row for each transport: what a message costs."""
-    least = min(cell.of_message for cell in found.cells)
-    copies = [(f"copies {name} of each byte", way) for way, name in COPIES.items()]
-    heads = ("transport", "instructions", "of the least", "mean", "identical", "system calls",
-             "voluntary switches", "other switches", *(name for name, _ in copies))  # fmt: skip
-    lines = []
-    for cell in found.cells:
-        each = cell.messages_per_iteration
-        payload = cell.payload
-        size = payload.messages * cell.size if payload else 0
-        lines.append((
-            cell.transport, f"{cell.of_message:,.0f}", number(cell.of_message / least),
-            f"{cell.mean / each:,.0f}", f"{cell.identical} of {cell.iterations}",
-            *(number(count / each) for count in (cell.system_calls(), *cell.switches())),
-            *(number(payload.copied[way] / size) if payload else None for _, way in copies),
-        ))  # fmt: skip
+    for comparison in found:
+        for cell in comparison.cells:
+            each, payload = cell.messages_per_iteration, cell.payload
+            size = payload.messages * cell.size if payload else 0
+            copies = (number(payload.copied[way] / size) for way in COPIES) if payload else ()
+            lines.append((
+                comparison.title, cell.transport, f"{cell.of_message:,.0f}",
+                number(cell.of_message / comparison.cells[0].of_message),
+                f"{cell.mean / each:,.0f}", f"{cell.identical} of {cell.iterations}",
+                *(number(count / each) for count in (cell.system_calls(), *cell.switches())),
+                ", ".join(copies) or None,
+            ))  # fmt: skip
     return frame(heads, lines)
 
 
@@ -447,38 +399,11 @@ def layers(found: Comparison) -> pd.DataFrame:
 
 def call_tree(found: Comparison) -> pd.DataFrame:
     lines = [
-        (Markup("{}{}").format("\N{EM SPACE}" * branch.depth, code(branch.function)),
-         *(f"{value:,}" if value else "" for value in branch.values))
-        for branch in branches(found)
+        (Markup("{}{}").format("\N{EM SPACE}" * (len(path) - 1), code(path[-1])),
+         *(f"{value:,}" if value else "" for value in values))
+        for path, values in branches(found)
     ]  # fmt: skip
     return frame(("function", *(cell.transport for cell in found.cells)), lines)
-
-
-def exact_functions(found: Comparison, most: int | None) -> pd.DataFrame:
-    heads = ("self", "with callees", "calls")
-    columns = [(cell.transport, head) for cell in found.cells for head in heads]
-    lines = [
-        (code(name), *(f"{value:,}" for values in by_cell for value in values))
-        for name, by_cell in found.functions(most)
-    ]
-    return frame(("function", *columns), lines)
-
-
-def traffic(cell: ExactCell) -> pd.DataFrame:
-    lines = [(layer, *(f"{n:,.0f}" for n in both)) for layer, *both in cell.traffic_by_layer()]
-    return frame(("layer", "loaded", "stored"), lines)
-
-
-def crosscheck(rows: pd.DataFrame) -> pd.DataFrame:
-    """Calls a message of every function that probes and exact mode counted differently."""
-    heads = ["function", "layer", "bpftrace", "ftrace", "exact", "verdict"]
-    lines = [
-        (code(name), layer, *("" if pd.isna(n) else number(n) for n in counts), verdict)
-        for name, layer, *counts, verdict in rows[rows["verdict"].isin(DIFFERENT)][
-            heads
-        ].itertuples(index=False)
-    ]
-    return frame(heads, lines)
 
 
 def knobs(pairs: Sequence[ExactPair]) -> pd.DataFrame:
@@ -541,30 +466,19 @@ def moved(change: ExactPair) -> pd.DataFrame:
     return frame(heads, lines)
 
 
-def probe_costs(found: pd.DataFrame, *, several: bool = False) -> pd.DataFrame:
-    """Probed cells beside their controls: one instrument alone, or several together."""
-    heads = ("probes", "cell", "round trip without", "with", "added a message", "switches without",
-             "with", "events a message", "added an event", "time of one program")  # fmt: skip
-    rows = found[found["instruments"].str.contains(",") == several]
-    return frame(heads, map(_cost, rows_of(rows)))
-
-
-def _cost(cost: Any) -> Line:
-    def each(figures: dict[str, float | None] | None, unit: str = "") -> str | None:
-        named = (figures or {}).items()
-        return ", ".join(
-            f"{name} {optional(value, unit)}" if len(named) > 1 else optional(value, unit)
-            for name, value in named
-        ) or None  # fmt: skip
-
-    scripts = f" ({cost.scripts})" if cost.scripts else ""
-    return (
-        f"{cost.instruments}{scripts}, {cost.target} {cost.kernel}",
-        f"{cost.transport} · {conditions_text(cost)}",
-        spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"), optional(cost.added, "ns"),
-        spanned(cost.switches_without), spanned(cost.switches_with),
-        each(cost.events), optional(cost.added_per_event, "ns"), each(cost.ns, "ns"),
-    )  # fmt: skip
+def probe_costs(found: pd.DataFrame) -> pd.DataFrame:
+    """Probed cells beside their controls, each instrument alone."""
+    heads = ("probes", "cell", "round trip without", "with", "added a message",
+             "switches without", "with", "events a message", "added an event")  # fmt: skip
+    return frame(heads, [
+        (f"{cost.instruments}, {cost.target} {cost.kernel}",
+         f"{cost.transport} · {conditions_text(cost)}",
+         spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"), optional(cost.added, "ns"),
+         spanned(cost.switches_without), spanned(cost.switches_with),
+         ", ".join(map(optional, (cost.events or {}).values())) or None,
+         optional(cost.added_per_event, "ns"))
+        for cost in rows_of(found[~found["instruments"].str.contains(",")])
+    ])  # fmt: skip
 
 
 def invalid(found: Iterable[Any]) -> pd.DataFrame:
@@ -610,7 +524,15 @@ def _lacks(group: Sequence[Missing]) -> Line:
     return ", ".join(names), ", ".join(targets), f"{reasons[0]}{more}"
 
 
-def environment(target: Target) -> pd.DataFrame:
+def environments(targets: Sequence[Target]) -> pd.DataFrame:
+    """What each target is, side by side."""
+    facts = {f"{target.kind} · {target.kernel}": _environment(target) for target in targets}
+    names = dict.fromkeys(name for each in facts.values() for name in each)
+    lines = [(name, *(each.get(name) for each in facts.values())) for name in names]
+    return frame(("target", *facts), lines)
+
+
+def _environment(target: Target) -> dict[str, str]:
     found = target.environment
     facts: dict[str, object] = {
         name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT
@@ -621,19 +543,15 @@ def environment(target: Target) -> pd.DataFrame:
         "also active on lo": loopback_row(target) or None,
         "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),
     }
-    lines = [(name, str(fact).split(" -- ")[0]) for name, fact in facts.items() if fact is not None]
-    return frame((f"{target.kind} · {target.kernel}", "value"), lines)
+    return {name: str(fact).split(" -- ")[0] for name, fact in facts.items() if fact is not None}
 
 
-def settings(target: Target) -> pd.DataFrame:
-    found = sorted((target.environment.settings or {}).items(), key=lambda item: item[0].lower())
-    lines = [(code(name), "absent" if value is None else value) for name, value in found]
-    return frame(("setting", "value"), lines)
-
-
-def stacks(found: Any) -> Iterator[tuple[str, str]]:
-    """Each way of a cell's wake-ups: what it is, and its functions, the outermost first."""
-    for way in found.ways:
-        task = ", of another task" if way.elsewhere else ""
-        caption = f"{number(way.per_round_trip)} a round trip, by {way.functions[-1]}{task}"
-        yield caption, "\n".join(way.functions)
+def settings(targets: Sequence[Target]) -> pd.DataFrame:
+    """The settings that change a figure, side by side."""
+    each = [target.environment.settings or {} for target in targets]
+    names = sorted({name for found in each for name in found}, key=str.lower)
+    lines = [
+        (code(name), *("absent" if found.get(name) is None else found[name] for found in each))
+        for name in names
+    ]
+    return frame(("setting", *(f"{target.kind} · {target.kernel}" for target in targets)), lines)

@@ -6,7 +6,7 @@ Whatever a template fills in is escaped by `escape`, in this one place.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +27,8 @@ from analysis.times.waterfall import part_text
 TEMPLATES = Path(__file__).parent / "templates"
 FIGURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
 NUMERIC = re.compile(rf"[+<{wording.MINUS}]?\d|{wording.DASH}$|$")
-PLAIN = re.compile(r"[\w./:+=,@ -]+")  # can stand between backticks as it is
+MOST_NARROW = 4  # columns of a table that a narrow screen shows as it is
+PLAIN = re.compile(r"[\w./:+=,@* -]+")  # can stand between backticks as it is
 # Colours of a figure that the page's style sheet decides.
 THEMED = {
     drawing.INK: "var(--ink)",
@@ -70,7 +71,7 @@ def preformatted(text: str) -> Markup:
     """Lines as they are, but for a terminal's escapes."""
     lines = ("".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
              for line in text.splitlines())  # fmt: skip
-    return Markup('<pre tabindex="0">{}</pre>').format("\n".join(lines))
+    return Markup("<pre>{}</pre>").format("\n".join(lines))
 
 
 def slug(text: str) -> Markup:
@@ -78,11 +79,8 @@ def slug(text: str) -> Markup:
     return Markup(re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-"))
 
 
-def table(rows: pd.DataFrame, caption: str = "", kind: str = "") -> Markup:
-    """A frame as a table in Markdown; a column of figures stands to the right.
-
-    A `sortable` one can be sorted and searched on the page.
-    """
+def table(rows: pd.DataFrame, caption: str = "") -> Markup:
+    """A frame as a table in Markdown; a column of figures stands to the right."""
     if rows.empty:
         return Markup("")
     cells: list[list[Markup]] = [
@@ -94,8 +92,7 @@ def table(rows: pd.DataFrame, caption: str = "", kind: str = "") -> Markup:
     heads = [escape(wording.head(name)) for name in rows.columns]
     every: list[list[Any]] = [heads, rule, *cells]
     lines = "\n".join(f"| {' | '.join(line)} |" for line in every)
-    text = Markup(f"**{escape(caption)}**\n\n{lines}" if caption else lines)
-    return Markup(f'<div class="{kind}">\n\n{text}\n\n</div>') if kind else text
+    return Markup(f"**{escape(caption)}**\n\n{lines}" if caption else lines)
 
 
 @cache
@@ -135,32 +132,52 @@ def page(text: str, title: str, figures: Iterable[Drawn] = ()) -> str:
     tokens = parser.parse(text)
     contents = [_anchored(*pair) for pair in pairwise(tokens)
                 if pair[0].type == "heading_open"]  # fmt: skip
+    _label_cells(tokens)
     body = parser.renderer.render(tokens, parser.options, {})
-    body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>')
-    body = body.replace("</table>", "</table></div>")
     body = FIGURE.sub(partial(_figure, {figure.name: figure for figure in figures}), body)
     return environment().get_template("page.html.j2").render(
         title=title, contents=list(filter(None, contents)), body=Markup(body),
     )  # fmt: skip
 
 
+def _label_cells(tokens: Sequence[Token]) -> None:
+    """Give each cell of a wide table its column's name: a narrow screen shows rows as lists."""
+    table, heads, place = Token("table_open", "table", 1), list[str](), 0
+    for token, text in pairwise(tokens):
+        match token.type:
+            case "table_open":
+                table, heads = token, []
+            case "tr_open":
+                place = 0
+            case "th_open":
+                heads.append(_plain(text))
+                if len(heads) > MOST_NARROW:
+                    table.attrs["class"] = "wide"
+            case "td_open":
+                token.attrs["data-head"] = heads[place]
+                place += 1
+
+
+def _plain(text: Token) -> str:
+    """The words of a heading or cell, without markup."""
+    return "".join(part.content for part in text.children or () if part.type != "html_inline")
+
+
 def _anchored(heading: Token, text: Token) -> tuple[str, str] | None:
     """Give a heading its anchor; return that and its words, if the list of contents has it."""
-    words = "".join(part.content for part in text.children or () if part.type != "html_inline")
+    words = _plain(text)
     heading.attrs["id"] = name = slug(words)
     return (name, words) if heading.tag == "h2" else None
 
 
 def _figure(figures: dict[str, Drawn], found: re.Match[str]) -> str:
-    drawn = figures[found[1]]
-    data = ""
+    drawn, data = figures[found[1]], ""
     if drawn.explored:
         # Nothing in it can end the element.
         written = json.dumps(drawn.explored, ensure_ascii=False, separators=(",", ":"))
         data = written.replace("<", "\\u003c")
         data = f'<script type="application/json" class="explored">{data}</script>'
-    kind = "plot wide" if data or drawn.name.startswith("diff-") else "plot"
-    plot = f'<div class="{kind}" tabindex="0">{_inline_svg(drawn)}</div>'
+    plot = f'<div class="plot">{_inline_svg(drawn)}</div>'
     return f'<figure id="figure-{slug(drawn.name)}">{plot}{data}</figure>'
 
 

@@ -2,9 +2,10 @@
 """Two instruments on the same thing."""
 
 import pandas as pd
+import pytest
 
 from analysis.analyse import Analysis
-from analysis.counts.agreement import INSTRUMENTS, df_pairs, df_windows, explain, read_reasons
+from analysis.counts.agreement import INSTRUMENTS, df_pairs, explain, read_reasons
 from analysis.counts.measures import rows_of
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
@@ -24,8 +25,13 @@ def window(quantity: str, counted: dict[str, dict[str, int]]) -> pd.DataFrame:
     )
 
 
-def counts(windows: pd.DataFrame) -> dict[str, dict[str, int]]:
-    return {row.key: row.counts for row in rows_of(windows)}
+def equal(rows: pd.DataFrame) -> dict[str, set[tuple[str, str]]]:
+    """Key → the pairs of instruments that counted it, equal to the last event."""
+    pairs: dict[str, set[tuple[str, str]]] = {}
+    for row in rows_of(df_pairs(rows)):
+        assert row.equal
+        pairs.setdefault(row.key, set()).add((row.first, row.second))
+    return pairs
 
 
 def test_all_agree(plain: Analysis) -> None:
@@ -53,18 +59,16 @@ def test_disagreement_comes_first_with_both_figures(analysed: Analyse) -> None:
 def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
     counted = {"perf": {"NET_RX": 6}, "kernel": {"NET_RX": 8}}
     counted |= {name: {"NET_RX": 6, "NET_RX elsewhere": 2} for name in ("bpftrace", "bcc")}
-    windows = df_windows(window("softirqs", counted))
-    assert counts(windows) == {
-        "NET_RX": {"bpftrace": 6, "bcc": 6, "perf": 6},
-        "NET_RX, whole machine": {"kernel": 8, "bpftrace": 8, "bcc": 8},
-    }
-    assert windows["equal"].all()
+    pairs = equal(window("softirqs", counted))
+    assert {name for pair in pairs["NET_RX"] for name in pair} == {"bpftrace", "bcc", "perf"}
+    machine = {name for pair in pairs["NET_RX, whole machine"] for name in pair}
+    assert machine == {"kernel", "bpftrace", "bcc"}
 
 
 def test_who_follows_a_forwarder_is_not_compared_with_who_counts_two_ends() -> None:
     counted = {"perf": {"other": 24}, "bpftrace": {"other": 0}, "bcc": {"other": 0}}
-    windows = df_windows(window("syscalls", counted).assign(transport="tcp-proxy"))
-    assert counts(windows) == {"other": {"bpftrace": 0, "bcc": 0}}
+    rows = window("syscalls", counted).assign(transport="tcp-proxy")
+    assert equal(rows) == {"other": {("bpftrace", "bcc")}}
 
 
 def test_ftrace_counts_a_short_window_and_its_edges() -> None:
@@ -81,35 +85,14 @@ def test_ftrace_counts_a_short_window_and_its_edges() -> None:
     assert pair.agree and "its gate opens and closes" in pair.why
 
 
-def test_the_table_has_each_count_of_a_window_and_its_reason(analysed: Analyse) -> None:
+@pytest.mark.parametrize("count", [11, 13])
+def test_a_difference_has_a_known_reason_or_is_unexplained(analysed: Analyse, count: int) -> None:
     """The kernel sees one switch more than bpftrace, which a known reason allows; fewer none."""
-
-    def voluntary(count: int) -> pd.DataFrame:
-        windows = analysed(MadeUp(maps={"@switches": {"3,voluntary": count}})).windows
-        return windows[(windows["transport"] == "unix") & (windows["key"] == "voluntary")]
-
-    (row,) = rows_of(voluntary(11))
-    assert row.counts == {"kernel": 12, "bpftrace": 11}
-    assert not (row.equal or row.unexplained)
-    assert "getrusage is read outside the markers" in row.why[0]
-
-
-def test_a_difference_that_nobody_knows_a_reason_for_is_unexplained(analysed: Analyse) -> None:
-    windows = analysed(MadeUp(maps={"@switches": {"3,voluntary": 13}})).windows
-    (row,) = rows_of(windows[windows["unexplained"]])
-    assert (row.transport, row.key, row.why) == ("unix", "voluntary", ())
-
-
-def test_the_run_that_most_instruments_watched_speaks_for_runs_that_are_alike() -> None:
-    watched = {1: ("kernel", "bpftrace"), 2: ("kernel", "bpftrace", "bcc", "perf")}
-    rows = [
-        CELL | {"cell": cell, "quantity": "lo_packets", "key": "", "value": 7, "instrument": name}
-        for cell, instruments in watched.items()
-        for name in instruments
-    ]
-    windows = df_windows(pd.DataFrame(rows))
-    assert counts(windows) == {"": dict.fromkeys(watched[2], 7)}
-    assert windows["equal"].all()
+    pairs = analysed(MadeUp(maps={"@switches": {"3,voluntary": count}})).comparisons
+    (row,) = rows_of(pairs[(pairs["transport"] == "unix") & (pairs["key"] == "voluntary")])
+    assert not row.equal
+    assert row.unexplained is (count == 13)
+    assert ("getrusage is read outside the markers" in row.why) is (count == 11)
 
 
 def place(kernel: str, pattern: str) -> dict[str, str | int]:

@@ -85,7 +85,7 @@ def test_a_busy_machine_is_said_before_any_time(analysed: Analyse) -> None:
         cell["disturbance"] = disturbance(taken=0.4)
 
     text = Report(analysed(MadeUp(change=busy))).answer_md()
-    assert text.index("12 of 12") < text.index("round trip, one CPU")
+    assert text.index("12 of 12") < text.index("| one CPU")
 
 
 def test_of_an_older_run_nothing_is_claimed(plain: Analysis) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Journeys, exports and flame graphs, out of made-up round trips and samples."""
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from analysis.analyse import analyse
 from analysis.paths.cells import Comparison, ExactCell, copiers, read_exact
-from analysis.paths.export import speedscope, timeline
+from analysis.paths.export import timeline
 from analysis.paths.figures import draw_profiles
 from analysis.paths.functions import read_folded
 from analysis.paths.journey import journeys, message, table
@@ -218,18 +217,6 @@ def test_a_cell_whose_payload_was_not_followed_has_the_copiers_of_its_kernel() -
     cells = [cell(payload=None), cell(), cell(payload=None, kernel="7.2")]
     assert copiers(cells, "6.12") == COPIERS
     assert not copiers(cells, "7.2")
-
-
-def test_speedscope_holds_every_instruction_in_its_order_or_by_the_tree() -> None:
-    file = json.loads(speedscope(cell(), "made up"))
-    frames = [frame["name"] for frame in file["shared"]["frames"]]
-    client, server = file["profiles"]
-    assert client["endValue"] + server["endValue"] == ALL
-    assert sum(client["weights"]) == client["endValue"]
-    stacks = [[frames[place] for place in sample] for sample in client["samples"]]
-    assert stacks == [list(span.path[1:]) for span in a_iteration() if span.task == "client"]
-    older = json.loads(speedscope(cell(order=()), "made up"))
-    assert sum(profile["endValue"] for profile in older["profiles"]) == ALL
 
 
 FOLDED = """\

@@ -112,7 +112,7 @@ def test_a_program_of_a_file_has_its_figures(tmp_path: Path) -> None:
     assert rows["requests_per_s"].entries["tcp"].value == pytest.approx(1000)
     assert rows["rtt_mean"].ratio == Estimate(2, 2, 2, 6)
     assert "my-own/ask" in Report(analysis).markdown()
-    shown = terminal.programs(Report(analysis), ["", "unix", "tcp", "difference"])
+    shown = terminal.programs(Report(analysis), ["", "unix", "tcp", "difference", "p99"])
     (row,) = shown.values.tolist()
     assert row[0].startswith("my-own/ask, ")
     assert row[1:3] == ["500 µs", "1.00 ms"]

@@ -12,7 +12,7 @@ import pytest
 from analysis.analyse import analyse
 from analysis.main import main
 from analysis.raw.run import read_run
-from analysis.report.render import escape, page, table
+from analysis.report.render import TEMPLATES, escape, page, table
 from analysis.report.report import Report
 from probes.reasons import missing, reason
 from tests.analysis.make_run import Cell, MadeUp, make_run
@@ -39,7 +39,14 @@ def test_all_files_are_there_and_the_same_again(tmp_path: Path) -> None:
         for name in ("ledger", "latency", "switches", "functions")
         for kind in ("svg", "png", "csv")
     }
-    tables = {"measurements.parquet", "measurements.csv", "claims.csv", "cells.csv", "ledger.csv"}
+    tables = {
+        "measurements.parquet",
+        "measurements.csv",
+        "claims.csv",
+        "cells.csv",
+        "ledger.csv",
+        "agreement.csv",
+    }
     first = files(run)
     assert set(first) == {
         *("run.json", "report.html", "report.md", "ledger.md", "answer.md", "answer.json"),
@@ -59,7 +66,7 @@ def test_an_empty_setting_is_empty_and_not_absent(tmp_path: Path) -> None:
     file.write_text(text, encoding="utf-8")
     assert main([str(run), "--quiet"]) == 0
     text = (run / "report.html").read_text(encoding="utf-8")
-    found = re.findall(r"<td><code>(/\w[^<]*)</code></td>\s*<td[^>]*>([^<]*)</td>", text)
+    found = re.findall(r"<td[^>]*><code>(/\w[^<]*)</code></td>\s*<td[^>]*>([^<]*)</td>", text)
     assert found == [("/absent", "absent"), ("/empty", ""), ("/made/up", "1")]
 
 
@@ -104,14 +111,18 @@ class Balance(HTMLParser):
 def test_the_page_stands_alone_and_is_well_formed(plain_report: tuple[Path, str]) -> None:
     _, text = plain_report
     assert not re.search(r"<script\s|<link|@import|\bsrc=|url\((?!#)", text)
-    assert text.count("<script") == 1  # sorts and searches tables, explores figures
-    assert not re.search(r'href="(?!#|raw/|figures/|https://|\w+\.(?:csv|json|html#))', text)
+    assert text.count("<script") == 1  # explores figures
+    assert not re.search(
+        r'href="(?!#|raw/|figures/|https://|\w+\.(?:csv|json|md|html#))', text.split("<script")[0]
+    )
     balance = Balance()
     balance.feed(text)
     assert balance.open == []
     assert len(set(balance.ids)) == len(balance.ids)
     anchors = set(re.findall(r'href="#([^"]+)"', text))
-    assert anchors <= set(balance.ids)
+    named = set(re.findall(r"report\.html#([\w-]+)", (TEMPLATES / "answer.md.j2").read_text()))
+    assert named
+    assert anchors | named <= set(balance.ids)
 
 
 def test_what_comes_from_outside_stays_text(
@@ -134,7 +145,7 @@ def test_escaped_text_is_the_text_on_the_page() -> None:
     """Markup and table bars have no effect, and nothing that is printable is lost."""
     text = "a|b <i>c</i> **d** `e` [f](g) _h_ snake_case &amp; \\ ~~i~~ #j"
     made = page(str(table(pd.DataFrame({"made up": [text]}))), "made up")
-    row = re.search(r"<td>(.*?)</td>", made)
+    row = re.search(r"<td[^>]*>(.*?)</td>", made)
     assert row
     parser, words = HTMLParser(), list[str]()
     parser.handle_data = words.append  # type: ignore[assignment]

@@ -15,7 +15,6 @@ import pytest
 from analysis.analyse import analyse
 from analysis.counts.ledger import build_ledgers
 from analysis.counts.measures import measure_all, over_repeats
-from analysis.paths import functions
 from analysis.paths.cells import ExactCell
 from analysis.paths.export import folded
 from analysis.paths.figures import branches, draw_exact
@@ -164,10 +163,10 @@ def test_a_switch_is_voluntary_unless_the_task_was_preempted(path: str, voluntar
 
 def test_trees_and_stacks_hold_every_instruction(tmp_path: Path) -> None:
     (comparison,) = analyse(read_run(write_run(tmp_path))).exact
-    by_function = {branch.function: branch.values for branch in branches(comparison)}
-    assert by_function["[user]"] == (40, 62)
-    assert by_function["tcp_sendmsg"] == (0, 52)
-    assert by_function["unix_stream_sendmsg"] == (30, 0)
+    by_function = {path[-1]: values for path, values in branches(comparison)}
+    assert by_function["[user]"] == [40, 62]
+    assert by_function["tcp_sendmsg"] == [0, 52]
+    assert by_function["unix_stream_sendmsg"] == [30, 0]
     for cell in comparison.cells:
         lines = folded(cell).splitlines()
         assert sum(int(line.split(" ")[1]) for line in lines) == cell.total
@@ -177,9 +176,7 @@ def test_trees_and_stacks_hold_every_instruction(tmp_path: Path) -> None:
 
 
 EXACT = {"tcp_sendmsg": 1.0, "schedule": 1.0, "ip_rcv": 1.0, "tcp_ack": 1.0, "memset": 1.0}
-EXACT["__tcp_select_window"] = 2.0
 FTRACE = {"tcp_sendmsg": 46, "schedule": 92, "ip_rcv": 52, "tcp_ack": 23, "tick_periodic": 3}
-FTRACE["__tcp_select_window"] = 46
 
 
 def calls() -> pd.DataFrame:
@@ -192,23 +189,6 @@ def calls() -> pd.DataFrame:
         kernel="6.12.0", transport="tcp", pattern="pingpong", size=64, conditions="same-cpu",
         quantity="function_calls", valid=True,
     )  # fmt: skip
-
-
-def test_each_function_has_a_verdict() -> None:
-    rows = functions.crosscheck(calls())
-    assert dict(zip(rows["function"], rows["verdict"], strict=True)) == {
-        "tcp_sendmsg": functions.EQUAL,
-        "schedule": functions.CONDITIONS,
-        "ip_rcv": functions.EDGE,
-        "tcp_ack": functions.OPEN,
-        "__tcp_select_window": functions.AGE,
-        "memset": functions.UNSEEN,
-        "tick_periodic": functions.OUTSIDE,
-    }
-    seen = "over TCP 6 (over 23 round trips in a guest ftrace counted 5: 5 of these and 0 others;"
-    assert seen in functions.hits_text(rows)
-    other_kernel = calls().assign(kernel=calls()["instrument"])
-    assert functions.crosscheck(other_kernel).empty
 
 
 def test_the_ledger_counts_functions_by_exact_mode_first() -> None:
