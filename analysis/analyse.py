@@ -20,7 +20,7 @@ from analysis.paths import functions
 from analysis.paths.cells import read_exact
 from analysis.paths.changes import knob_pairs
 from analysis.programs import records
-from analysis.programs.survival import calls_by_name, program_rows, survivals
+from analysis.programs.survival import program_rows, survivals
 from analysis.raw.run import Missing, Run
 from analysis.tidy import build_tables, of_two_ends
 from analysis.times.probe_cost import probe_costs
@@ -94,9 +94,7 @@ class Analysis(Figures):
         self.disagreements = self.comparisons[~self.comparisons["agree"]]
         self.switching = df_switches(self.workload)
         self.disturbed = share_disturbed(run)
-        self.hit = functions.hit_functions(requested)
         self.function_changes = functions.function_changes(requested)
-        self.path = functions.df_path(tidy)
         self.wakeups = functions.df_wakeups(tidy)
         self.profiles = functions.profiles(run, self.tables.invalid_cells)
         self.kernels = df_kernels(self.figures)
@@ -105,7 +103,6 @@ class Analysis(Figures):
         self.knobs = knob_pairs(self.cells)
         self.programs = program_rows(self.measured)
         self.survivals = survivals(self.measured)
-        self.calls = calls_by_name(tidy)
 
     @property
     def has_figures(self) -> bool:

@@ -68,7 +68,7 @@ def legend(figure: Figure, colours: dict[str, str]) -> None:
 
 def flame_plot(graphs: Sequence[Graph], unit: str, colours: dict[str, str]) -> Figure:
     """Draw one below the other, on one scale, in the colours of their layers."""
-    paint: Paint = lambda box: colours.get(layer_of(("", *box.path)).name, REST_COLOUR)  # noqa: E731
+    paint: Paint = lambda box: colours.get(layer_of(("", *box.path)), REST_COLOUR)  # noqa: E731
     figure = painted(graphs, unit, [paint] * len(graphs))
     legend(figure, colours)
     return figure
@@ -202,7 +202,7 @@ def explored_graph(graph: Graph) -> dict[str, Any]:
         "stages": [],
         "marks": [],
         "boxes": [
-            (name, layer_of(("", *path)).name, depth, start, width, graph.own[path], 0, name)
+            (name, layer_of(("", *path)), depth, start, width, graph.own[path], 0, name)
             for name, depth, start, width, path in graph.boxes
         ],
     }

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -17,7 +16,7 @@ from analysis.counts.ledger import (
     transport_order,
     version,
 )
-from analysis.counts.measures import ELSEWHERE, WORKLOAD, KernelWorkload, groups, round_trips
+from analysis.counts.measures import ELSEWHERE, WORKLOAD, KernelWorkload, round_trips
 from analysis.paths.cells import DEFAULT
 from analysis.paths.tree import USER, Path, Span, wakeup_cause
 from analysis.raw.record import read_text
@@ -28,35 +27,7 @@ EXACT_TARGET = f"exact-{DEFAULT}"  # guests use the default scheduler
 # Where user space ends; what is above is the workload's own and the C library's.
 ENTRY = re.compile(r"entry_SYSCALL|asm_|do_syscall_|ret_from_fork")
 STACK = re.compile(r"([^;]+);(.+) ([0-9]{1,15})")
-NOT_WOKEN = "not-woken"  # messages whose reader was awake
-PARTS = ("send-wakeup", "wakeup-running", "running-return", "send-return", NOT_WOKEN)
 CELL = (*WORKLOAD, "target", "kernel", "transport")
-
-
-class Hit(NamedTuple):
-    """Functions that one set of conditions on one kernel calls at least once a round trip."""
-
-    where: str
-    shared: int  # on every transport
-    alone: dict[str, list[str]]  # transport → functions on it alone
-
-
-def hit_functions(tidy: pd.DataFrame) -> Hit | None:
-    """Compare the transports under the first conditions of the first kernel, by valid runs."""
-    rows = called(tidy)
-    rows = rows[rows["value"] >= round_trips(rows)]
-    for kernel, group in groups(rows, "target", "kernel"):
-        conditions = all_conditions(group)[0]
-        group = in_conditions(group, conditions)
-        on = group.groupby("transport")["key"].agg(set)
-        names = sorted(on.index, key=transport_order)
-        alone = {
-            name: sorted(on[name].difference(*(on[other] for other in names if other != name)))
-            for name in names
-        }
-        where = KernelWorkload(*conditions, *kernel).where
-        return Hit(where, len(set.intersection(*on)), alone) if len(names) > 1 else None
-    return None
 
 
 def called(tidy: pd.DataFrame) -> pd.DataFrame:
@@ -147,17 +118,6 @@ def read_folded(text: str) -> Counter[Path]:
 def _order(p: Profile) -> tuple[object, ...]:
     conditions = (p.pattern, p.size, conditions_order(p.conditions))
     return p.target != "host", p.kernel, *conditions, transport_order(p.transport)
-
-
-def df_path(tidy: pd.DataFrame) -> pd.DataFrame:
-    """The parts of a message's way that latency.py watched, by valid runs; no times of a guest.
-
-    Columns: the cell, transport, key (one of PARTS), path_count, path_ns.
-    """
-    rows = tidy[tidy["valid"] & tidy["quantity"].isin(("path_count", "path_ns"))]
-    rows = rows[rows["cell"].isin(rows[rows["quantity"] == "path_ns"]["cell"])]
-    sums = rows.pivot_table("value", [*CELL, "key"], "quantity", "sum", fill_value=0)
-    return in_reading_order(sums.reset_index())
 
 
 def df_wakeups(tidy: pd.DataFrame) -> pd.DataFrame:

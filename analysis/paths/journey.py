@@ -55,7 +55,7 @@ def layer_functions(span: Span) -> Iterator[tuple[str, str]]:
     User space stands for itself only, and not above every system call.
     """
     depths = range(2 if span.in_user else 3, len(span.path) + 1)
-    named = ((layer_of(span.path[:n]).name, span.path[n - 1]) for n in depths)
+    named = ((layer_of(span.path[:n]), span.path[n - 1]) for n in depths)
     for _, together in groupby(named, itemgetter(0)):
         yield next(together)
 

@@ -27,13 +27,6 @@ Name = TypeVar("Name", str, tuple[str, ...], tuple[str, str])
 Path = tuple[str, ...]  # from the outermost name in; that of a span begins with the task
 
 
-class Layer(NamedTuple):
-    """A function's layer, and whether it is its caller's."""
-
-    name: str
-    inherited: bool
-
-
 @cache
 def patterns() -> tuple[tuple[str, str], ...]:
     """Return the table: pattern and layer, the most exact pattern first."""
@@ -57,15 +50,10 @@ def function_layer(function: str) -> str:
     return HELPERS if layer == CALLER else layer
 
 
-def layer_of(path: Path) -> Layer:
-    """Return the layer of a call path's last function."""
-    inherited = False
-    for function in reversed(path[1:]):
-        layer = own_layer(function)
-        if layer != CALLER:
-            return Layer(layer or UNCLASSIFIED, inherited)
-        inherited = True
-    return Layer(UNCLASSIFIED, inherited)
+def layer_of(path: Path) -> str:
+    """Return the layer of a call path's last function; a helper has that of its caller."""
+    layers = map(own_layer, reversed(path[1:]))
+    return next((layer for layer in layers if layer != CALLER), None) or UNCLASSIFIED
 
 
 def wakeup_cause(path: Sequence[str]) -> str:
@@ -134,7 +122,7 @@ def by_function(spans: Iterable[Span]) -> Counter[str]:
 
 def by_layer(spans: Iterable[Span]) -> Counter[str]:
     """Return what each layer took itself."""
-    return summed((layer_of(span.path).name, span.instructions) for span in spans)
+    return summed((layer_of(span.path), span.instructions) for span in spans)
 
 
 def boxes(spans: Iterable[Span], names: Callable[[Span], Path]) -> Iterator[Box]:

@@ -147,14 +147,6 @@ class Survival:
     why: str
 
 
-@dataclass(frozen=True)
-class Calls(Workload):
-    """System calls of one program over one transport, by name, for each message."""
-
-    transport: str
-    calls: tuple[tuple[str, float], ...]  # the most frequent first
-
-
 def read_c_baseline() -> dict[str, tuple[str, int | None, str]]:
     """Program → pattern, size (None: its own) and how they differ."""
     return {
@@ -215,17 +207,3 @@ def _best(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """A measure's rows from its best source; empty where nobody measured it."""
     own = rows[rows["measure"] == name]
     return own if own.empty else best_source(own, MEASURE_BY_ID[name])
-
-
-def calls_by_name(tidy: pd.DataFrame, most: int = 8) -> tuple[Calls, ...]:
-    """Medians over repeats of the programs' probed runs: the `most` frequent calls."""
-    rows = tidy[of_programs(tidy) & (tidy["quantity"] == "syscalls") & tidy["valid"]]
-    rows = rows.assign(each=rows["value"] / rows["messages"])
-    table = []
-    for (pattern, size, conditions, transport), group in groups(rows, *WORKLOAD, "transport"):
-        # A call that a repeat did not make is 0 there.
-        medians = group.pivot_table("each", "key", "repeat", fill_value=0.0).median(axis=1)
-        ranked = medians.sort_values(ascending=False, kind="stable").head(most)
-        calls = tuple(zip(ranked.index, map(float, ranked), strict=True))
-        table.append(Calls(pattern, size, conditions, transport, calls))
-    return tuple(sorted(table, key=program_order))

@@ -2,8 +2,7 @@
 """The report's tables: frames of words and figures as they are printed."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,13 +10,13 @@ from markupsafe import Markup
 
 from analysis.answer import RATES, Answer, Pair, Share
 from analysis.claims.verdict import VERDICTS, Verdict
-from analysis.counts.ledger import GUEST, Ledger, Row, transport_order
+from analysis.counts.ledger import GUEST, Ledger, Row
 from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
 from analysis.machine import loopback_row, target_text
 from analysis.paths.cells import Comparison
 from analysis.paths.changes import TOP, ExactPair, knob_name
 from analysis.paths.figures import branches
-from analysis.paths.functions import CELL, NOT_WOKEN, PARTS
+from analysis.paths.functions import CELL
 from analysis.programs.survival import ProgramRow, Side, Survival, transports
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
@@ -25,7 +24,6 @@ from analysis.report.render import code, link
 from analysis.statistics import Estimate
 from analysis.times import waterfall as words
 from analysis.times.timing import Times
-from analysis.times.waterfall import Parts
 from analysis.wording import (
     MINUS,
     NOT_MEASURED,
@@ -202,36 +200,6 @@ def times(timings: Iterable[Times]) -> pd.DataFrame:
     return frame(heads, lines)
 
 
-def parts(found: Iterable[Parts]) -> pd.DataFrame:
-    def figure(part: Estimate | None) -> str:
-        return words.part_text(part) if part else NOT_MEASURED
-
-    heads = ("message", "in all", "stack", "switching, or sleeping and waking")
-    return frame(
-        heads,
-        [
-            (f"{size_text(part.size)}, {words.conditions_name(part)}",
-             figure(part.total), figure(part.stack), figure(part.rest))
-            for part in found
-        ],
-    )  # fmt: skip
-
-
-def path(found: pd.DataFrame) -> pd.DataFrame:
-    """How long the parts of a message's way take, and how often each was seen."""
-    cells = found.groupby(list(CELL), sort=False)
-    figures = {
-        (cell, row["key"]): f"{row['path_count']:,.0f} times"
-        if row["key"] == NOT_WOKEN
-        else f"{amount(row['path_ns'] / row['path_count'], 'ns')} ({row['path_count']:,.0f} times)"
-        for cell, rows in cells
-        for row in rows[rows["path_count"] > 0].to_dict("records")
-    }
-    lines = [(_cell(cell), *(figures.get((cell, part)) for part in PARTS)) for cell, _ in cells]
-    names = (part.replace("-", " → ") for part in PARTS[:-1])
-    return frame(("cell", *names, "reader was awake"), lines)
-
-
 def wakeups(found: pd.DataFrame) -> pd.DataFrame:
     """In which system call of its waker a process is woken, and by which function."""
     lines = [
@@ -330,17 +298,6 @@ def _side(name: str, side: Side) -> Line:
     return (name, *ns, spanned(side.ratio), *costs)
 
 
-def calls(found: Iterable[Any]) -> pd.DataFrame:
-    return frame(
-        ("program", "transport", "for each message"),
-        [
-            (conditions_text(one), one.transport,
-             ", ".join(f"{name} {number(value)}" for name, value in one.calls))
-            for one in found
-        ],
-    )  # fmt: skip
-
-
 def sources(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     """Which source is right how often."""
     by_source: dict[Any, Counter[str]] = {}
@@ -407,48 +364,22 @@ def call_tree(found: Comparison) -> pd.DataFrame:
 
 
 def knobs(pairs: Sequence[ExactPair]) -> pd.DataFrame:
-    """Instructions of a message without and with each knob."""
-    heads = ("without → with", "difference", "share", "steps")
-    return _by_transport("knob", heads, pairs, _knob)
-
-
-def probes(pairs: Sequence[ExactPair]) -> pd.DataFrame:
-    """What the probes themselves cost, in instructions."""
-    names = {knob_name(pair) for pair in pairs if pair.events}
-    heads = ("events a message", "an event", "a message")
-    return _by_transport("probe", heads, [p for p in pairs if knob_name(p) in names], _probe)
-
-
-def _by_transport(
-    head: str, heads: Sequence[str], pairs: Sequence[ExactPair], cells: Callable[[ExactPair], Line]
-) -> pd.DataFrame:
-    transports = sorted({pair.transport for pair in pairs}, key=transport_order)
+    """Instructions of a message without and with each knob; of a probe also those of an event."""
+    heads = ("knob", "transport", "without → with", "difference", "share", "steps",
+             "events a message", "an event")  # fmt: skip
     lines = []
-    for name, some in groupby(pairs, knob_name):
-        by_transport = {pair.transport: pair for pair in some}
-        knob = next(iter(by_transport.values())).after.knob
-        what = f": {knob.what}" if head == "knob" and knob and knob.what else ""
-        each = map(by_transport.get, transports)
-        figures = (f for pair in each for f in (cells(pair) if pair else [None] * len(heads)))
-        lines.append((f"{name}{what}", *figures))
-    columns = [(transport, column) for transport in transports for column in heads]
-    return frame((head, *columns), lines)
-
-
-def _knob(change: ExactPair) -> Line:
-    before, after = change.before.of_message, change.after.of_message
-    share = f"{change.share:+.1%}".replace("-", MINUS)
-    return f"{before:,.0f} → {after:,.0f}", _difference(change), share, signed(change.steps)
-
-
-def _probe(change: ExactPair) -> Line:
-    event = change.of_an_event
-    each = None if event is None else f"{event:,.0f}"
-    return f"{change.events:,.1f}", each, _difference(change)
-
-
-def _difference(change: ExactPair) -> str:
-    return signed(change.difference) + ("" if change.valid else " invalid")
+    for pair in pairs:
+        knob = pair.after.knob
+        name = f"{knob.name}: {knob.what}" if knob and knob.what else knob_name(pair)
+        lines.append((
+            name, pair.transport,
+            f"{pair.before.of_message:,.0f} → {pair.after.of_message:,.0f}",
+            signed(pair.difference) + ("" if pair.valid else " invalid"),
+            f"{pair.share:+.1%}".replace("-", MINUS), signed(pair.steps),
+            f"{pair.events:,.1f}" if pair.events else None,
+            None if pair.of_an_event is None else f"{pair.of_an_event:,.0f}",
+        ))  # fmt: skip
+    return frame(heads, lines)
 
 
 def moved(change: ExactPair) -> pd.DataFrame:
@@ -503,25 +434,20 @@ def _cell_run(target: Target, cell: Cell) -> str:
 
 def missing(found: Iterable[Missing]) -> pd.DataFrame:
     """What was requested and failed: a line for each kind of reason."""
-
-    def kind(lack: Missing) -> str:
-        return GUEST if lack.guest_has else lack.code or lack.why
-
-    requested = [lack for lack in found if lack.requested]
-    order = list(dict.fromkeys(map(kind, requested)))
-    requested.sort(key=lambda lack: order.index(kind(lack)))
-    return frame(
-        ("what", "target", "why"), [_lacks(list(group)) for _, group in groupby(requested, kind)]
-    )
-
-
-def _lacks(group: Sequence[Missing]) -> Line:
-    names = dict.fromkeys(name for lack in group for name in (lack.quantities or (lack.what,)))
-    targets = dict.fromkeys(lack.target or "all" for lack in group)
-    reasons = list(dict.fromkeys(lack.why for lack in group))
-    more = f" (and {counted(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else ""
-    more = f" ({GUEST})" if group[0].guest_has else more
-    return ", ".join(names), ", ".join(targets), f"{reasons[0]}{more}"
+    groups: dict[str, list[Missing]] = {}
+    for lack in found:
+        if lack.requested:
+            kind = GUEST if lack.guest_has else lack.code or lack.why
+            groups.setdefault(kind, []).append(lack)
+    lines = []
+    for kind, group in groups.items():
+        names = dict.fromkeys(name for lack in group for name in (lack.quantities or (lack.what,)))
+        targets = dict.fromkeys(lack.target or "all" for lack in group)
+        why, *others = dict.fromkeys(lack.why for lack in group)
+        more = f" (and {counted(len(others), 'other reason')})" if others else ""
+        more = f" ({GUEST})" if kind == GUEST else more
+        lines.append((", ".join(names), ", ".join(targets), f"{why}{more}"))
+    return frame(("what", "target", "why"), lines)
 
 
 def environments(targets: Sequence[Target]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ A cell's figure is the mean over repeats of the median iteration, for one messag
 two.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +19,10 @@ import pandas as pd
 
 from analysis.counts.ledger import transport_order
 from analysis.counts.measures import program_of
-from analysis.statistics import MOST_REPEATS, Estimate, Values, estimates
-from analysis.times.timing import Latency, Ratio, Times, iteration_times
+from analysis.statistics import Estimate, Values, estimates
+from analysis.times.timing import Times, iteration_times
 from analysis.wording import (
     amount,
-    counted,
     number,
     place,
     signed_amount,
@@ -149,63 +148,6 @@ def conditions_text(times: Times) -> str:
     if program_of(times.pattern):
         return f"{workload}; a real program, its own loop on either side"
     return f"{workload}; {ways(times.conditions)}"
-
-
-def ratio_text(ratio: Ratio) -> str:
-    """`tcp takes 1.60 times as long as unix at the median (…)`; its conditions stand beside."""
-    words = (
-        f"{ratio.transport.transport} takes {number(ratio.median.value)} times as long as "
-        f"{ratio.than.transport} at the median ({interval_text(ratio.median)})"
-    )
-    if ratio.all is None:
-        return words
-    sure = "" if ratio.all.low is None else f", {interval_text(ratio.all, repeats=False)}"
-    return f"{words}; {number(ratio.all.value)} times by the mean{sure}"
-
-
-def interval_text(figure: Estimate, *, repeats: bool = True) -> str:
-    """`95 % interval 1.55 to 1.66, 6 repeats`; of many repeats `95 % interval within this run`."""
-    words = [counted(figure.repeats, "repeat")] if repeats else []
-    if figure.low is None or figure.high is None:
-        return ", ".join([*words, "too few for an interval"])
-    within = " within this run" if figure.repeats > MOST_REPEATS else ""
-    return ", ".join(
-        [f"95 % interval{within} {number(figure.low)} to {number(figure.high)}", *words]
-    )
-
-
-def packing(latencies: Sequence[Latency]) -> str:
-    """`4.00 messages per segment (tcp); 2.00 messages per read (unix)`; empty where unknown."""
-    packed: dict[str, dict[str, str]] = {"segment": {}, "read": {}}
-    for latency in latencies:
-        for unit, spread in (("segment", latency.per_segment), ("read", latency.per_read)):
-            if spread:
-                packed[unit][latency.transport] = number(spread.value)
-    if {figure for figures in packed.values() for figure in figures.values()} == {"1.00"}:
-        return f"no batching: one message per {' and per '.join(filter(packed.get, packed))}"
-    return "; ".join(_packed(figures, unit) for unit, figures in packed.items() if figures)
-
-
-def _packed(figures: Mapping[str, str], unit: str) -> str:
-    """The figure once where all transports have the same, else each its own."""
-    if len(set(figures.values())) == 1:
-        return f"{next(iter(figures.values()))} messages per {unit} ({', '.join(figures)})"
-    each = ", ".join(f"{figure} ({name})" for name, figure in figures.items())
-    return f"{each} messages per {unit}"
-
-
-def modes_text(latencies: Sequence[Latency]) -> str:
-    """`unix: 2 modes at …, from iteration to iteration; tcp: one mode`; empty for too few."""
-    known = {latency.transport: latency.modality for latency in latencies if latency.modality}
-    if known and not any(modality.several() for modality in known.values()):
-        return f"one mode ({', '.join(known)})"
-    return "; ".join(f"{name}: {modality.words()}" for name, modality in known.items())
-
-
-def timing_of_ratio(times: Times, ratio: Ratio) -> str:
-    """All that a ratio means nothing without."""
-    parts = [conditions_text(times), packing(ratio.both), modes_text(ratio.both)]
-    return "; ".join(filter(None, parts))
 
 
 def part_text(part: Estimate, *, signed: bool = False) -> str:

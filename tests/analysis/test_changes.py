@@ -273,5 +273,5 @@ def test_a_knob_has_rows_and_a_section_of_its_own(run: Path) -> None:
     assert [len(c.cells) for c in analysis.exact] == [1]
     assert main([str(run), "--quiet"]) == 0
     page = (run / "report.md").read_text()
-    for words in ("What one thing changes", "is invalid", "What the probes themselves cost"):
+    for words in ("What one thing changes", "is invalid", "An event is a run of a probe's program"):
         assert words in page

@@ -82,8 +82,6 @@ def test_probes_count_and_take_no_time(tmp_path: Path) -> None:
     assert rows["syscalls"]["tcp"].value == pytest.approx(2.5)
     assert rows["reads_per_message"]["tcp"].value == pytest.approx(1)
     assert rows["wakeups_write_space_per_message"]["unix"].value == pytest.approx(0.5)
-    (calls, _) = analysis.calls
-    assert calls.calls == (("read", 1.0), ("write", 1.0), ("epoll_wait", 0.5))
     assert {ledger.pattern for ledger in analysis.ledgers} == {"pingpong"}
 
 

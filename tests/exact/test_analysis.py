@@ -129,11 +129,10 @@ def test_the_ledger_has_the_default_scheduler_first_and_marks_the_other(tmp_path
     assert {line.target for line in lines} <= {target for target, _ in analysis.folders}
 
 
-def test_a_helper_takes_its_callers_layer_and_is_marked() -> None:
-    layer = layer_of(("client", "[user]", "tcp_ack", "memset"))
-    assert (layer.name, layer.inherited) == ("tcp", True)
+def test_a_helper_takes_its_callers_layer() -> None:
+    assert layer_of(("client", "[user]", "tcp_ack", "memset")) == "tcp"
     assert own_layer("tcp_ack.part.0") == "tcp"
-    assert layer_of(("client", "no_such_function")).name == UNCLASSIFIED
+    assert layer_of(("client", "no_such_function")) == UNCLASSIFIED
 
 
 def test_nearly_all_of_the_reference_has_a_layer(reference_exact: Path) -> None:

@@ -136,9 +136,7 @@ def test_a_probe_is_valid_runs_its_programs_and_has_layers(
     # A write, or a wake-up and a switch, for each message.
     assert programs >= 2
     of_none = sum(
-        steps
-        for node, steps in counts.steps.items()
-        if layer_of(tree.path(node)).name == UNCLASSIFIED
+        steps for node, steps in counts.steps.items() if layer_of(tree.path(node)) == UNCLASSIFIED
     )
     assert of_none <= MOST_UNCLASSIFIED * counts.steps.total()
 
