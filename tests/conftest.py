@@ -21,7 +21,7 @@ from analysis.main import main as make_report
 SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",
         "reference_run"}  # fmt: skip
 
-
+GUESTS = Path(__file__).parent / "guest"
 PR_SET_PDEATHSIG = 1
 
 
@@ -40,9 +40,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that need root; mark tests as slow that compile or analyse a whole run."""
+    """Group tests, skip those that need root, mark as slow those that analyse a whole run."""
     for item in items:
         function = getattr(item, "function", None)
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
         if SLOW & set(getattr(item, "fixturenames", ())) or (
             isinstance(function, FunctionType) and analyses(function)
         ):
@@ -51,6 +52,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if item.get_closest_marker("root") or item.get_closest_marker("guest"):
             item.add_marker(pytest.mark.skip(reason="needs root: run the tests with sudo"))
+
+
+def group_of(item: pytest.Item) -> str:
+    """What one of pytest's workers runs in order, under `--dist loadgroup`.
+
+    Of tests that measure, attach probes or look at what a run left, one runs at a time. A guest
+    counts the same whatever else runs; those that probe one share its boot.
+    """
+    if item.path.is_relative_to(GUESTS):
+        return "guests"
+    measures = item.get_closest_marker("root") or item.get_closest_marker("guest")
+    return "measures" if measures else item.path.stem
 
 
 def analyses(function: FunctionType) -> bool:

@@ -49,6 +49,7 @@ def test_a_wrong_number_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.emulated
+@pytest.mark.matrix
 def test_the_emulator_answers_all_that_libvirt_asks_and_loads_nothing_of_the_hosts(
     tmp_path: Path,
 ) -> None:

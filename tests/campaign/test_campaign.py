@@ -22,11 +22,11 @@ transports = ["unix", "tcp"]
 sizes = [64, 80]
 placements = "same-cpu"
 sched = ["fifo"]
-messages = 100
+messages = 46
 """
 WORDS = (
     *("--kernel", "6.12", "--sizes", "64,80", "--placements", "same-cpu", "--sched", "fifo"),
-    *("--messages", "100"),
+    *("--messages", "46"),
 )
 SCRIPT = REPOSITORY / "runners/run.sh"
 ORDER = ["kernel", "transport", "size", "cell", "quantity", "key"]

@@ -68,16 +68,6 @@ def steps(page: Path) -> Iterator[Step]:
             )
 
 
-def lacks_root(step: Step) -> bool:
-    """Whether the command needs sudo, and this user cannot use it without a password."""
-    if os.geteuid() == 0 or not SUDO.search(step.command):
-        return False
-    return (
-        shutil.which("sudo") is None
-        or subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode != 0
-    )
-
-
 def run(step: Step, folder: Path) -> list[str]:
     """Run the command in `folder` and return its lines; raises RuntimeError where it fails.
 

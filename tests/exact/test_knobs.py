@@ -119,7 +119,9 @@ def test_knobs_change_what_they_say_and_prove_it(exact_guest: ExactGuest) -> Non
 
 
 @pytest.mark.emulated
-@pytest.mark.parametrize("name", ["probe=kprobe", "bpftrace=switches"])
+@pytest.mark.parametrize(
+    "name", ["probe=kprobe", pytest.param("bpftrace=switches", marks=pytest.mark.matrix)]
+)
 def test_a_probe_is_valid_runs_its_programs_and_has_layers(
     exact_guest: ExactGuest, name: str
 ) -> None:
@@ -158,6 +160,7 @@ def test_a_kernel_without_the_module_lacks_the_knob(exact_guest: ExactGuest) -> 
 
 
 @pytest.mark.emulated
+@pytest.mark.matrix
 def test_a_cpu_changes_what_its_name_says_and_nothing_by_its_name(exact_guest: ExactGuest) -> None:
     plain, _ = turned(exact_guest, "control")
     alike, line = turned(exact_guest, "cpu=qemu64")

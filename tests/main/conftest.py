@@ -78,7 +78,10 @@ class RunSh:
 
 def is_held(folder: Path) -> bool:
     """Whether a living run has this folder: then it is not ours."""
-    descriptor = open_folder(folder)
+    try:
+        descriptor = open_folder(folder)
+    except FileNotFoundError:  # it has just ended
+        return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

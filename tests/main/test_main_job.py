@@ -41,6 +41,7 @@ class Job:
     home: Path
     clone: Path
     cache: Path
+    sudo: dict[str, str]
     status: int
     output: str
     complaint: str
@@ -80,7 +81,7 @@ def job(request: pytest.FixtureRequest) -> Iterator[Job]:
         stdin=subprocess.DEVNULL,
         env=os.environ | sudo,
     )
-    yield Job(home, clone, cache, done.returncode, done.stdout, done.stderr)
+    yield Job(home, clone, cache, sudo, done.returncode, done.stdout, done.stderr)
     shutil.rmtree(home)
 
 
@@ -173,6 +174,24 @@ def test_the_report_can_be_made_again_elsewhere_by_anybody(job: Job) -> None:
     assert again.returncode == 0, again.stderr
     for name in ("report.html", "answer.json", "measurements.csv", "claims.csv"):
         assert (copy / name).read_bytes() == (job.run / name).read_bytes(), name
+
+
+def test_its_stored_guest_counts_the_plan_of_the_next_run_exactly(job: Job) -> None:
+    """With the probes attached already; a guest that boots in a second is not stored."""
+    stored = {*job.cache.glob("guest-*")}
+    if not stored:
+        pytest.skip("this machine's guests are not stored")
+    out = job.home / "next"
+    own = ("--placements", "same-cpu", "--repeats", "1", "--sizes", "4K", "--messages", "46")
+    subprocess.run(
+        [job.clone / "runners/run.sh", "--target", "guest", *own, "--out", out],
+        check=True, capture_output=True, env=os.environ | job.sudo,
+    )  # fmt: skip
+    assert {*job.cache.glob("guest-*")} == stored
+    tidy = pd.read_parquet(out / "measurements.parquet")
+    copied = tidy[(tidy["quantity"] == "copy_bytes") & tidy["key"].isin(["in", "out"])]
+    assert set(copied["transport"]) == {"unix", "tcp"}
+    assert set(copied["value"]) == {46 * 4096}
 
 
 def test_nothing_is_left_on_the_machine(job: Job) -> None:

@@ -21,6 +21,7 @@ from runners.host import instrument
 from runners.host.root import mount_tracing
 from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
+from tests.docs.reference import RUN, unpack
 
 EVERY_CALL = "100"
 REQUESTS = 4000
@@ -182,7 +183,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.root
 @pytest.mark.slow
-def test_the_command_shows_a_pair_and_stores_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prices", ["stored", pytest.param("measured", marks=pytest.mark.matrix)])
+def test_the_command_shows_a_pair_and_stores_it(prices: str, tmp_path: Path) -> None:
+    if prices == "stored":
+        unpack(REPOSITORY / RUN, tmp_path / "prices")
+    own = ["--prices", str(tmp_path / "prices")] if prices == "stored" else []
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
@@ -198,9 +203,8 @@ def test_the_command_shows_a_pair_and_stores_it(tmp_path: Path) -> None:
         thread.start()
         port = str(listener.getsockname()[1])
         try:
-            done = run(
-                "watch", "2", "--port", port, "--limit", "100", "--out", str(tmp_path / "out")
-            )
+            out = str(tmp_path / "out")
+            done = run("watch", "2", "--port", port, "--limit", "100", "--out", out, *own)
         finally:
             stop.set()
             thread.join()

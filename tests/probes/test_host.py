@@ -32,7 +32,7 @@ def probe_level() -> str:
     return found
 
 
-@pytest.fixture(scope="module", params=[46, 2000])
+@pytest.fixture(scope="module", params=[46, pytest.param(2000, marks=pytest.mark.matrix)])
 def collected(
     request: pytest.FixtureRequest, probe_level: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Collected:
