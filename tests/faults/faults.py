@@ -40,7 +40,6 @@ flip() {
 		head -c 1M /dev/urandom | dd of="$file" bs=1M seek=4 conv=notrunc status=none
 	done
 }
-foreign() { for file in "$CACHE"/$1; do echo '[1, "nonsense"]' >"$file"; done; }
 instead() { rm -rf "$CACHE/$1"; $2 "$CACHE/$1"; chown $WHO "$CACHE/$1"; }
 small /mnt size=50m
 """
@@ -79,13 +78,9 @@ LIMITS = group(
     Fault("12 descriptors", "ulimit -n 12"),
     Fault("20 descriptors, exact", "ulimit -n 20", "exact"),
     Fault("32 descriptors, guest", "ulimit -n 32", "guest"),
-    Fault("64 descriptors, bpftrace", "ulimit -n 64", "bpftrace"),
     Fault("files of 0 bytes", "ulimit -f 0", heard=False),
-    Fault("files of 4 kB, bpftrace", "ulimit -f 8", "bpftrace"),
     Fault("files of 4 MB, exact", "ulimit -f 8000", "exact"),
     Fault("64 kB of locked memory", "ulimit -l 64", "bpftrace"),
-    Fault("a stack of 200 kB", "ulimit -s 200"),
-    Fault("one CPU, bpftrace", form="bpftrace", wrap="taskset -c 1"),
     Fault("one CPU, exact", form="exact", wrap="taskset -c 0"),
     Fault("one CPU for two", wrap="taskset -c 0", arguments=("--placements", "cross-cpu")),
 )
@@ -94,7 +89,6 @@ MEANWHILE = Fault("", form="bpftrace", when="workload")
 PLACES = group(
     "places",
     Fault("1 MB at --out", 'small "$OUT" size=1m'),
-    Fault("20 inodes at --out", 'small "$OUT" size=200m,nr_inodes=20'),
     replace(
         MEANWHILE,
         name="--out fills up",
@@ -109,31 +103,22 @@ PLACES = group(
     ),
     replace(MEANWHILE, name="/tmp wiped", then="rm -rf /tmp/*"),
     Fault("--out read-only", 'read_only "$OUT"'),
-    Fault("--out below a file", 'touch "$OUT/file"', out="file/run"),
     Fault("--out a dangling link", 'ln -s /nowhere/run "$OUT/link"', out="link"),
     Fault("--out a link to a folder", 'mkdir /mnt/to; ln -s /mnt/to "$OUT/link2"', out="link2"),
     Fault("--out with a newline", out="two\nlines"),
-    Fault("--out with escapes", out="red \x1b[31m run"),
     Fault("--out not UTF-8", out="caf\udce9"),
-    Fault("--out with spaces and quotes", out='it\'s a "run" $HOME'),
     Fault("--out of 255 letters", out="n" * 255),
     Fault("cache full", "full_cache 64k"),
-    Fault("cache full, exact", "full_cache 64k", "exact"),
     Fault("cache full, guest to store", "full_cache 100m; rm -r $CACHE/guest-*", "stored"),
     Fault("cache read-only", 'read_only "$CACHE"'),
-    Fault("cache read-only, exact", 'read_only "$CACHE"', "exact"),
     Fault("cache read-only, stored guest", 'read_only "$CACHE"', "stored"),
     Fault("cache a file", "export PATHCOST_CACHE=/etc/hostname"),
-    Fault("cache nowhere", "export PATHCOST_CACHE=/proc/nowhere"),
     Fault("cache relative", 'cd "$STATE"; export PATHCOST_CACHE=cache', "bpftrace"),
     Fault("cache of an odd name", 'elsewhere "/mnt/a,b=c \'кэш-é\' \\"so\\""', "exact"),
     Fault("/tmp read-only", "read_only /tmp"),
     Fault("/tmp full", "small /tmp size=16k,mode=1777", "bpftrace"),
-    Fault("/tmp full, exact", "small /tmp size=16k,mode=1777", "exact"),
-    Fault("TMPDIR nowhere", environment={"TMPDIR": "/nowhere"}),
     Fault("/run full", "small /run/pathcost size=4k,nr_inodes=1"),
     Fault("/run read-only", "read_only /run"),
-    Fault("/run/pathcost a file", "small /run size=1m; touch /run/pathcost"),
     Fault("/run/pathcost a link", "small /run size=1m; ln -s /etc /run/pathcost"),
     Fault(
         "/run/pathcost of the user",
@@ -147,18 +132,14 @@ CACHE = [
     for fault in group(
         "cache",
         Fault("empty manifests", "empty '*/manifest.json'", "exact"),
-        Fault("foreign manifests", "foreign '*/manifest.json'", "exact"),
         Fault("kernel flipped", "flip 'kernel-*/kernel'", "exact"),
         Fault("disk cut off", "cut 'image-*/root.img'", "guest"),
         Fault("snapshots flipped", "flip 'snapshot-*/state'", "exact"),
         Fault("stored guest flipped", "flip 'guest-*/state'", "stored"),
         Fault("emulator without a library", "rm $CACHE/qemu-*/root/usr/lib/x86*/libglib*", "guest"),
-        Fault("empty symbols", "empty 'symbols-*/symbols'", "exact"),
-        Fault("rubbish in exact-kept", "instead exact-kept mkdir; foreign exact-kept/a", "exact"),
         Fault("lock a folder", "instead lock mkdir", "exact"),
         Fault("lock a fifo", "instead lock mkfifo", "guest"),
         Fault("in-use a fifo", "instead in-use mkfifo"),
-        Fault("matplotlib a file", "instead matplotlib touch"),
         Fault("Python without pandas", "rm -r $CACHE/python-*/lib/python3*/site-packages/pandas"),
         Fault("Python gone", "rm $CACHE/python-*/bin/python*"),
     )
@@ -170,13 +151,10 @@ PROGRAMS = group(
         for name in ("bpftrace", "setpriv", "mount", "perf", "make", "getent", "sha256sum")
     ),
     Fault("no tar, exact", "without tar", "exact"),
-    Fault("no ip", "without ip tc nft"),
-    Fault("setpriv not executable", "mount --bind /dev/null /usr/bin/setpriv", "bpftrace"),
     Fault("bpftrace crashes", "fake /usr/bin/bpftrace 'kill -SEGV $$'", "bpftrace"),
     Fault("bpftrace says rubbish", "fake /usr/bin/bpftrace 'echo {nonsense; sleep 2'", "bpftrace"),
     Fault("bpftrace hangs", "fake /usr/bin/bpftrace 'exec sleep 3600'", "bpftrace", bound=240),
     Fault("workload missing", f"small $(dirname {WORKLOAD}) size=1m", refused=True),
-    Fault("workload not executable", f"mount --bind /dev/null {WORKLOAD}", refused=True),
     Fault("workload fails", f"fake {WORKLOAD} 'exit 3'", refused=True),
     Fault("workload says rubbish", f"fake {WORKLOAD} 'echo {{}}'", refused=True),
     Fault("workload hangs", f"fake {WORKLOAD} 'exec sleep 3600'", refused=True, bound=300),
@@ -186,52 +164,43 @@ KERNEL = group(
     Fault("no tracefs", "mkdir /mnt/e; mount --bind /mnt/e /sys/kernel; ", "bpftrace"),
     Fault("no BTF", "small /sys/kernel/btf size=1m", "bpftrace"),
     Fault("no KVM", "mount --bind /dev/null /dev/kvm", "guest"),
-    Fault("no kallsyms", "mount --bind /dev/null /proc/kallsyms", "bpftrace"),
     Fault("/sys read-only", "read_only /sys", "bpftrace"),
     Fault("nobody in passwd", "mount --bind /dev/null /etc/passwd"),
     Fault("lo down", form="bpftrace", wrap="unshare --net --"),
     Fault(
         "no capabilities", form="bpftrace", wrap="setpriv --bounding-set -all --inh-caps -all --"
     ),
-    Fault("no capabilities", form="bpftrace", wrap="setpriv --bounding-set -all --"),
     Fault("no CAP_SYS_ADMIN", wrap="setpriv --bounding-set -sys_admin --"),
-    Fault("no CAP_SETUID", wrap="setpriv --bounding-set -setuid,-setgid --"),
     Fault("no CAP_CHOWN", wrap="setpriv --bounding-set -chown,-dac_override,-fowner --"),
     Fault("no new privileges", form="bpftrace", wrap="setpriv --no-new-privs --"),
     Fault("root of a user namespace", wrap="unshare --user --map-root-user --"),
-    Fault("not root", wrap=USER),
     Fault("not root, exact", form="exact", wrap=USER),
 )
 SETTINGS = group(
     "settings",
     *(
-        Fault(f"SUDO_UID={value or 'nothing'}", environment={"SUDO_UID": value})
-        for value in ("abc", "-1", "4294967295", "12345", "")
+        Fault(f"SUDO_UID={value}", environment={"SUDO_UID": value})
+        for value in ("abc", "4294967295", "12345")
     ),
     Fault("SUDO_UID without SUDO_GID", environment={"SUDO_UID": "12345", "SUDO_GID": None}),
     Fault(
         "POSIX, no UTF-8",
         environment={"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ),
-    Fault("HOME unset", environment={"HOME": None}),
     Fault(
         "PYTHONPATH with a json.py",
         "mkdir /mnt/py; echo 'raise SystemExit(9)' | tee /mnt/py/json.py >/mnt/py/pandas.py",
         environment={"PYTHONPATH": "/mnt/py"},
     ),
     Fault("PYTHONHOME", environment={"PYTHONHOME": "/nowhere", "PYTHONWARNINGS": "error"}),
-    Fault("LD_PRELOAD", environment={"LD_PRELOAD": "/nowhere.so"}),
     Fault("COLUMNS=abc", environment={"COLUMNS": "abc", "TERM": "nonsense", "LINES": "-4"}),
-    Fault("MPLBACKEND", environment={"MPLBACKEND": "nonsense", "MPLCONFIGDIR": "/proc"}),
     Fault("TZ", environment={"TZ": "<+99>-99:59:59"}),
-    Fault("PATHCOST_MONITOR", environment={"PATHCOST_MONITOR": "x"}),
     Fault("one map key for bpftrace", environment={"BPFTRACE_MAX_MAP_KEYS": "1"}, form="bpftrace"),
     Fault("BASH_ENV", environment={"BASH_ENV": "/nowhere", "IFS": "o", "CDPATH": "/"}),
     *(Fault(f"umask {mask}", f"umask {mask}", "bpftrace") for mask in ("077", "777")),
 )
 STREAMS = group(
     "streams",
-    Fault("input closed", "exec <&-"),
     Fault("output full", "exec >/dev/full"),
     Fault(
         "output's reader gone",

@@ -11,7 +11,7 @@ import ctypes
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,11 +57,11 @@ def descendants(pid: int | None = None) -> list[psutil.Process]:
     return alive
 
 
-def reap(ours: Sequence[int] = ()) -> None:
-    """Collect the dead processes that we inherited; not `ours`, whose status somebody awaits."""
+def reap() -> None:
+    """Collect the dead processes that we inherited."""
     for child in psutil.Process().children():
         with suppress(ChildProcessError, psutil.NoSuchProcess):
-            if child.pid not in ours and child.status() == psutil.STATUS_ZOMBIE:
+            if child.status() == psutil.STATUS_ZOMBIE:
                 os.waitpid(child.pid, os.WNOHANG)
 
 

@@ -10,14 +10,10 @@ is one for all: the kernel with its probes and tracers.
 from __future__ import annotations
 
 import atexit
-import ctypes
-import fcntl
 import os
 import pwd
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
 from contextlib import suppress
@@ -26,12 +22,10 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.machine import Snapshot, become_subreaper, descendants, libc, snapshot
+from tests.faults.machine import Snapshot, become_subreaper, descendants, snapshot
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSIDE = "PATHCOST_FAULTS_INSIDE"
-CLONE_NEWNET = 0x40000000
-SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 # What a sudo without further settings leaves of the environment.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 FOLDERS = ("cache", "checkout", "made", "out", "small", "tracefs", "upper", "warm", "work")
@@ -43,6 +37,7 @@ mkdir -p /run/pathcost
 mount -t tmpfs -o mode=1777 own /tmp
 mount -t tmpfs -o mode=0755 own /run/pathcost
 mount -t tracefs tracefs "$STATE/tracefs"
+ip link set lo up
 cd /
 exec "$@"
 """
@@ -112,11 +107,7 @@ def enter(state: Path, cache: Path) -> Sandbox:
     if INSIDE not in os.environ:
         _fill_and_start(state, cache)
     os.chdir("/")
-    sandbox = Sandbox(state, int(os.environ.pop(INSIDE)))
-    sandbox.outside = os.open("/proc/self/ns/net", os.O_RDONLY)
-    if libc.unshare(CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), "no network namespace")
-    _raise_lo()
+    sandbox = Sandbox(state, *map(int, os.environ.pop(INSIDE).split()))
     become_subreaper()
     atexit.register(_end_all)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
@@ -128,8 +119,6 @@ def _fill_and_start(state: Path, cache: Path) -> None:
     """Fill the user's cache with what needs a network, and go in."""
     cache.mkdir(parents=True, exist_ok=True)
     sandbox = Sandbox(state, cache.stat().st_uid)
-    if not (state / "results.jsonl").exists():
-        shutil.rmtree(state / "made", ignore_errors=True)
     for name in FOLDERS:
         (state / name).mkdir(parents=True, exist_ok=True)
     os.chown(state / "made", sandbox.user, pwd.getpwuid(sandbox.user).pw_gid)
@@ -138,11 +127,13 @@ def _fill_and_start(state: Path, cache: Path) -> None:
     python = Path(sys.executable)
     if python.is_relative_to(cache):
         python = state / "warm" / python.relative_to(cache)
+    outside = os.open("/proc/self/ns/net", os.O_RDONLY)
+    os.set_inheritable(outside, True)
     here = {"STATE": str(state), "CACHE": str(cache), "CHECKOUT": str(CHECKOUT)}
-    here |= {INSIDE: str(sandbox.user), "PYTHONPATH": str(sandbox.checkout)}
-    apart = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-ec", MOUNTS, "sh"]
-    again = [*apart, str(python), "-B", "-m", "tests.faults", *sys.argv[1:]]
-    os.execvpe(again[0], again, os.environ | here)
+    here |= {INSIDE: f"{sandbox.user} {outside}", "PYTHONPATH": str(sandbox.checkout)}
+    apart = ["unshare", "--mount", "--net", "--propagation", "private"]
+    again = [*apart, "--", "sh", "-ec", MOUNTS, "sh", str(python), "-B", "-m", "tests.faults"]
+    os.execvpe(again[0], [*again, *sys.argv[1:]], os.environ | here)
 
 
 def _end_all() -> None:
@@ -150,10 +141,3 @@ def _end_all() -> None:
     for process in descendants():
         with suppress(psutil.NoSuchProcess):
             process.kill()
-
-
-def _raise_lo() -> None:
-    """A new network namespace has its lo down."""
-    with socket.socket() as any_socket:
-        request = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)

@@ -7,7 +7,6 @@ import csv
 import itertools
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,22 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from tests.faults.machine import descendants, reap, role
 from tests.faults.sandbox import Sandbox
 
-# A hang, not a slow run: what an undisturbed run takes is added to it.
-PATIENCE = 60.0
 OUTLIVE = 30.0
 TICK = 0.03
 MOST_LINES = 8  # of standard error, beside those of an undisturbed run
 PROGRESS = "(# s)"  # ends a masked line that says how far a long run is
 TRACEBACK = re.compile(r"Traceback|Exception ignored|Fatal Python error|: line \d+: ")
-# The one wording that the campaign reads: another program's run is in our way, so try again.
-BUSY = re.compile(r"is measuring on this machine")
 number = itertools.count()
 
 
@@ -100,9 +94,6 @@ class Started:
         self.alive()
         return False
 
-    def forget(self) -> None:
-        shutil.rmtree(self.out, ignore_errors=True)
-
 
 def start(
     sandbox: Sandbox,
@@ -144,20 +135,19 @@ def hit(run: Started, target: psutil.Process | None, name: str) -> bool:
     return True
 
 
-def last_ones_end(row: dict[str, Any]) -> None:
+def last_ones_end() -> list[str]:
     """Wait until nothing is left of any run; what outlives it by far is a failure, and killed."""
     began = time.monotonic()
     while (left := descendants()) and time.monotonic() - began < OUTLIVE:
         reap()
         time.sleep(TICK)
-    if left:
-        names = ", ".join(sorted(role(process) for process in left))
-        row["failures"].append(f"outlives its run by {OUTLIVE:.0f} s: {names}")
+    names = ", ".join(sorted(role(process) for process in left))
     for process in left:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     time.sleep(TICK)
     reap()
+    return [f"outlives its run by {OUTLIVE:.0f} s: {names}"] if left else []
 
 
 def masked(text: str) -> frozenset[str]:

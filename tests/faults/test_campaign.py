@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.faults.campaign import Results, plan
+from tests.faults.campaign import plan
 from tests.faults.faults import FAULTS
 from tests.faults.machine import snapshot
 from tests.faults.sandbox import CHECKOUT
@@ -25,12 +23,11 @@ FEW_SIGNALS = "20-23"  # of seed 1: a hang-up of a child, a killed runner
 STATE = Path("/var/tmp/pathcost-faults-test")
 PIECES = {
     "a few faults": ("faults", "--only", "POSIX|12 descriptors|1 MB at --out"),
-    **{f"signals {n}": ("signals", "--numbers", f"{n}-{n + 24}") for n in range(0, 500, 25)},
+    **{f"signals {n}": ("signals", "--numbers", f"{n}-{n + 49}") for n in range(0, 500, 50)},
     **{
         f"faults {group}": ("faults", "--only", f"^{group}:")
         for group in dict.fromkeys(fault.group for fault in FAULTS)
     },
-    "repeated": ("repeated",),
 }
 
 
@@ -80,38 +77,26 @@ def test_a_snapshot_names_what_is_new(tmp_path: Path) -> None:
     assert {thing.split(":")[0] for thing in new} >= {"cache", "beside --out", "tracing", "process"}
 
 
-def test_what_failed_is_tried_again_and_the_table_counts_the_last_try(tmp_path: Path) -> None:
-    file = tmp_path / "results.jsonl"
-    for name, failures in (("a", []), ("b", ["hangs"])):
-        Results(file).add(kind="limits", name=name, status=1, failures=failures)
-    assert [Results(file).passed(name) for name in "abc"] == [True, False, False]
-    assert "| limits | 2 | 0 | 2 | 0 | 0 | 0 | 1 |\n- b: hangs" in Results(file).table()
-    Results(file).add(kind="limits", name="b", status=1, failures=[])
-    assert "| limits | 2 | 0 | 2 | 0 | 0 | 0 | 0 |" in Results(file).table()
-
-
 @pytest.fixture(scope="module")
 def _fresh() -> None:
     shutil.rmtree(STATE, ignore_errors=True)
 
 
-def campaign(*arguments: str) -> list[dict[str, Any]]:
-    """Run a piece in a sandbox over this machine's own cache; what failed."""
-    known = len(Results(STATE / "results.jsonl").rows)
+def campaign(*arguments: str) -> None:
+    """Run a piece in a sandbox over this machine's own cache."""
     done = subprocess.run(
         [sys.executable, "-B", "-m", "tests.faults", *arguments, "--state", str(STATE)],
         capture_output=True, text=True, check=False, cwd=CHECKOUT,
         env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
     )  # fmt: skip
-    rows = [row for row in Results(STATE / "results.jsonl").rows[known:] if "name" in row]
-    assert rows, done.stdout + done.stderr
-    return [row for row in rows if row["failures"]]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "after " in done.stdout, "nothing was tried"
 
 
 @pytest.mark.root
 @pytest.mark.usefixtures("_fresh")
 def test_a_few_signals_leave_nothing() -> None:
-    assert campaign("signals", "--numbers", FEW_SIGNALS, "--only", "counters") == []
+    campaign("signals", "--numbers", FEW_SIGNALS, "--only", "counters")
 
 
 @pytest.mark.root
@@ -119,5 +104,4 @@ def test_a_few_signals_leave_nothing() -> None:
 @pytest.mark.usefixtures("_fresh")
 @pytest.mark.parametrize("piece", PIECES)
 def test_the_campaign(piece: str) -> None:
-    failed = campaign(*PIECES[piece])
-    assert json.dumps(failed, indent=1) == "[]"
+    campaign(*PIECES[piece])
