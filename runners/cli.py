@@ -514,8 +514,11 @@ def parse(argv: list[str]) -> Options:
     """Read the command line; without a verb it is one of `run`. Raises UsageError."""
     verb, words = (argv[0], argv[1:]) if argv and argv[0] in VERBS else ("run", argv)
     parser = build_parser(verb)
+    flags = [word.partition("=")[0] for word in words if word[:2] == "--"]
+    unread = [flag for flag in flags if flag not in parser._option_string_actions]
     try:
-        options, unread = parser.parse_known_args(words)
+        if not unread:  # argparse would rather name an argument that lacks
+            options, unread = parser.parse_known_args(words)
     except OSError as error:  # such as a name that is too long
         raise UsageError(failure(error)) from None
     if unread:
@@ -523,7 +526,6 @@ def parse(argv: list[str]) -> Options:
         near = get_close_matches(word, [*parser._option_string_actions, *VERBS], 1)
         hint = f": did you mean {near[0]}?" if near else ""
         parser.error(f"unknown word {shown(word)}{hint}")
-    flags = [word.partition("=")[0] for word in words if word[:2] == "--"]
     if twice := next((flag for flag in flags if flags.count(flag) > 1), ""):
         raise UsageError(f"{twice} is there twice: leave one out.")
     options.verb, options.given, options.argv = verb, frozenset(flags), argv

@@ -41,7 +41,7 @@ SEARCH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/
 OVERDUE = 124  # the status of what took longer, as of timeout(1)
 # Without a terminal no line can change: each step prints a line, and a sign of life now and then.
 SIGN_OF_LIFE_SECONDS = 15.0
-BAR = 20  # characters
+SHORTEST_SECONDS = 0.05  # of a step that has a line
 
 
 def version() -> str:
@@ -238,7 +238,8 @@ class Progress:
             del self._steps[thread]
             spent = time.monotonic() - began
             self.seconds[name] = round(self.seconds.get(name, 0.0) + spent, 2)
-            self._line(f"{name}: {spent:.1f} s", final=True)
+            if spent >= SHORTEST_SECONDS:
+                self._line(f"{name}: {spent:.1f} s", final=True)
 
     def say(self, text: str) -> None:
         """Set what this thread's step is doing now."""
@@ -248,9 +249,11 @@ class Progress:
             self._steps[thread] = name, text, began
 
     def count(self, done: int, total: int, text: str) -> None:
-        """Set what the step is doing and how far it is; a terminal also gets a bar."""
-        bar = f"[{'#' * (BAR * done // total):<{BAR}}] " if self._terminal else ""
-        self.say(f"{bar}{done}/{total} {text}")
+        """Set what the step is doing, how far it is, and about how long it will go on."""
+        left = ""
+        if done and (step := self._steps.get(threading.get_ident())):
+            left = f"about {(time.monotonic() - step[2]) * (total - done) / done:.0f} s left, "
+        self.say(f"[{done}/{total}] {left}{text}")
 
     def note(self, text: str) -> None:
         """Print a line that stays."""

@@ -42,7 +42,7 @@ void pingpong_server(struct link *link, uint64_t iterations);
 /*
  * How the two ends are joined. Each transport is one entry in a table, and differs from the others
  * in nothing else. To add one, write its entry and the functions that it cannot share, and name it
- * in tables.c (docs/adding-a-transport.md).
+ * in probes/transports.toml (docs/adding-a-transport.md).
  */
 
 struct transport {

@@ -232,8 +232,10 @@ static void hop_prepare(struct setup *setup)
 }
 
 #define HOP .prepare = hop_prepare
-const struct transport hop_veth = {.name = "tcp-veth", TCP_SOCKET, HOP, .tune = tcp_tune};
-const struct transport hop_nat = {.name = "tcp-bridge-nat", TCP_SOCKET, HOP, .tune = tcp_tune};
-const struct transport hop_redirect = {.name = "tcp-redirect", TCP_SOCKET, HOP, .tune = tcp_tune};
-const struct transport hop_mounted = {
+const struct transport transport_tcp_veth = {.name = "tcp-veth", TCP_SOCKET, HOP, .tune = tcp_tune};
+const struct transport transport_tcp_bridge_nat = {
+	.name = "tcp-bridge-nat", TCP_SOCKET, HOP, .tune = tcp_tune};
+const struct transport transport_tcp_redirect = {
+	.name = "tcp-redirect", TCP_SOCKET, HOP, .tune = tcp_tune};
+const struct transport transport_unix_mounted = {
 	.name = "unix-mounted", UNIX_SOCKET, .needs_directory = true, HOP};

@@ -67,9 +67,9 @@ static void fifo_prepare(struct setup *setup)
 }
 
 #define PIPES .one_way = true, .polls = true
-const struct transport pipes = {.name = "pipe", PIPES, .prepare = pipe_prepare};
+const struct transport transport_pipe = {.name = "pipe", PIPES, .prepare = pipe_prepare};
 
-const struct transport fifo = {
+const struct transport transport_fifo = {
 	.name = "fifo", PIPES, .needs_directory = true, .prepare = fifo_prepare};
 
 /* POSIX message queues, one for each direction. On Linux a queue is a descriptor. */
@@ -145,7 +145,7 @@ static void queue_prepare(struct setup *setup)
 	setup->ends[SERVER] = (struct ends){.in = there, .out = back};
 }
 
-const struct transport queue = {
+const struct transport transport_mq = {
 	.name = "mq",
 	.one_way = true,
 	.polls = true,

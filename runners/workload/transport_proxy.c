@@ -176,5 +176,5 @@ static void proxy_prepare(struct setup *setup)
 	setup->address = towards_us.address;
 }
 
-const struct transport tcp_proxy = {
+const struct transport transport_tcp_proxy = {
 	.name = "tcp-proxy", TCP_SOCKET, .prepare = proxy_prepare, .tune = tcp_tune};

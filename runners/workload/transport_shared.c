@@ -160,7 +160,8 @@ static ssize_t spin_write(int ring, const void *buffer, size_t size)
 }
 
 #define RINGS .one_way = true, .room = RING_SIZE, .prepare = shared_prepare, .settle = shared_touch
-const struct transport shared = {.name = "shm", RINGS, .read = shared_read, .write = shared_write};
+const struct transport transport_shm = {
+	.name = "shm", RINGS, .read = shared_read, .write = shared_write};
 
-const struct transport shared_spin = {
+const struct transport transport_shm_spin = {
 	.name = "shm-spin", RINGS, .spins = true, .read = spin_read, .write = spin_write};

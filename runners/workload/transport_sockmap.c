@@ -110,7 +110,7 @@ static void sockmap_settle(const struct setup *setup, struct link *link)
 	put_in_map(link->role, link->out);
 }
 
-const struct transport tcp_sockmap = {
+const struct transport transport_tcp_sockmap = {
 	.name = "tcp-sockmap",
 	.joined_once = true,
 	STREAM_SOCKET,

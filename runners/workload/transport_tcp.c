@@ -103,11 +103,13 @@ void tcp_count(const struct link *link, struct tcp_counts *counts)
 	}
 }
 
-const struct transport tcp = {.name = "tcp", TCP_SOCKET, .prepare = tcp_prepare, .tune = tcp_tune};
+const struct transport transport_tcp = {
+	.name = "tcp", TCP_SOCKET, .prepare = tcp_prepare, .tune = tcp_tune};
 
-const struct transport tcp_nagle = {.name = "tcp-nagle", TCP_SOCKET, .prepare = tcp_prepare};
+const struct transport transport_tcp_nagle = {
+	.name = "tcp-nagle", TCP_SOCKET, .prepare = tcp_prepare};
 
-const struct transport tcp6 = {
+const struct transport transport_tcp6 = {
 	.name = "tcp6", TCP_SOCKET, .prepare = tcp6_prepare, .tune = tcp_tune};
 
 /* AF_VSOCK, by its loopback address: needs the module vsock_loopback. */
@@ -128,7 +130,7 @@ static void vsock_prepare(struct setup *setup)
 	listener_start(setup);
 }
 
-const struct transport vsock = {.name = "vsock", STREAM_SOCKET, .prepare = vsock_prepare};
+const struct transport transport_vsock = {.name = "vsock", STREAM_SOCKET, .prepare = vsock_prepare};
 
 /*
  * TCP whose records the kernel encrypts and decrypts (AES-128-GCM, TLS 1.2), as it does for a web
@@ -159,7 +161,7 @@ static void ktls_prepare(struct setup *setup)
 		impossible("this kernel has no TLS (module tls)");
 }
 
-const struct transport tcp_ktls = {
+const struct transport transport_tcp_ktls = {
 	.name = "tcp-ktls", TCP_SOCKET, .prepare = ktls_prepare, .tune = ktls_tune};
 
 /*
@@ -239,7 +241,7 @@ static void zerocopy_tune(const struct setup *setup, int fd)
 		impossible("this kernel has no SO_ZEROCOPY for TCP");
 }
 
-const struct transport tcp_zerocopy = {
+const struct transport transport_tcp_zerocopy = {
 	.name = "tcp-zerocopy",
 	TCP_SOCKET,
 	.write = zerocopy_write,

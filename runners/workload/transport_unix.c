@@ -83,13 +83,13 @@ size_t unix_limit(void)
 	return buffer - 32;
 }
 
-const struct transport unix_path = {
+const struct transport transport_unix = {
 	.name = "unix", UNIX_SOCKET, .needs_directory = true, .prepare = unix_prepare};
 
-const struct transport unix_abstract = {
+const struct transport transport_unix_abstract = {
 	.name = "unix-abstract", UNIX_SOCKET, .prepare = abstract_prepare};
 
-const struct transport unix_seqpacket = {
+const struct transport transport_unix_seqpacket = {
 	.name = "unix-seqpacket",
 	SOCKET(SOCK_SEQPACKET),
 	.limit = unix_limit,
@@ -162,11 +162,11 @@ static size_t udp_limit(void)
 }
 
 #define PAIR(kind) .polls = true, .type = kind
-const struct transport unix_pair = {
+const struct transport transport_unix_pair = {
 	.name = "unix-pair", PAIR(SOCK_STREAM), .prepare = pair_prepare};
 
-const struct transport unix_dgram = {
+const struct transport transport_unix_dgram = {
 	.name = "unix-dgram", PAIR(SOCK_DGRAM), .limit = unix_limit, .prepare = pair_prepare};
 
-const struct transport udp = {
+const struct transport transport_udp = {
 	.name = "udp", PAIR(SOCK_DGRAM), .lossy = true, .limit = udp_limit, .prepare = udp_prepare};

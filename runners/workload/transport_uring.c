@@ -153,7 +153,8 @@ static void uring_prepare(struct setup *setup)
 }
 
 #define RING .prepare = uring_prepare, .thread = open_ring, .read = ring_read, .write = ring_write
-const struct transport uring_unix = {
+const struct transport transport_uring_unix = {
 	.name = "uring-unix", UNIX_SOCKET, RING, .needs_directory = true};
 
-const struct transport uring_tcp = {.name = "uring-tcp", TCP_SOCKET, RING, .tune = tcp_tune};
+const struct transport transport_uring_tcp = {
+	.name = "uring-tcp", TCP_SOCKET, RING, .tune = tcp_tune};

@@ -18,23 +18,19 @@ MOST_LINES = 40
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program with one transport more: steps 1 and 2 of the page."""
-    copy = tmp_path_factory.mktemp("workload") / "workload"
+    """The program with one transport more, as the page adds it: in two files."""
+    above = tmp_path_factory.mktemp("workload")
+    copy = above / "runners/workload"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("build"))
+    (above / "probes").mkdir()
+    table = (SOURCE.parents[1] / "probes/transports.toml").read_text()
+    (above / "probes/transports.toml").write_text(f'{table}\n[seqpair]\nlike = "unix-pair"\n')
     (example,) = re.findall(r"```c\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(example.splitlines()) < MOST_LINES
     (copy / "transport_seqpair.c").write_text(example)
     shutil.copy(SOURCE.parent / "c.mk", copy.parent)
-    add(copy / "tables.c", "\n/* In the order", "extern const struct transport seqpair;\n")
-    add(copy / "tables.c", "NULL,\n};\n\nconst struct pattern *", "&seqpair, ")
     subprocess.run(["make", "-s", "-j2", "-C", copy, "all"], check=True)
     return copy / "build/pathcost-workload"
-
-
-def add(path: Path, before: str, text: str) -> None:
-    old = path.read_text()
-    assert old.count(before) == 1
-    path.write_text(old.replace(before, text + before))
 
 
 @pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline", "selfloop", "selfecho"])
