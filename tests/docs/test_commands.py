@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every command that a page shows exists: options are taken, modules and files are there."""
+"""Every command that a page shows is taken, and every file that it names or links to is there."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ MODULE = re.compile(r"python3? -m ([\w.]+)")
 FILE = re.compile(
     r"(?:\./|python3? |bpftrace )((?:runners|tests|docs|probes)/[\w./-]+\.(?:sh|py|bt))\b"
 )
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAME = re.compile(r"`((?:runners|probes|analysis|tests|docs|reports)/[\w./*-]+)`")
+# What the reader writes or a command makes.
+OPEN = re.compile(r"NAME|FAMILY|/build/|reports/lesson")
 FOLDERS = {"diff", "gate", "report"}  # what follows is the reader's own
 
 
@@ -67,3 +71,28 @@ def test_modules_and_files_are_there() -> None:
     assert [(page, name) for page, name in own if find_spec(name) is None] == []
     files = {(page, name) for page, text in pages.items() for name in FILE.findall(text)}
     assert [(page, name) for page, name in files if not (REPOSITORY / name).exists()] == []
+
+
+def missing(page: Path, text: str) -> list[str]:
+    """Links and names of files that are not there."""
+    links = [link.partition("#")[0] for link in LINK.findall(text) if ":" not in link]
+    names = [name for name in NAME.findall(text) if not OPEN.search(name)]
+    dead = [link for link in links if not (page.parent / link).exists()]
+    return dead + [name for name in names if not any(REPOSITORY.glob(name))]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, REPOSITORY / "CHANGELOG.md"],
+    ids=lambda page: str(page.relative_to(REPOSITORY)),
+)
+def test_what_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if page.name == "CHANGELOG.md":  # which names what went
+        text = "".join(link[0] for link in re.finditer(r"\]\([^)\s]+\)", text))
+    assert missing(page, text) == []
+
+
+def test_what_is_not_there_is_seen() -> None:
+    text = "[a](nowhere.md) [b](#here) [c](https://x.org) `runners/no.py` `tests/NAME.py` `probes/`"
+    assert missing(REPOSITORY / "docs/README.md", text) == ["nowhere.md", "runners/no.py"]

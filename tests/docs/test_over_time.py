@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
 from tests.docs import over_time
-from tests.docs.over_time import ROWS, USUAL, Rows, match
+from tests.docs.over_time import USUAL, Rows, match
 
 CLOCK = 80  # instructions that branches on a clock's reading make in a round trip, at most
 
@@ -20,12 +19,6 @@ def rows() -> Rows:
 def test_the_page_is_what_the_rows_make(rows: Rows) -> None:
     kept = over_time.PAGE.read_text(encoding="utf-8")
     assert over_time.page(rows) == kept, f"the page is older: {over_time.REFRESH}"
-
-
-def test_another_figure_makes_another_page(rows: Rows) -> None:
-    other = Rows()
-    other.cells = rows.cells.assign(instructions=rows.cells["instructions"] + 1)
-    assert over_time.page(other) != over_time.page(rows)
 
 
 def test_layers_add_up_to_their_round_trip(rows: Rows) -> None:
@@ -53,16 +46,3 @@ def test_each_commit_has_functions_that_changed_between_its_kernels(rows: Rows) 
         assert step in rows.steps
         cells = [(transport, size) for transport in ("unix", "tcp") for size in rows.sizes]
         assert any(rows.sum_of(functions, *step, *cell) for cell in cells), cause["commit"]
-
-
-def test_a_row_that_is_missing_or_twice_is_no_figure(rows: Rows) -> None:
-    with pytest.raises(LookupError, match="0 rows"):
-        rows.of("2.6", "unix", 64)
-    rows_twice = Rows()
-    rows_twice.cells = pd.concat([rows.cells, rows.cells])
-    with pytest.raises(LookupError, match="2 rows"):
-        rows_twice.of(rows.kernels[0], "unix", 64)
-
-
-def test_the_rows_stay_small() -> None:
-    assert sum(path.stat().st_size for path in ROWS.rglob("*") if path.is_file()) < 500_000
