@@ -24,7 +24,7 @@ from scipy.stats import t
 
 # Below six repeats no rule covers drifting repeats without intervals that say nothing.
 LEAST_REPEATS = 6
-# Above twenty the interval is narrower than what runs differ by (docs/reading-times.md).
+# Above twenty the interval is narrower than what runs differ by (docs/how-to-read-the-report.md).
 MOST_REPEATS = 20
 DRIFT = 0.6
 # Of Student's distribution, upper end. More than the 0.975 of independent repeats: what a variance

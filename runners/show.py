@@ -39,7 +39,7 @@ from runners.programs import experiments
 from runners.store import hold, invoker, place
 
 WIDTH, NAME_WIDTH = 100, 18
-# Rounded up, as seen on two cores without KVM (docs/where-the-seconds-go.md).
+# Rounded up, as seen on two cores without KVM (docs/reliability.md).
 SECONDS_PER_MESSAGE = {"host": 17e-6, "guest": 150e-6}
 SECONDS_PER_CELL = {"host": 0.06, "guest": 0.7}
 SECONDS_PER_BYTE = {"host": 0.0, "guest": 45e-9}

@@ -182,8 +182,8 @@ ENDS = 2  # of many CPUs a cell that is placed freely uses two at a time
 
 
 # Was the machine busy with something else while a cell ran for its times? The limits are stated
-# before any cell runs; docs/reading-times.md has the measurement that they come from. A disturbed
-# repeat is marked and stays in every figure.
+# before any cell runs; docs/how-to-read-the-report.md has the measurement that they come from.
+# A disturbed repeat is marked and stays in every figure.
 
 
 class Shares(NamedTuple):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How often an interval covers the truth, and how often a verdict by it is wrong: made-up runs.
 
-python -m tests.analysis.coverage     # the tables of docs/reading-times.md
+python -m tests.analysis.coverage     # the tables of docs/how-to-read-the-report.md
 """
 
 from __future__ import annotations
