@@ -10,6 +10,7 @@ never stopped.
 """
 
 import hashlib
+import math
 import os
 import re
 import tempfile
@@ -23,7 +24,7 @@ from pathlib import Path
 from runners.exact.knobs import NAME_LENGTH
 from runners.guest.image import initramfs, strip_elf
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import Ended, Limits, Qemu, Snapshot, explain, watch
+from runners.guest.qemu import Ended, Qemu, Snapshot, explain, watch
 from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError, run_tool
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
@@ -31,8 +32,7 @@ INIT = REPOSITORY / "runners/exact/init/build/init"
 CPU = "qemu64"
 # A machine that skips its idle time never does nothing. One that boots takes 6 to 8 s of processor
 # time for its first line. Two CPUs may hang at boot (guest.BOOTS).
-LIMITS = Limits(300.0, idle=10.0)
-BOOT_LIMITS = Limits(300.0, idle=10.0, work=40.0)
+SECONDS, IDLE_SECONDS, BOOT_WORK = 300.0, 10.0, 40.0
 TRIES = 6  # to store a machine
 MEMORY = 512
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
@@ -140,7 +140,7 @@ def on_one_cpu() -> Iterator[None]:
 
 
 def run_qemu(
-    machine: EmulatedMachine, options: Sequence[str], limits: Limits = LIMITS, order: Order = (),
+    machine: EmulatedMachine, options: Sequence[str], order: Order = (),
     files: Mapping[str, bytes] | None = None, snapshot: Snapshot | None = None,
 ) -> Ended:  # fmt: skip
     """Run QEMU to its end, with `options` beside the machine's. Raises RunError beyond a limit.
@@ -159,7 +159,8 @@ def run_qemu(
             "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
             "-append", machine.command_line, *_files(folder), *options,
         ]  # fmt: skip
-        return watch(argv, limits, snapshot=snapshot)
+        work = BOOT_WORK if snapshot else math.inf
+        return watch(argv, SECONDS, idle=IDLE_SECONDS, work=work, snapshot=snapshot)
 
 
 def boot(
@@ -174,7 +175,7 @@ def boot(
     options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
     settings = {"out": str(out), "program": COMM, **plugin}
     recorder = ",".join([str(PLUGIN), *(f"{name}={value}" for name, value in settings.items())])
-    ended = run_qemu(machine, [*options, "-plugin", recorder], LIMITS, order, files)
+    ended = run_qemu(machine, [*options, "-plugin", recorder], order, files)
     if ended.status != 0 or DONE not in ended.lines:
         raise failure(ended)
 
@@ -187,7 +188,7 @@ def store(machine: EmulatedMachine, state: Path) -> None:
     """
     for _ in range(TRIES):
         snapshot = Snapshot(READY, state, stop=False)
-        ended = run_qemu(machine, ["-action", "panic=pause"], BOOT_LIMITS, snapshot=snapshot)
+        ended = run_qemu(machine, ["-action", "panic=pause"], snapshot=snapshot)
         if not ended.stored:
             break
         ended = run_qemu(machine, ["-incoming", f"file:{state}"])

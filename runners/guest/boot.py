@@ -26,7 +26,7 @@ from typing import BinaryIO
 from runners.cell import PLAN_START, WAITING
 from runners.guest.image import INIT, INIT_PATH, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import BARE, Ended, Limits, Qemu, Snapshot, explain, watch
+from runners.guest.qemu import BARE, Ended, Qemu, Snapshot, explain, watch
 from runners.guest.store import Cache, read_manifest, suspect
 from runners.process import RunError, last_words
 
@@ -102,7 +102,7 @@ class Guest:
             argv += ["-incoming", f"file:{stored / STATE}"] if stored else []
             try:
                 with (results / CONSOLE).open("wb") as log:
-                    ended = watch(argv, Limits(timeout, IDLE_SECONDS), passed_on, console=log)
+                    ended = watch(argv, timeout, passed_on, idle=IDLE_SECONDS, console=log)
                 texts = _harvest(disk, results, ended)
             except RunError:
                 if stored:
@@ -120,7 +120,7 @@ class Guest:
             output = write_output_disk(Path(scratch, "disk"), order(command))
             argv = self.command_line((input_tar, output), memory, folder / INITRAMFS)
             snapshot = Snapshot(WAITING, folder / STATE, stop=True)
-            ended = watch(argv, Limits(STORE_SECONDS, IDLE_SECONDS), snapshot=snapshot)
+            ended = watch(argv, STORE_SECONDS, idle=IDLE_SECONDS, snapshot=snapshot)
         if not ended.stored:
             raise explain(ended)
 
@@ -177,7 +177,7 @@ def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[b
         cache.say("guest: trying whether KVM works here")
         argv = Guest(kernel, image, qemu, "kvm", "").command_line(options="pathcost=trial")
         try:
-            ended = watch(argv, Limits(TRIAL_SECONDS))
+            ended = watch(argv, TRIAL_SECONDS)
             if "pathcost: trial" not in ended.lines:
                 raise explain(ended)
         except RunError as error:

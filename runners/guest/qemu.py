@@ -6,6 +6,7 @@ corrupt newer kernels under `-cpu max`. The folder also holds zstd and lz4, whic
 """
 
 import json
+import math
 import os
 import re
 import selectors
@@ -102,19 +103,6 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Seconds after which a machine is stopped; None is no limit.
-
-    `idle` seconds without processor time show a machine that hangs: on a busy host, one that waits
-    for a processor gets some. `work` is processor time between two lines, however busy the host is.
-    """
-
-    total: float
-    idle: float | None = None
-    work: float | None = None
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """Write the machine to `file` when it has printed `line`; we `stop` it, or it stops itself."""
 
@@ -145,17 +133,21 @@ class Ended:
 
 def watch(
     argv: Sequence[str],
-    limits: Limits,
+    seconds: float,
     on_line: Callable[[str], None] = lambda _: None,
     *,
+    idle: float = math.inf,
+    work: float = math.inf,
     console: BinaryIO | None = None,
     snapshot: Snapshot | None = None,
 ) -> Ended:
     """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
-    Beyond a limit it is killed, and RunError raised, HangError for any but the total. Once
-    `stopping` is set, it is killed, and KeyboardInterrupt raised. It dies with the thread that
-    called, whatever kills it.
+    It is killed, and RunError raised, after so many `seconds`; HangError after `idle` seconds
+    without processor time (on a busy host, who waits for a processor gets some), and after `work`
+    seconds of processor time between two lines, however busy the host is. Once `stopping` is set,
+    it is killed, and KeyboardInterrupt raised. It dies with the thread that called, whatever kills
+    it.
     """
     ended, began = Ended(0), time.monotonic()
     with ExitStack() as stack:
@@ -172,7 +164,7 @@ def watch(
             cwd="/",
         )
         try:
-            for line in _lines(process, console, limits):
+            for line in _lines(process, console, seconds, idle, work):
                 ended.lines.append(line)
                 on_line(line)
                 if monitor and snapshot and line == snapshot.line:
@@ -191,7 +183,11 @@ def watch(
 
 
 def _lines(
-    process: subprocess.Popen[bytes], console: BinaryIO | None, limits: Limits
+    process: subprocess.Popen[bytes],
+    console: BinaryIO | None,
+    seconds: float,
+    most_idle: float,
+    most_work: float,
 ) -> Iterator[str]:
     """Lines as they come, until the end of the file. Raises RunError beyond a limit."""
     assert process.stdout is not None
@@ -203,19 +199,19 @@ def _lines(
             ready = selector.select(POLL_SECONDS)
             if stopping.is_set():
                 raise KeyboardInterrupt
-            if time.monotonic() - began > limits.total:
-                raise RunError(f"the guest did not finish within {limits.total:.0f} s")
+            if time.monotonic() - began > seconds:
+                raise RunError(f"the guest did not finish within {seconds:.0f} s")
             if not ready:
                 fields = stat_fields(process.pid)
                 now = (int(fields[11]) + int(fields[12])) / TICKS
                 first, idle = first or now, idle + POLL_SECONDS
                 if now > used + HOUSE_KEEPING:
                     used, idle = now, 0.0
-                if limits.idle and idle > limits.idle:
+                if idle > most_idle:
                     raise HangError(f"the guest's kernel hangs: no work in {idle:.0f} s{never}")
-                if limits.work and now > first + limits.work:
+                if now > first + most_work:
                     raise HangError(
-                        f"the guest's kernel hangs: {limits.work:.0f} s of processor time without "
+                        f"the guest's kernel hangs: {most_work:.0f} s of processor time without "
                         f"a further line{never}"
                     )
                 continue

@@ -120,7 +120,7 @@ def test_knobs_change_what_they_say_and_prove_it(exact_guest: ExactGuest) -> Non
 
 @pytest.mark.emulated
 @pytest.mark.parametrize(
-    "name", ["probe=kprobe", pytest.param("bpftrace=switches", marks=pytest.mark.matrix)]
+    "name", ["probe=fentry", pytest.param("bpftrace=switches", marks=pytest.mark.matrix)]
 )
 def test_a_probe_is_valid_runs_its_programs_and_has_layers(
     exact_guest: ExactGuest, name: str

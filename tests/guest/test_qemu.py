@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from runners.guest.boot import Guest
 from runners.guest.image import Image
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import Ended, HangError, Limits, Qemu, explain, watch
+from runners.guest.qemu import Ended, HangError, Qemu, explain, watch
 from runners.process import RunError
 
 PANIC = "[    1.7] Kernel panic - not syncing: "
@@ -34,9 +35,11 @@ def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
     assert not any("nvme" in word for word in stored)  # which QEMU cannot store
 
 
-def watch_script(script: str, timeout: float = 120, **limits: float) -> list[str]:
+def watch_script(
+    script: str, timeout: float = 120, idle: float = math.inf, work: float = math.inf
+) -> list[str]:
     """The lines of a script's console."""
-    return watch(["sh", "-c", script], Limits(timeout, **limits)).lines
+    return watch(["sh", "-c", script], timeout, idle=idle, work=work).lines
 
 
 def test_lines_come_whole() -> None:
@@ -77,13 +80,13 @@ def test_a_machine_that_waits_for_its_turn_does_not_hang() -> None:
 
 KILLED = """
     import os, signal
-    from runners.guest.qemu import Limits, watch
+    from runners.guest.qemu import watch
 
     def die(line):
         print(line, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    watch(["sh", "-c", "echo $$; exec sleep 60"], Limits(30), die)
+    watch(["sh", "-c", "echo $$; exec sleep 60"], 30, die)
 """
 
 

@@ -137,6 +137,16 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
         cache_in(tmp_path / "file").entry("image", RECIPE, never)
 
 
+def test_a_link_in_place_of_a_builders_folder_is_not_followed(tmp_path: Path) -> None:
+    cache = cache_in(tmp_path / "cache")
+    entry = cache.entry("image", RECIPE, build)
+    entry.rename(tmp_path / "theirs")
+    entry.with_name(f"{entry.name}.pathcost-{entry.name[-8:]}").symlink_to(tmp_path / "theirs")
+    with pytest.raises(RunError, match="cannot write to the cache"):
+        cache.entry("image", RECIPE, never)
+    assert (tmp_path / "theirs/file").read_text() == CONTENT
+
+
 def test_of_each_kind_only_the_last_used_stay(tmp_path: Path) -> None:
     guests = [fill(tmp_path, "guest", number, days) for number, days in enumerate((1, 3, 2))]
     kernels = [fill(tmp_path, "kernel", number, 400) for number in range(3)]
