@@ -1,48 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""answer.json: times, shares of a CPU and the ledger, computed again from measurements.csv."""
+"""answer.json: times and shares of a CPU, computed again from measurements.csv."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from statistics import median
 from typing import Any
 
 from tests.audit import intervals
-from tests.audit.folder import Figures, Folder, Where
+from tests.audit.folder import Figures, Folder
 from tests.audit.intervals import Estimate
-from tests.audit.workload import SAMPLES, TRIPS
+from tests.audit.workload import SAMPLES
 
 NEAR = 1e-9  # relative
 ByRepeat = dict[int, float]
-Rows = list[tuple[Where, float, int]]  # of one cell run, by one source
-# Measure → quantity, its keys (none: all of the processes' own), and per what it is told.
-MEASURES: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "payload_copies": ("copy_bytes", ("in", "out", "kernel"), "byte"),
-    "skb_allocs": ("skb_allocs", ("",), "message"),
-    "syscalls": ("syscalls", (), "message"),
-    "lo_packets": ("lo_packets", ("",), "message"),
-    "softirqs": ("softirqs", ("NET_RX",), "message"),
-    "wakeups": ("wakeups", (), "trip"),
-    "spurious_wakeups": ("spurious_wakeups", (), "trip"),
-    "switches": ("switches", ("voluntary", "involuntary"), "trip"),
-    "functions_hit": ("function_calls", (), "hit"),
-    "function_calls": ("function_calls", (), "calls"),
-    "instructions": ("instructions", ("total",), "message"),
-    "instructions_mean": ("instructions", ("window",), "message"),
-    "instructions_share": ("steady_share", ("",), "window"),
-    "steps": ("steps", ("total",), "message"),
-}
-SOURCE = ("instrument", "target", "kernel", "probed")
 
 
 def compared(folder: Folder, figures: Figures) -> Iterator[tuple[str, str, float, float | None]]:
     """Topic, name, the number in answer.json, and the same number computed again."""
     path = folder.path / "answer.json"
     document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    valid = [(where, figure) for where, figure in figures.items() if figure.valid]
-    host = [(w, f) for w, f in valid if w.target == "host" and not w.probed]
+    host = [(w, f) for w, f in figures.items() if f.valid and w.target == "host" and not w.probed]
     if answer := document.get("answer"):
         yield from _answer(answer, _Times(host, answer["pattern"], answer["size"]))
     for row in document.get("times", ()):
@@ -55,7 +34,6 @@ def compared(folder: Folder, figures: Figures) -> Iterator[tuple[str, str, float
                 own = intervals.mean(list(by_repeat.values()))
                 low = own.low if own.low is None else max(0.0, own.low)  # a time is none below 0
                 yield from _estimate(f"{what}: {name}", row[name], own._replace(low=low))
-    yield from _ledger(document.get("ledger", ()), valid)
 
 
 class _Times:
@@ -154,57 +132,6 @@ def _estimate(name: str, stored: dict[str, Any], own: Estimate) -> Numbers:
             yield "answer", f"{name}, {part}", float(stored[part] is None), float(value is None)
         else:
             yield "answer", f"{name}, {part}", stored[part], value
-
-
-def _ledger(rows: Sequence[dict[str, Any]], valid: list[Any]) -> Numbers:
-    """Median, lowest and highest over repeats, of the source that a row names."""
-    cells: dict[tuple[Any, ...], Rows] = defaultdict(list)
-    for where, figure in valid:
-        if where.instrument == "exact":  # the ledger names the scheduler in the target
-            sched = "fifo" if "+fifo" in where.conditions else "other"
-            conditions = where.conditions.replace("+fifo", "")
-            where = where._replace(target=f"exact-{sched}", conditions=conditions)
-        source = tuple(getattr(where, name) for name in SOURCE)
-        cell = (where.pattern, where.size, where.conditions, where.transport, where.repeat)
-        cells[*source, *cell, where.cell].append((where, figure.value, figure.messages))
-    values: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-    for key, cell_rows in cells.items():
-        for name in MEASURES:
-            if (value := _measured(name, cell_rows)) is not None:
-                values[name, *key[:-2]].append(value)
-    for row in rows:
-        if row["measure"] in MEASURES and row["valid"]:
-            names = ("measure", *SOURCE, "pattern", "size", "conditions", "transport")
-            own = values[tuple(row[name] for name in names)]
-            each = (("value", median), ("low", min), ("high", max), ("repeats", len))
-            for part, figure in each:
-                name = (
-                    f"{row['measure']} {row['transport']} {row['conditions']} {row['instrument']}"
-                )
-                yield "ledger", f"{name}, {part}", row[part], figure(own) if own else None
-
-
-def _measured(name: str, rows: Rows) -> float | None:
-    """A measure of one cell run by one source; None where it was not counted."""
-    quantity, keys, per = MEASURES[name]
-    found = [row for row in rows if row[0].quantity == quantity and _own(row[0].key, keys)]
-    if not found or (keys and len(found) != len(keys)):
-        return None
-    # An exact cell's copies and its mean are of other windows than its round trip.
-    where, _, messages = found[0]
-    if per in ("hit", "calls"):
-        often = [value for _, value, _ in found if value >= messages / 2]
-        if where.instrument not in ("exact", "ftrace") or where.pattern not in TRIPS:
-            return None
-        return len(often) if per == "hit" else sum(often) / messages
-    total = sum(value for _, value, _ in found)
-    if per == "trip":
-        return total / (messages / 2) if where.pattern in TRIPS else None
-    return total / {"window": 1, "message": messages, "byte": messages * where.size}[per]
-
-
-def _own(key: str, keys: tuple[str, ...]) -> bool:
-    return key in keys if keys else not key.endswith(" elsewhere")
 
 
 def different(stored: float, own: float | None) -> bool:

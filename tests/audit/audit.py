@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.audit import answer, cells, conservation, exact, validity
+from tests.audit import answer, cells, exact, validity
 from tests.audit.folder import Figure, Figures, Folder, NoRunError, Where, open_folder
 
 # Topic → quantities. What is in none of them is in the last.
@@ -112,9 +112,6 @@ def audit(folder: Folder) -> tuple[Counter[str], list[str]]:
     computed = {w: f for w, f in computed.items() if w in table or not may_lack(w)}
     wrong += [f"{where}: {how}." for where, how in compare(table, computed)]
     checked = Counter(topic(where.quantity) for where in {*table, *computed})
-    for name, holds, sentences in conservation.laws(folder, computed):
-        checked[name] = holds + len(sentences)
-        wrong += sentences
     for name, figure, stored, own in answer.compared(folder, table):
         checked[f"answer.json: {name}"] += 1
         if answer.different(stored, own):

@@ -140,21 +140,3 @@ def invalid(raw: Path, cell: dict[str, Any]) -> list[str]:
     if order and sum(count for _, count in order) != steady.get(unit):
         found.append("its iteration does not sum to the steady round trip")
     return found
-
-
-def broken(raw: Path, cell: dict[str, Any]) -> list[str]:
-    """What is not conserved in an exact cell: one sentence each."""
-    paths, name = tree(raw, cell["id"]), f"exact cell {cell['id']}"
-    found = [f"{name}: {sentence}" for sentence in invalid(raw, cell)]
-    unit, spans = iteration(raw, cell["id"])
-    of_line: Counter[int] = Counter()
-    for line, count in spans:
-        of_line[line] += count
-    if spans and any(getattr(path, unit) != of_line[n] for n, path in enumerate(paths, 1)):
-        found.append(f"{name}: a line of its tree has other {unit} than its iteration")
-    tasks = cell["window"].get("tasks")  # in older runs
-    if tasks and sum(tasks.values()) != cell["window"]["steps"]:
-        found.append(f"{name}: the tasks' steps do not sum to the window's")
-    if sum(shape["iterations"] for shape in cell["shapes"]) > cell["iterations"]:
-        found.append(f"{name}: its shapes have more iterations than the window")
-    return found

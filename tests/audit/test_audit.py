@@ -108,11 +108,6 @@ def a_time_of_the_answer(run: Path) -> None:
     change(run / "answer.json", r'("added": {\s+"value": )\d+', r"\g<1>9")
 
 
-def a_sample_less(run: Path) -> None:
-    path = run / HOST / "samples/2.u32"
-    path.write_bytes(path.read_bytes()[:-4])
-
-
 def a_map(run: Path) -> None:
     change(run / HOST / "bpftrace/1/switches.json", r'("\d+,voluntary": )', r"\g<1>1")
 
@@ -138,10 +133,9 @@ def the_loopback_counter(run: Path) -> None:
         (a_row_twice, r"syscalls read stands twice"),
         (a_time_of_the_answer, r"same-cpu: iteration, added, value: answer.json has 9"),
         (a_sample, r"host .* cell 2 .*: rtt_ns mean: "),
-        (a_sample_less, r"cell 2: samples and round trips: 1199 and 1200"),
         (a_map, r"cell \d+ .*bpftrace: switches voluntary: .* give 1\d+ "),
-        (a_traced_function, r"cell 18: calls of tcp_sendmsg by ftrace and messages: 47 and 46"),
-        (a_tree, r"exact cell 2: its tree does not sum to the steady round trip's instructions"),
+        (a_traced_function, r"cell 18 .*, ftrace: function_calls tcp_sendmsg: .* give 47 "),
+        (a_tree, r"exact .*, cell 2 .*instructions \[user\]: .* invalid"),
         (the_loopback_counter, r"cell 1 .*, kernel: lo_packets: "),
     ],
 )
