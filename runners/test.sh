@@ -59,5 +59,5 @@ case ${1-} in
 esac
 status=0
 tests --numprocesses auto --dist worksteal -m "not (matrix or $machine)" || status=$?
-tests --numprocesses 2 --dist loadgroup -m "($machine) and not matrix" || status=$?
+tests --numprocesses 2 --dist loadscope -m "($machine) and not matrix" || status=$?
 exit "$status"

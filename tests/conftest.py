@@ -13,6 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from analysis.analyse import analyse
 from analysis.main import main as make_report
@@ -21,7 +22,6 @@ from analysis.main import main as make_report
 SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",
         "reference_run"}  # fmt: skip
 
-GUESTS = Path(__file__).parent / "guest"
 PR_SET_PDEATHSIG = 1
 
 
@@ -40,10 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests, skip those that need root, mark as slow those that analyse a whole run."""
+    """Skip tests that need root; mark as slow those that compile or analyse a whole run."""
     for item in items:
         function = getattr(item, "function", None)
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
         if SLOW & set(getattr(item, "fixturenames", ())) or (
             isinstance(function, FunctionType) and analyses(function)
         ):
@@ -54,16 +53,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root: run the tests with sudo"))
 
 
-def group_of(item: pytest.Item) -> str:
-    """What one of pytest's workers runs in order, under `--dist loadgroup`.
+class Turns(LoadScopeScheduling):  # type: ignore[misc]
+    """Under `--dist loadscope`, one worker runs in turn all that may disturb each other.
 
-    Of tests that measure, attach probes or look at what a run left, one runs at a time. A guest
-    counts the same whatever else runs; those that probe one share its boot.
+    Tests of other rooms measure, attach probes or look at what a run left. A guest counts the same
+    whatever else runs; the tests that probe one share its boot.
     """
-    if item.path.is_relative_to(GUESTS):
-        return "guests"
-    measures = item.get_closest_marker("root") or item.get_closest_marker("guest")
-    return "measures" if measures else item.path.stem
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = Path(nodeid.partition("::")[0])
+        if file.parent.name == "guest":
+            return "guests"
+        return str(file) if file.parent.name in ("exact", "campaign") else "measures"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Turns | None:
+    """Take our scheduler where tests are told to take turns."""
+    return Turns(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def analyses(function: FunctionType) -> bool:

@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 
 from tests.faults.faults import FAULTS, SHELL, Fault
-from tests.faults.machine import role, settled
+from tests.faults.machine import settled
 from tests.faults.sandbox import Sandbox
-from tests.faults.started import Started, Usual, hit, last, last_ones_end, masked, start, wrong
+from tests.faults.started import Started, Usual, hit, last, last_ones_end, start, wrong
 
 Tries = Mapping[str, Callable[[], list[str]]]  # name → what is wrong with a try
 ONE_CELL = ("--transports", "unix", "--placements", "same-cpu")
@@ -108,7 +108,7 @@ class Campaign:
                 run = self.undisturbed(form)
             if run.status != 0:
                 raise SystemExit(f"an undisturbed run fails: {last(run.text, 6)}")
-            self.usual[form] = Usual(run.seconds, masked(run.text))
+            self.usual[form] = Usual(run.seconds, len(run.text.splitlines()))
         self.sandbox.fresh_cache()
         # What every run leaves once, such as an empty folder, is there from now on.
         if failures := self.next_start():
@@ -172,22 +172,6 @@ def printed(name: str, failures: list[str]) -> bool:
     return bool(failures)
 
 
-def choose(run: Started, shot: Shot) -> psutil.Process | None:
-    """A child: first what it does, then which of those; else the first process."""
-    processes = run.processes()
-    if shot.whom == "terminal":
-        return None
-    by_role: dict[str, list[psutil.Process]] = {}
-    for process in processes[1:]:
-        by_role.setdefault(role(process), []).append(process)
-    by_role.pop("gone", None)
-    if shot.whom == "runner" or not by_role:
-        return processes[0]
-    place = shot.pick * len(by_role)
-    group = by_role[sorted(by_role)[int(place)]]
-    return group[int((place % 1) * len(group))]
-
-
 def shoot(campaign: Campaign, shot: Shot) -> list[str]:
     """Start, wait for the moment, send, wait for the end: what is wrong with it."""
     usual = campaign.usual[shot.form]
@@ -196,7 +180,9 @@ def shoot(campaign: Campaign, shot: Shot) -> list[str]:
     sent: list[str] = []
     run.watch(lambda: run.seconds >= moment, moment + 1)
     if run.alive():  # else it was faster than usual
-        target = choose(run, shot)
+        first, *children = run.processes()
+        child = children[int(shot.pick * len(children))] if children else first
+        target = {"terminal": None, "runner": first, "child": child}[shot.whom]
         for number in shot.signals:
             if sent:
                 time.sleep(shot.gap)

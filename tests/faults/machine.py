@@ -91,8 +91,6 @@ def snapshot(cache: Path, above_out: Path, tracefs: Path) -> Snapshot:
             "bpf": _bpf(),
             "tracing": _tracing(tracefs),
             "mount": _mounts(),
-            "namespace": _namespaces(),
-            "socket": _sockets(),
         }.items()
         for name in names
     )
@@ -136,22 +134,3 @@ def _mounts() -> Iterator[str]:
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         left, _, right = line.partition(" - ")
         yield f"{right.split()[0]} on {left.split()[4]}"
-
-
-def _namespaces() -> Iterator[str]:
-    """Namespaces that our descendants hold; those that a mount holds are among the mounts."""
-    for process in descendants():
-        for kind in ("mnt", "net", "pid", "user"):
-            with suppress(OSError):
-                yield str(Path(f"/proc/{process.pid}/ns/{kind}").readlink())
-
-
-def _sockets() -> Iterator[str]:
-    """Sockets with a name, or that listen, in our network namespace."""
-    for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]:
-        if len(words := line.split(maxsplit=7)) == 8:
-            yield f"unix {words[7]}"
-    for table in ("tcp", "tcp6", "udp", "udp6"):
-        with suppress(FileNotFoundError):
-            lines = Path("/proc/net", table).read_text(encoding="ascii").splitlines()[1:]
-            yield from (f"{table} {line.split()[1]}" for line in lines if line.split()[3] != "06")
