@@ -24,6 +24,7 @@ LEAST_SIZE = 64  # bytes: of a message whose own size matters little
 MANY_SENDS = 100  # for a request and its answer: beyond, it is a stream, and prices are of requests
 FITS = 72 * 1024  # bytes of a message: what is larger does not fit into a socket, and how the
 # program reads it decides more than its price
+MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
 
 
@@ -154,26 +155,29 @@ def read_fitted() -> Fitted:
 
 def observe(pair: Pair, idle: float) -> Observed:
     """What --watch saw of a pair."""
-    requests = max(1, pair.requests)
-    busy = sum(pair.busy(party) for party in (pair.client, pair.server))
-    if len(pair.client.allowed | pair.server.allowed) == 1:
+    client, server = parties = pair.client, pair.server
+    busy = sum(map(pair.busy, parties))
+    if len(client.allowed | server.allowed) == 1:
         idle = max(0.0, 1 - busy)  # the others' are nothing to them
+    opened = pair.opened * pair.active_s / max(1, pair.requests)
+    most = max((owner.busiest_ms for owner in server.owners.values()), default=0)
     return Observed(
         rate=pair.rate,
-        request=pair.client.per_turn,
-        answer=pair.server.per_turn,
-        sends=pair.client.sends_per_turn + pair.server.sends_per_turn,
-        opened=pair.opened * pair.active_s / requests,
+        request=client.per_turn,
+        answer=server.per_turn,
+        sends=client.sends_per_turn + server.sends_per_turn,
+        opened=opened,
         near=pair.near,
-        bound=pair.bound,
+        bound=all(len(party.allowed) == 1 for party in parties),
         waiting=pair.waiting,
-        at_once=pair.at_once,
+        at_once=client.sum("answer_ns") / 1e9 / pair.active_s,  # Little's law
         answer_us=pair.answer_us,
-        server_wants=pair.wants(pair.server),
-        server_busy=pair.busy(pair.server),
+        server_wants=min(1.0, most / 1000 / pair.seconds),
+        server_busy=pair.busy(server),
         busy=busy,
         idle=idle,
-        more_sleeps=pair.more_sleeps,
+        # Once for its message, and once for its part of a connection.
+        more_sleeps=any(pair.slept(party) > MORE_SLEEPS + opened for party in parties),
     )
 
 

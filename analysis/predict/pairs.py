@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from analysis.raw.programs import End, Only, Owner, Watched
 
 NOISE = 3  # turns of both ends together: what has fewer did not talk
-MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,6 @@ class Pair:
     seconds: float
 
     @property
-    def at_once(self) -> float:
-        """Requests that wait for an answer at a time, on average (Little's law)."""
-        return self.client.sum("answer_ns") / 1e9 / self.active_s
-
-    @property
     def requests(self) -> int:
         """Turns of the client: it sends, and then the server does."""
         return self.client.sum("turns")
@@ -119,27 +113,9 @@ class Pair:
         """The share of messages for which a receiver slept, at most 1."""
         return sum(min(1.0, self.slept(party)) for party in (self.client, self.server)) / 2
 
-    @property
-    def more_sleeps(self) -> bool:
-        """Whether a process sleeps more often for a request than it has to receive: once for its
-        message, and once for its part of a connection.
-        """
-        most = MORE_SLEEPS + self.opened / max(self.rate, 1e-9)
-        return any(self.slept(party) > most for party in (self.client, self.server))
-
     def busy(self, party: Party) -> float:
         """CPU time of a process for a second, 1 for one CPU."""
         return (party.used("user_ms") + party.used("system_ms")) / 1000 / self.seconds
-
-    def wants(self, party: Party) -> float:
-        """The share of time in which its busiest thread ran or waited for a CPU."""
-        most = max((owner.busiest_ms for owner in party.owners.values()), default=0)
-        return min(1.0, most / 1000 / self.seconds)
-
-    @property
-    def bound(self) -> bool:
-        """Whether each side may run on one CPU only, so that placement cannot change."""
-        return all(len(party.allowed) == 1 for party in (self.client, self.server))
 
     @property
     def share_a_folder(self) -> bool:

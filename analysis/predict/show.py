@@ -6,15 +6,13 @@ the first of them.
 """
 
 import json
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from markdown_it import MarkdownIt
+import pandas as pd
 
 from analysis.predict.model import Interval, Prediction, Verdict, observe, predict, read_fitted
 from analysis.predict.pairs import Pair, pairs, unpaired
@@ -23,13 +21,22 @@ from analysis.predict.words import WIDTH, advice, figures, number, sentence, siz
 from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
 from analysis.report import output
+from analysis.report.render import page, render
 from analysis.wording import DASH, counted
 from probes.messages import RunError
 
 WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
-STYLE = Path(output.__file__).with_name("templates") / "report.css"
 MOST_ROWS, MOST_SENTENCES = 10, 4
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
+PAIRS = (
+    *("client", "server", "at", "requests/s", "bytes, request / answer", "opened/s"),
+    *("µs to the answer", "sleeps a request, client / server", "CPUs"),
+    "in the kernel, client / server",
+)
+GAINS = (
+    *("pair", "requests/s", "to the answer", "time, 90 % interval", "CPU time, 90 % interval"),
+    *("requests/s at most", "what limits them"),
+)
 Predicted = tuple[Pair, Prediction | None]
 
 
@@ -38,8 +45,8 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
     watched = read_object(folder / WATCH, Watched)
     predicted = predictions(watched, read_prices(priced))
     text = json.dumps(document(watched, predicted), indent=1, ensure_ascii=False) + "\n"
-    page = watch_page(folder.resolve().name, watched, predicted)
-    output.write_all(folder, {PREDICTION: output.text(text), PAGE: output.text(page)})
+    html = watch_page(folder.resolve().name, watched, predicted)
+    output.write_all(folder, {PREDICTION: output.text(text), PAGE: output.text(html)})
     if how == "json":
         print(text, end="")
     elif how == "quiet":
@@ -210,11 +217,6 @@ def prediction_of(pair: Pair, prediction: Prediction | None) -> dict[str, Any] |
 
 def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> str:
     """Make the page of a run's folder of this name; it needs no network."""
-    heads = [
-        *("client", "server", "at", "requests/s", "bytes, request / answer", "opened/s"),
-        *("µs to the answer", "sleeps a request, client / server", "CPUs"),
-        "in the kernel, client / server",
-    ]
     unseen = [*remarks(watched), "What messages hold: only their sizes are read."]
     if watched.sampled:
         unseen.append("Calls in the time in which the probes did not count; rates are of the rest.")
@@ -222,7 +224,7 @@ def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> s
     gains, texts = [], []
     for pair, prediction in over_tcp(predicted):
         known = advice(pair) if prediction.verdict is Verdict.GAIN else []
-        texts.append((plain(spoken(pair, prediction)), *known))
+        texts.append((spoken(pair, prediction), *known))
         changes, limit = (DASH, DASH, DASH), verdict_of(pair, prediction)
         if prediction.has_figures and pair.share_a_folder:
             even = prediction.verdict is Verdict.NONE
@@ -234,41 +236,17 @@ def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> s
             limit = str(prediction.limit)
         ends = f"{pair.client.comm} → {pair.server.comm}, {pair.place}"
         gains.append((ends, number(pair.rate), f"{number(pair.answer_us)} µs", *changes, limit))
-    first = "No pair talks over TCP." if predicted else nothing(watched)
-    parts = [f"# {texts[0][0] if texts else plain(first)}", f"{plain(cost_line(watched))}."]
-    if gains:
-        columns = ("pair", "requests/s", "to the answer", "time, 90 % interval")
-        parts += [
-            "## What a Unix socket would save, for each request",
-            table(
-                (*columns, "CPU time, 90 % interval", "requests/s at most", "what limits them"),
-                gains,
-            ),
-            *("- " + "\\\n  ".join(text) for text in texts),
-            "Prices of the C workload on this machine times what was observed; the interval is "
-            "what 90 of 100 measured cases of its kind were, as multiples of their prediction "
-            "(`docs/predicting.md`). To make this page again:",
-            f"    python -m analysis --watch reports/{name}",
-        ]
-    parts += ["## Who talks to whom", table(heads, [row(pair) for pair, _ in predicted])]
-    parts += ["### What was not seen", *(f"- {plain(text)}" for text in unseen)]
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render("\n\n".join(parts))
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>pathcost: '
-        f"{escape(name)}</title>\n<style>{STYLE.read_text(encoding='utf-8')}</style></head>\n"
-        f"<body><main>\n{body}</main></body></html>\n"
+    text = render(
+        "watch.md.j2",
+        name=name,
+        nothing="No pair talks over TCP." if predicted else nothing(watched),
+        cost=cost_line(watched),
+        texts=texts,
+        gains=pd.DataFrame(gains, columns=GAINS) if gains else None,
+        pairs=pd.DataFrame([row(pair) for pair, _ in predicted], columns=PAIRS),
+        unseen=unseen,
     )
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    texts = [heads, ["---"] * len(heads), *([plain(cell) for cell in line] for line in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in texts)
-
-
-def plain(text: str) -> str:
-    """Escape all that Markdown would read; names come from other processes."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
+    return page(text, f"pathcost: {name}")
 
 
 def change_text(less: Interval, even: bool = False, unit: str = "µs") -> str:
