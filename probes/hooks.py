@@ -37,17 +37,18 @@ def _written() -> Iterator[str]:
 
 
 def _counters() -> Iterator[str]:
+    """Each quantity with its hooks and who counts there. counters.tsv has the rest."""
+    hooks: dict[str, list[str]] = {}
     for counter in sorted(read_counters(), key=lambda counter: counter.name):
-        hook = " or ".join(_code(name) or "elsewhere" for name in counter.hook.split("|"))
-        name = ", ".join(filter(None, counter.name))
-        adds = f"{_code(counter.only)} | {_code(counter.amount)}"
-        users = f"{', '.join(counter.by)} | {counter.script} | {', '.join(counter.transports)}"
-        yield f"{name} | {hook} | {counter.task} | {adds} | {users} | {counter.why}"
+        names = " or ".join(_code(name) for name in counter.hook.split("|") if name)
+        row = f"{names} ({', '.join(counter.by)})"
+        hooks.setdefault(counter.name[0], []).append(row)
+    for quantity, rows in hooks.items():
+        yield f"{quantity} | {', '.join(dict.fromkeys(rows))}"
 
 
 def _code(text: str) -> str:
-    """A bar would end the table's cell."""
-    return "`" + text.replace("|", "\\|") + "`" if text else ""
+    return f"`{text}`" if text else ""
 
 
 if __name__ == "__main__":

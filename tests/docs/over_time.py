@@ -38,7 +38,7 @@ REFRESH = "python -m tests.docs.over_time"
 WHERE = ["pattern", "transport", "size", "placement", "scheduling", "cpu"]
 USUAL = {"pattern": "pingpong", "placement": "same-cpu", "scheduling": "fifo", "cpu": "qemu64"}
 LEAST = 10  # instructions: functions that changed by less are one row
-LEAST_OF_LAYER, MOST = 100, 9  # what the page shows of layers, and of functions
+MOST = 9  # functions that the page shows
 OTHERS_ROW = "(others)"
 
 
@@ -133,20 +133,6 @@ class Rows:
         before, after = (self.of(kernel, transport, size, what) for kernel in (first, second))
         return float(after / before - 1)
 
-    def of_layers(self, transport: str, *sizes: int) -> list[tuple[str, list[list[int]]]]:
-        """Layer → by size its instructions on each kernel; those that a kernel changed."""
-        rows = match(self.layers, {**USUAL, "transport": transport})
-        table = rows.set_index(["layer", "size", "kernel"])["instructions"].to_dict()
-        found = [
-            (layer, [[table.get((layer, size, k), 0) for k in self.kernels] for size in sizes])
-            for layer in sorted(rows["layer"].unique())
-        ]
-        moved = {
-            layer: max(abs(b - a) for values in by_size for a, b in pairwise(values))
-            for layer, by_size in found
-        }
-        return [row for row in found if moved[row[0]] >= LEAST_OF_LAYER]
-
     def largest(
         self, first: str, second: str, transport: str, sizes: Sequence[int]
     ) -> list[tuple[str, list[int]]]:
@@ -210,9 +196,7 @@ def page(rows: Rows) -> str:
         "signed": difference, "percent": percent, "size": size_text, "number": number,
         "listed": listed, "whole": "{:,.0f}".format,
     }  # fmt: skip
-    return templates.get_template(f"{PAGE.name}.j2").render(
-        rows=rows, least_of_layer=LEAST_OF_LAYER
-    )
+    return templates.get_template(f"{PAGE.name}.j2").render(rows=rows)
 
 
 def plot(rows: Rows) -> Figure:
