@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from probes import reasons
+from probes.bpf import enable_statistics
 from probes.scripts import Script, instruments, read_scripts
 from runners.cell import CellRun, Plan, load
 from runners.host.bpftrace import Bpftrace
@@ -30,7 +31,6 @@ from runners.host.ftrace import FtraceInstrument
 from runners.host.instrument import Bcc, Context, Instrument
 from runners.host.late import wait_for_input
 from runners.host.perf import StackProfile, Stat
-from runners.host.programs import enable_statistics
 from runners.host.workload import CellError, Execution, HungError, run_cell, run_check
 from runners.process import RunError, User
 

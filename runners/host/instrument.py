@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from probes.bcc.frame import MISSING, READY
+from probes.bpf import Program, Programs
 from probes.reasons import ReasonError, missing, reason
 from probes.scripts import PROBES, Script
 from runners.cell import CellRun
-from runners.host.programs import Program, Programs
 from runners.process import command, stop
 from runners.store import inherited
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from runners.host import programs
+from probes import bpf
 from runners.process import attempt, last_words
 
 SOCKETS, SYMBOLS = Path("/proc/net/netlink"), Path("/proc/kallsyms")
@@ -168,7 +168,7 @@ def _cgroup_bpf() -> list[str]:
         return []
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return list(_programs(descriptor, CGROUP_HOOKS, programs.EFFECTIVE))
+        return list(_programs(descriptor, CGROUP_HOOKS, bpf.EFFECTIVE))
     finally:
         os.close(descriptor)
 
@@ -176,7 +176,7 @@ def _cgroup_bpf() -> list[str]:
 def _programs(target: int, hooks: dict[str, int], flags: int = 0) -> Iterator[str]:
     for words, hook in hooks.items():
         try:
-            names = programs.attached(target, hook, flags)
+            names = bpf.attached(target, hook, flags)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise

@@ -6,8 +6,8 @@ file is one sentence.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -20,11 +20,12 @@ BASES = HERE / "bases"
 TRANSPORTS = ("unix", "tcp")
 TRANSPORT = re.compile(r"(unix|tcp)(-[a-z0-9-]+)?")
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
-PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+WORD = re.compile(r"[a-z][a-z0-9_]*")
+PLACEHOLDER = re.compile(rf"\{{({WORD.pattern})\}}")
 END = re.compile(r"(port|socket)(_[a-z0-9_]+)?")
 # What a client may print besides `requests`, `failed` and `per_second`: a time, with its unit.
 TIME = re.compile(r"(window|mean|p50|p99)_(s|ms|us|ns)")
-FIGURES = ("requests", "failed", "per_second")
+FIGURE = re.compile(rf"requests|failed|per_second|{TIME.pattern}")
 NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 DEPTH = 8  # placeholders whose values have placeholders
 
@@ -33,9 +34,7 @@ Words = dict[str, Word]
 Command = tuple[str, ...]
 Pattern = re.Pattern[str]
 
-
-# Of a field that holds all keys of a table that no other field is named after.
-REST = {"rest": True}
+# "rest" in a field's metadata: it holds the table's other keys, which match this pattern.
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Client:
     command: Command
     json: bool = False
     waits: bool = False
-    figures: dict[str, Pattern] = field(default_factory=dict, metadata=REST)
+    figures: dict[str, Pattern] = field(default_factory=dict, metadata={"rest": FIGURE})
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class Case:
     depth: int = 1  # requests that a client sends before it waits
     record: dict[str, Any] = field(default_factory=dict)
     probed: bool = True
-    words: Words = field(default_factory=dict, metadata=REST)
+    words: Words = field(default_factory=dict, metadata={"rest": WORD})
 
     def counts(self, requests: int) -> dict[str, int]:
         """Round to turns of all clients, and share the requests between them."""
@@ -124,7 +123,7 @@ class Program:
     files: dict[str, str] = field(default_factory=dict)
     words: Words = field(default_factory=dict)
     takes: int = 0
-    transports: dict[str, Words] = field(default_factory=dict, metadata=REST)
+    transports: dict[str, Words] = field(default_factory=dict, metadata={"rest": TRANSPORT})
     file: Path = field(default=HERE, metadata={"ours": True})
 
     @property
@@ -232,34 +231,23 @@ def _of_type(kind: type, value: Any, place: str) -> Any:
 def _record(kind: Any, table: dict[str, Any], place: str) -> Any:
     """Make a dataclass of a table."""
     hints = get_type_hints(kind)
-    parts: dict[str, Field[Any]] = {
-        part.name: part for part in fields(kind) if not part.metadata.get("ours")
-    }
-    others = [name for name, part in parts.items() if part.metadata.get("rest")]
-    known = parts.keys() - others
-    given = {key: value for key, value in table.items() if key in known}
-    more = {key: value for key, value in table.items() if key not in known}
-    lacking = [name for name in parts if name in known and name not in given]
-    for name in lacking:
-        if parts[name].default is MISSING and parts[name].default_factory is MISSING:
-            raise UsageError(f"{place} lacks the key {name}.")
-    allowed = ALLOWED.get(kind)
+    parts = [part for part in fields(kind) if "ours" not in part.metadata]
+    rest = next((part for part in parts if "rest" in part.metadata), None)
+    known = [part for part in parts if part is not rest]
+    for part in known:
+        if part.name not in table and part.default is part.default_factory is MISSING:
+            raise UsageError(f"{place} lacks the key {part.name}.")
+    names = {part.name for part in known}
+    given = {key: value for key, value in table.items() if key in names}
+    more = {key: value for key, value in table.items() if key not in names}
     for key in more:
-        if not others or (allowed and not allowed(key)):
-            raise UsageError(
-                f"{place} has the unknown key {shown(key)}: there is {', '.join(sorted(known))}."
-            )
+        if not rest or not rest.metadata["rest"].fullmatch(key):
+            keys = ", ".join(sorted(names))
+            raise UsageError(f"{place} has the unknown key {shown(key)}: there is {keys}.")
     made = {key: _made(hints[key], value, f"{place}: {key}") for key, value in given.items()}
-    made |= {name: _made(hints[name], more, place) for name in others}
+    if rest:
+        made[rest.name] = _made(hints[rest.name], more, place)
     return kind(**made)
-
-
-# The keys that a table may have beside its fields.
-ALLOWED: dict[type, Callable[[str], object]] = {
-    Program: TRANSPORT.fullmatch,
-    Client: lambda key: key in FIGURES or TIME.fullmatch(key),
-    Case: lambda key: PLACEHOLDER.fullmatch(f"{{{key}}}"),
-}
 
 
 def _check(program: Program) -> None:

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from probes.bcc.frame import READY
+from probes.bpf import Program
 from probes.reasons import add, missing
 from probes.scripts import PROBES
 from runners.host import instrument
 from runners.host.instrument import AttachError, Child, grown, total
-from runners.host.programs import Program
 from runners.host.root import Root, RootProgram
 from runners.process import DONE, RunError, run_main
 

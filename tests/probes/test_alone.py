@@ -31,17 +31,6 @@ def test_a_bcc_tool_says_what_it_is_without_root_and_without_bcc(tool: str, tmp_
         assert word in done.stdout
 
 
-@pytest.mark.slow
-def test_a_bcc_tool_names_a_task_that_is_not_there(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["/usr/bin/python3", PROBES / "bcc/stacks.py", "-p", "none"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("ERROR: ")
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_a_header_shows_what_the_script_prints(script: Script) -> None:
     shown = {quantity for quantity, _, _ in alone.entries(script.text.partition("*/")[0])}

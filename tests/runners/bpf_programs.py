@@ -12,7 +12,8 @@ import struct
 import sys
 from pathlib import Path
 
-from runners.host import loopback, programs
+from probes import bpf
+from runners.host import loopback
 
 PROG_LOAD, LINK_CREATE = 5, 28
 # Hook → type of program, and what lets a packet pass; linux/bpf.h
@@ -29,8 +30,8 @@ def attach(hook: int, target: int) -> int:
     text, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
     where = ctypes.addressof(text), ctypes.addressof(licence)
     load = struct.pack("=IIQQIIQII16sII", kind, 2, *where, 0, 0, 0, 0, 0, b"made_up", 0, hook)
-    program = programs.bpf(PROG_LOAD, load)
-    return programs.bpf(LINK_CREATE, struct.pack("=IIII", program, target, hook, 0))
+    program = bpf.bpf(PROG_LOAD, load)
+    return bpf.bpf(LINK_CREATE, struct.pack("=IIII", program, target, hook, 0))
 
 
 def main() -> None:

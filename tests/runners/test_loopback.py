@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from runners.host import loopback, preflight, programs
+from probes import bpf
+from runners.host import loopback, preflight
 from runners.host.environment import environment
 from runners.process import REPOSITORY
 from tests.runners import bpf_programs
@@ -43,11 +44,11 @@ def test_the_kernel_answers_into_memory_of_ours(monkeypatch: pytest.MonkeyPatch)
         given.append(len(attributes))
         raise OSError(errno.EPERM, "made up")
 
-    monkeypatch.setattr(programs, "_ask", refuses)
+    monkeypatch.setattr(bpf, "_ask", refuses)
     with pytest.raises(OSError, match="made up"):
-        programs.attached(LO, loopback.TCX_HOOKS["ingress"])
+        bpf.attached(LO, loopback.TCX_HOOKS["ingress"])
     with pytest.raises(OSError, match="made up"):
-        programs.enable_statistics()
+        bpf.enable_statistics()
     assert len(given) == 2 and min(given) >= 64
 
 
