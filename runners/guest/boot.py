@@ -48,7 +48,7 @@ ACCELERATOR = {
 }
 KVM = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-TRIAL_SECONDS = 8.0  # a kernel under a working KVM takes one
+TRIAL_SECONDS, SILENT_SECONDS = 8.0, 3.0  # a kernel under a working KVM takes one
 OUTPUT = 3  # the number of its disk
 
 
@@ -177,7 +177,7 @@ def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[b
         cache.say("guest: trying whether KVM works here")
         argv = Guest(kernel, image, qemu, "kvm", "").command_line(options="pathcost=trial")
         try:
-            ended = watch(argv, TRIAL_SECONDS)
+            ended = watch(argv, TRIAL_SECONDS, idle=SILENT_SECONDS, work=SILENT_SECONDS)
             if "pathcost: trial" not in ended.lines:
                 raise explain(ended)
         except RunError as error:
