@@ -19,8 +19,7 @@ from typing import Any
 
 from probes.reasons import missing, reason
 from probes.scripts import read_scripts
-from runners import cell as factors
-from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
+from runners.cell import MANY_CLIENTS, ONE_THREAD, TRANSPORTS, Cell, CellRun, Pass, Plan, unit
 from runners.host.workload import MAKE_AGAIN
 from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt
 
@@ -40,16 +39,6 @@ FUNCTIONS = "functions"  # the script that sees every function
 KINDS = ("timed", "unprobed", "counted")
 # Without these a guest leaves out what this kernel counts.
 GUEST_GIVEN = {"--kernel", "--instruments", "--transports", "--patterns"}
-# The fields of a cell that a claim names, each with the values that the workload knows.
-KNOWN = {
-    "pattern": factors.PATTERNS,
-    "placement": factors.PLACEMENTS,
-    "wait": factors.WAITS,
-    "sched": factors.SCHEDULERS,
-    "topology": factors.TOPOLOGIES,
-    "transport": factors.TRANSPORTS,
-}
-
 # An entry of `missing` in run.json.
 Missing = dict[str, Any]
 # A run before it has a number: the scripts over it, the cell, the repeat.
@@ -373,12 +362,8 @@ def planner_of(options: Options) -> OptionsPlanner:
     from analysis.claims.files import required_cells
 
     needs = required_cells(options.claims)
-    for cell in (cell for kind in KINDS for cell in needs[kind]):
-        for factor, known in KNOWN.items():
-            if cell[factor] not in known:
-                raise UsageError(
-                    f"a claim needs the {factor} '{cell[factor]}': there is {', '.join(known)}."
-                )
+    for name in {cell["transport"] for kind in KINDS for cell in needs[kind]} - {*TRANSPORTS}:
+        raise UsageError(f"a claim needs the transport '{name}': there is {', '.join(TRANSPORTS)}.")
     return ClaimsPlanner(options, needs)
 
 

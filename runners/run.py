@@ -21,7 +21,7 @@ from typing import IO, Any
 from probes.reasons import missing, reason
 from runners import guest, show
 from runners.cell import Cell, CellRun, Pass, Plan
-from runners.checks.tools import try_tools
+from runners.checks import try_tools
 from runners.exact import run as exact
 from runners.guest.boot import stored_guest
 from runners.guest.qemu import stopping

@@ -26,10 +26,6 @@ class CheckError(Exception):
     """The check cannot run here; the message is one sentence."""
 
 
-class NeedsRootError(CheckError):
-    """The check has to be root."""
-
-
 def name_of(error: int) -> str:
     """`ok` for 0, otherwise the name of errno. Python's own table has ENOTSUP for EOPNOTSUPP."""
     return str(LIBC.strerrorname_np(error).decode()) if error else "ok"
@@ -65,8 +61,7 @@ def connect_to(path: str) -> socket.socket:
 def bind_again(address: str | tuple[str, int], *, reuse: bool = False) -> str:
     """The outcome of binding a new socket to an address that was used before."""
     with stream(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as made:
-        if reuse:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(reuse))
         return outcome(made.bind, address)
 
 
@@ -115,21 +110,16 @@ def abstract_names() -> Facts:
     yield {}, facts
 
 
-NUMBER = struct.Struct("i")
-CREDENTIALS = struct.Struct("iII")
+NUMBER, CREDENTIALS = struct.Struct("i"), struct.Struct("iII")
 
 
 def connect_and_write(inherited: bool) -> None:
     """Connect, and write the process id; or let a child write its own."""
     client = connect_to("peer")
-
-    def write() -> None:
-        client.sendall(NUMBER.pack(os.getpid()))
-
-    if inherited:
-        os.waitpid(in_child(write), 0)
+    if inherited and (child := os.fork()):
+        os.waitpid(child, 0)
     else:
-        write()
+        client.sendall(NUMBER.pack(os.getpid()))
 
 
 def peercred() -> Facts:
@@ -147,16 +137,15 @@ def peercred() -> Facts:
                 raw = served.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
             named, uid, _ = CREDENTIALS.unpack(raw)
             os.waitpid(child, 0)
-            yield (
-                {"connection": "inherited" if inherited else "own"},
-                {
-                    "names_the_writer": named == writer,
-                    "names_who_connected": named == child,
-                    "uid_is_right": uid == os.getuid(),
-                },
-            )
+            facts = {
+                "names_the_writer": named == writer,
+                "names_who_connected": named == child,
+                "uid_is_right": uid == os.getuid(),
+            }
+            yield {"connection": "inherited" if inherited else "own"}, facts
 
 
+NEEDS_ROOT = 3
 NOBODY = 65534
 UMASKS = (0o000, 0o022, 0o077)
 
@@ -183,7 +172,8 @@ def permissions() -> Facts:
     write permission on the file; bind() gives it mode 0777 less the umask.
     """
     if os.geteuid() != 0:
-        raise NeedsRootError("the check needs root, to become another user")
+        print("the check needs root, to become another user", file=sys.stderr)
+        sys.exit(NEEDS_ROOT)
     folder = Path.cwd()
     path = folder / "guarded"
     for umask in UMASKS:
@@ -249,15 +239,13 @@ def scm_rights() -> Facts:
         sent[:] = b"l" * PAYLOAD  # l for later
         received, (got,), _, _ = socket.recv_fds(far, PAYLOAD, 1)
         file.seek(3)
-        yield (
-            {},
-            {
-                "same_file": os.path.sameopenfile(file.fileno(), got),
-                "another_descriptor": got != file.fileno(),
-                "offset_is_shared": os.lseek(got, 0, os.SEEK_CUR) == 3,
-                "payload_is_copied": received == b"f" * PAYLOAD,
-            },
-        )
+        facts = {
+            "same_file": os.path.sameopenfile(file.fileno(), got),
+            "another_descriptor": got != file.fileno(),
+            "offset_is_shared": os.lseek(got, 0, os.SEEK_CUR) == 3,
+            "payload_is_copied": received == b"f" * PAYLOAD,
+        }
+        yield {}, facts
 
 
 STALE = Path("stale")
@@ -278,17 +266,15 @@ def stale_file() -> Facts:
     """
     path = str(STALE)
     listen_at(path).close()
-    yield (
-        {"server": "gone"},
-        {
-            "file_stays_after_close": STALE.exists(),
-            "bind_again": bind_again(path),
-            "bind_again_with_SO_REUSEADDR": bind_again(path, reuse=True),
-            "connect": outcome(connect_to, path),
-            "bind_after_unlink": bind_after_unlink(),
-            "takes_clients_away": False,  # no server has any
-        },
-    )
+    facts = {
+        "file_stays_after_close": STALE.exists(),
+        "bind_again": bind_again(path),
+        "bind_again_with_SO_REUSEADDR": bind_again(path, reuse=True),
+        "connect": outcome(connect_to, path),
+        "bind_after_unlink": bind_after_unlink(),
+        "takes_clients_away": False,  # no server has any
+    }
+    yield {"server": "gone"}, facts
     # Does a newcomer that unlinks and binds get the clients of a live server?
     with listen_at(path):
         unlinked = bind_after_unlink()
@@ -310,17 +296,14 @@ def bind_path(length: int) -> str:
     return bound
 
 
-def structure_bytes() -> int:
-    """sizeof(sun_path): Python was compiled with it, and refuses a path without room for a NUL."""
+def fits_structure(length: int) -> bool:
+    """Python knows sun_path's size, and refuses, without an errno, what leaves no NUL in it."""
     with stream() as made:
-        length = 1
-        while True:
-            try:
-                made.connect("p" * length)
-            except OSError as error:
-                if error.errno is None:
-                    return length
-            length += 1
+        try:
+            made.connect("p" * length)
+        except OSError as error:
+            return error.errno is not None
+    return True
 
 
 def sun_path() -> Facts:
@@ -331,14 +314,10 @@ def sun_path() -> Facts:
     unix_validate_addr().
     """
     bound = {length: bind_path(length) for length in range(1, LONGEST + 1)}
-    yield (
-        {},
-        {
-            "bind_109_bytes": bound[109],
-            "longest_path_bytes": max(length for length in bound if bound[length] == "ok"),
-            "sun_path_bytes": structure_bytes(),
-        },
-    )
+    facts: dict[str, Any] = {"bind_109_bytes": bound[109]}
+    facts["longest_path_bytes"] = max(length for length in bound if bound[length] == "ok")
+    facts["sun_path_bytes"] = next(length for length in bound if not fits_structure(length))
+    yield {}, facts
 
 
 def main(name: str, directory: str) -> None:
@@ -348,7 +327,7 @@ def main(name: str, directory: str) -> None:
             print(json.dumps({"check": name, "when": when, "facts": facts}), flush=True)
     except (CheckError, OSError) as error:
         print(error, file=sys.stderr)
-        sys.exit(3 if isinstance(error, NeedsRootError) else 1)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What this kernel allows, found by trying: the version of a cloud's kernel says little."""
 
-import ctypes
-import errno
 import json
 import os
 import shutil
@@ -21,8 +19,6 @@ from runners.process import DONE, answer, command, run_main, stop
 # Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
 # time, a kernel that allows probes would seem to allow none.
 TRY_SECONDS = 90  # for all that are tried together
-SYS_PERF_EVENT_OPEN = 298  # x86-64
-PERF_ATTR_SIZE = 128
 EMULATED = "a guest is emulated, some twenty times slower; its counts are the same"
 CPU = "CPU"
 BARE = "bare loopback"
@@ -44,7 +40,6 @@ ALLOWED = {
     "tracepoint": "tracepoints, and no function probes",
     "counters": "no probes, only its own counters",
 }
-PERF_CYCLES_USER = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ def checks() -> list[Check]:
     with ExitStack() as started:
         tries = [_BpftraceTry(*row, started) for row in BPFTRACE_TRIES]
         deadline = time.monotonic() + TRY_SECONDS
-        first, last = (_root, _btf, _lockdown), (_function_tracer, _pmu, cpu, bare_loopback)
+        first, last = (_root, _btf, _lockdown), (_function_tracer, cpu, bare_loopback)
         before, after = ([check() for check in some] for some in (first, last))
         return [*before, *(trying.check(deadline) for trying in tries), *after]
 
@@ -166,20 +161,6 @@ def _function_tracer() -> Check:
         return Check("function tracer", True, "switched on in an instance of its own")
     except OSError as error:
         return Check("function tracer", False, f"it cannot be set up: {error}", lack)
-
-
-def _pmu() -> Check:
-    """Count user-space cycles of this process by perf_event_open(2): every PMU can."""
-    attributes = (ctypes.c_uint32 * (PERF_ATTR_SIZE // 4))()
-    attributes[1] = PERF_ATTR_SIZE
-    attributes[10] = PERF_CYCLES_USER
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.syscall(SYS_PERF_EVENT_OPEN, ctypes.byref(attributes), 0, -1, -1, 0)
-    lack = "no hardware cycles and instructions; nothing in this report needs them yet"
-    if descriptor < 0:
-        return Check("PMU", False, f"perf_event_open: {errno.errorcode[ctypes.get_errno()]}", lack)
-    os.close(descriptor)
-    return Check("PMU", True, "counts cycles")
 
 
 def cpu() -> Check:

@@ -80,22 +80,6 @@ def mount_tracing() -> None:
 
 
 @dataclass
-class OwnProgram:
-    """The same of a program that we have started ourselves."""
-
-    process: subprocess.Popen[bytes]
-
-    @property
-    def stdout(self) -> IO[bytes]:
-        assert self.process.stdout is not None
-        return self.process.stdout
-
-    def wait(self) -> tuple[int, None]:
-        """Its status."""
-        return self.process.wait(), None
-
-
-@dataclass
 class RootProgram:
     """A program that root's process has started: what it prints, and what it is told."""
 
@@ -146,7 +130,7 @@ class Root:
     def start(
         self, name: str, words: Sequence[str] = (), stderr: int = subprocess.DEVNULL
     ) -> RootProgram:
-        """Start a program of runners.monitor.PROGRAMS. Raises RunError."""
+        """Start a program of PROGRAMS. Raises RunError."""
         (stdin, told), (heard, stdout) = os.pipe(), os.pipe()
         errors = os.open(os.devnull, os.O_WRONLY) if stderr == subprocess.DEVNULL else stderr
         try:
@@ -191,53 +175,36 @@ class Root:
                 os.environ[LOCK] = str(descriptor)
 
 
-@dataclass(frozen=True)
-class Program:
-    """`argv` follows from the user, the folder for results and the words of the request."""
-
-    argv: Callable[[Invoker, Path, list[str]], list[str]]
-    bounds: Sequence[str] | None = MEASURING
-
-
-def _collect(who: Invoker, out: Path, _: list[str]) -> list[str]:
-    user = ["--user", "{}:{}".format(*who.drop)] if who.drop else []
-    argv = [*MODULE, "runners.host", str(out), "--workload", str(WORKLOAD)]
-    return [*argv, *user]
-
-
-# For how many seconds, and at what cost.
-PAIRS = (instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"))
-
-
 def _number(word: str) -> str:
     if not re.fullmatch(r"[0-9.]{1,12}", word):
         raise ValueError(f"'{word}' is no number")
     return word
 
 
-PROGRAMS = {
-    # apt-get needs all of root's rights. What belongs to the user it makes as the user.
-    "setup": Program(
-        lambda _, __, words: [
-            str(REPOSITORY / "runners/setup.sh"),
-            *(word for word in words if re.fullmatch(r"--[a-z-]+", word)),
-        ],
-        None,
-    ),
-    "preflight": Program(lambda *_: [*MODULE, "runners.host.preflight"]),
-    "collect": Program(_collect),
-    "watch": Program(
-        lambda who, *_: [*MODULE, "runners.programs.watch", str(who.uid)],
-    ),
-    "pairs": Program(lambda _, __, words: [*PAIRS, *map(_number, words[:2])]),
-    "list": Program(
-        lambda who, *_: command(
-            ["timeout", str(ANSWER_SECONDS), "env", "-u", "TMPDIR", str(WORKLOAD), "--list"],
-            who.drop,
-            TRYING if who.drop else (),
-        )
+# Name → what root runs, by the user, the folder for results and the words of the request.
+PROGRAMS: dict[str, Callable[[Invoker, Path, list[str]], list[str]]] = {
+    "setup": lambda who, out, words: [
+        str(REPOSITORY / "runners/setup.sh"),
+        *(word for word in words if re.fullmatch(r"--[a-z-]+", word)),
+    ],
+    "preflight": lambda *_: [*MODULE, "runners.host.preflight"],
+    "collect": lambda who, out, words: [
+        *(*MODULE, "runners.host", str(out), "--workload", str(WORKLOAD)),
+        *(["--user", "{}:{}".format(*who.drop)] if who.drop else []),
+    ],
+    "watch": lambda who, *_: [*MODULE, "runners.programs.watch", str(who.uid)],
+    # For how many seconds, and at what cost.
+    "pairs": lambda who, out, words: [
+        *(instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), *map(_number, words[:2])),
+    ],
+    "list": lambda who, *_: command(
+        ["timeout", str(ANSWER_SECONDS), "env", "-u", "TMPDIR", str(WORKLOAD), "--list"],
+        who.drop,
+        TRYING if who.drop else (),
     ),
 }
+# apt-get needs all of root's rights. What belongs to the user it makes as the user.
+UNBOUND = "setup"
 
 
 @dataclass
@@ -305,7 +272,7 @@ class Monitor:
                 answer["removed"] = sweep(ROOT) + ftrace.remove_stale()
             else:
                 words = [str(word) for word in request["words"]]
-                self._start(number, PROGRAMS[request["what"]], words, descriptors)
+                self._start(number, request["what"], words, descriptors)
         except (RunError, OSError) as error:
             answer["error"] = str(error)
         held = inherited() if request["what"] == "lock" else ()
@@ -317,21 +284,20 @@ class Monitor:
             self._folder = self._held.enter_context(workspace())
         return self._folder
 
-    def _start(
-        self, number: int, program: Program, words: list[str], descriptors: Sequence[int]
-    ) -> None:
+    def _start(self, number: int, name: str, words: list[str], descriptors: Sequence[int]) -> None:
+        argv, bound = PROGRAMS[name], name != UNBOUND
         # A number of ours: the folder of an earlier one belongs to the user by now.
         out = self._workspace() / str(next(self._numbers))
         stdin, stdout, stderr = descriptors
         process = subprocess.Popen(
-            command(program.argv(self._who, out, words), bounds=program.bounds),
+            command(argv(self._who, out, words), bounds=MEASURING if bound else None),
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             cwd=REPOSITORY,
             env=os.environ | {"TMPDIR": str(self._workspace())},
             # Not to set-up, whose compilers may leave a server behind.
-            pass_fds=inherited() if program.bounds else (),
+            pass_fds=inherited() if bound else (),
             start_new_session=True,
         )
         ended = os.pidfd_open(process.pid)

@@ -8,14 +8,14 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace as Options
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from runners.host import preflight
-from runners.host.root import OwnProgram, Root, RootProgram
+from runners.host.root import Root
 from runners.host.workload import MAKE_AGAIN
 from runners.process import (
     ANSWER_SECONDS,
@@ -68,10 +68,10 @@ class Session:
         options = ["--no-install"] if self.options.no_install else []
         line = b""
         with tempfile.TemporaryFile() as complaints:
-            program = self._set_up([*options, *arguments], complaints)
-            for line in program.stdout:
+            stdout, wait = self._set_up([*options, *arguments], complaints)
+            for line in stdout:
                 self.progress.say(line.decode(errors="replace").strip())
-            status, _ = program.wait()
+            status = wait()
             complaints.seek(0)
             complaint = complaints.read().decode(errors="replace").strip().splitlines()
         if status != 0:
@@ -83,9 +83,13 @@ class Session:
                 self.progress.note(sentence.removeprefix("pathcost: "))
         self._use(Path(os.fsdecode(line.rstrip(b"\n"))))
 
-    def _set_up(self, words: Sequence[str], complaints: IO[bytes]) -> OwnProgram | RootProgram:
+    def _set_up(
+        self, words: Sequence[str], complaints: IO[bytes]
+    ) -> tuple[IO[bytes], Callable[[], int]]:
+        """What setup.sh prints, and how to wait for its status."""
         if self.root:
-            return self.root.start("setup", words, complaints.fileno())
+            program = self.root.start("setup", words, complaints.fileno())
+            return program.stdout, lambda: program.wait()[0]
         process = subprocess.Popen(
             command([str(REPOSITORY / "runners/setup.sh"), *words]),
             stdin=subprocess.DEVNULL,
@@ -94,7 +98,8 @@ class Session:
             start_new_session=True,
             env=os.environ | {"PATHCOST_CACHE": str(self.invoker.cache)},
         )
-        return OwnProgram(process)
+        assert process.stdout is not None
+        return process.stdout, process.wait
 
     def _use(self, environment: Path) -> None:
         """Let this process import the packages of an environment, which this Python has made."""

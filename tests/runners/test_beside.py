@@ -27,17 +27,3 @@ def test_an_interruption_stops_what_runs_in_thread() -> None:
     with pytest.raises(KeyboardInterrupt), in_thread(work):
         raise KeyboardInterrupt
     assert told == [True]
-
-
-def test_its_result_and_its_error_come_back() -> None:
-    with in_thread(lambda: ([{"kernel": "6.12"}], [])) as counting:
-        pass
-    assert counting.result() == ([{"kernel": "6.12"}], [])
-
-    def fail() -> Exact:
-        raise OSError("no room")
-
-    with in_thread(fail) as failing:
-        pass
-    with pytest.raises(OSError, match="no room"):
-        failing.result()

@@ -71,12 +71,6 @@ def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
     }
 
 
-def test_a_seed_draws_the_same_order_again() -> None:
-    assert order(8, seed=7) == order(8, seed=7)
-    firsts = {order(2, seed=seed)[0].runs[0].cell.transport for seed in range(1, 30)}
-    assert firsts == {"unix", "tcp"}
-
-
 def test_cells_fit_their_pattern() -> None:
     given = parse(["--patterns", ",".join(factors.PATTERNS), "--clients", "3"])
     for cell in cells(given, HOST):
@@ -86,16 +80,6 @@ def test_cells_fit_their_pattern() -> None:
         assert (cell.rate is None) == (cell.pattern != "paced")
         assert (cell.in_flight is None) == (cell.pattern != "pipeline")
         assert cell.pattern not in factors.ONE_THREAD or cell.placement != "cross-cpu"
-
-
-def test_a_paced_cell_has_its_rate_and_its_work_and_takes_no_longer_than_a_second() -> None:
-    argv = ["--patterns", "paced", "--rate", "50", "--work", "5ms", "--clients", "2"]
-    for cell in cells(parse(argv), HOST):
-        assert (cell.rate, cell.work, cell.clients) == (50, 5000, 2)
-        assert cell.messages == 100
-        words = cell.options
-        assert "--rate 50 --work 5000" in " ".join(words)
-        assert "50-per-s" in str(cell)
 
 
 def test_messages_that_clients_cannot_share_are_refused() -> None:
@@ -146,12 +130,6 @@ def test_the_default_run_takes_times_apart() -> None:
     assert probed
     assert not any(cell.extra for cell in probed)
     assert sum(run.cell.extra for part in runs for run in part.runs) == 2 * len(extra)
-
-
-def test_what_is_asked_for_is_not_added_again() -> None:
-    given = parse(["--patterns", "pingpong,selfecho", "--wait", "block,spin"])
-    assert not any(cell.extra for cell in cells(given, HOST))
-    assert not any(cell.extra for cell in cells(parse([]), GUEST))
 
 
 def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:

@@ -15,7 +15,7 @@ import pytest
 from analysis.claims.files import choose, needs
 from probes.reasons import missing, reason
 from runners.cell import Conditions, Plan, unit
-from runners.checks.tools import try_tools
+from runners.checks import try_tools
 from runners.cli import parse
 from runners.host import workload
 from runners.plan import ClaimsPlanner, planner_of
@@ -48,10 +48,6 @@ def planner(**changed: Any) -> ClaimsPlanner:
     return ClaimsPlanner(GIVEN, WANTED | changed)
 
 
-def host_plan(probe_level: str, *, alone: bool = False, **changed: Any) -> Plan:
-    return planner(**changed).host(probe_level, alone=alone, emulated=False)
-
-
 def test_a_guest_runs_what_is_no_time() -> None:
     plan = planner().guest()
     ran = {(part.scripts, run.cell.pattern, run.cell.placement)
@@ -75,14 +71,6 @@ def test_what_a_probe_level_cannot_count_is_said() -> None:
     assert planner().uncounted("host", Plan(()), "tracepoint", alone=True) == [
         missing(["segments"], reason("needs-function-probes", script="segments"))
     ]
-
-
-def test_a_count_without_probes_has_a_mechanism_with_them() -> None:
-    """Switches are counted unprobed, and explained by wake-ups, which only probes count."""
-    found = needs(choose(["context-switches"]))
-    assert found["quantities"] == ["wakeups"]
-    assert found["counted"] == found["unprobed"] != []
-    assert needs(choose(["latency-3-to-5"]))["counted"] == []  # a time needs no probed cells
 
 
 @pytest.mark.slow

@@ -36,19 +36,6 @@ def test_the_headline_is_a_matter_of_the_target() -> None:
         assert names == tuple(n for n, script in TABLE.items() if target in script.headline)
 
 
-@pytest.mark.parametrize(("text", "scripts"), [("kernel", ()), ("slab,counts", ("slab", "counts"))])
-def test_what_is_named_is_attached_on_every_target(text: str, scripts: tuple[str, ...]) -> None:
-    given = parse(["--instruments", text])
-    assert scripts_of(given, "host") == scripts_of(given, "guest") == scripts
-
-
-@pytest.mark.parametrize(
-    ("word", "size"), [("1", 1), ("4K", 4096), ("1M", 1 << 20), ("1024m", 1 << 30)]
-)
-def test_sizes_take_suffixes(word: str, size: int) -> None:
-    assert parse(["--sizes", word]).sizes == (size,)
-
-
 @pytest.mark.parametrize(
     "line",
     [

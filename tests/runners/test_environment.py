@@ -3,18 +3,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.raw.cells import Cell, Disturbance
-from analysis.times.timing import MOST_TAKEN, shares_of
-from runners import process
+from analysis.raw.cells import Disturbance
 from runners.cell import CellRun, Plan
 from runners.cli import parse
 from runners.host import environment
@@ -38,18 +33,6 @@ def test_cpus_that_share_something(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert settings[f"{tmp_path}/cpu*/topology/core_cpus_list"] == "0,10 1,11"
     assert settings[f"{tmp_path}/cpu*/topology/package_cpus_list"] == "0-1,10-11"
     assert settings[f"{tmp_path}/cpu*/cache/index3/shared_cpu_list"] is None
-
-
-def test_a_tool_that_hangs_has_no_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the collector would say nothing until it is given up."""
-    fake = tmp_path / "bpftrace"
-    fake.write_text("#!/bin/sh\nexec sleep 600\n")
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(process, "ANSWER_SECONDS", 1)
-    tools = environment.environment()["tools"]
-    assert "python3" in tools
-    assert "bpftrace" not in tools
 
 
 @pytest.fixture(scope="module")
@@ -76,40 +59,3 @@ def test_a_cell_carries_what_its_cpus_did(built: Path, placement: str) -> None:
     for cpu in found.cpus.values():
         assert cpu.idle_ns + cpu.steal_ns <= found.wall_ns + 3 * found.step_ns
         assert cpu.interrupts is None or cpu.interrupts > 0
-
-
-@contextmanager
-def busy(cpus: set[int]) -> Iterator[None]:
-    """Four processes that never sleep on each of these CPUs."""
-    processes = [multiprocessing.Process(target=_spin, args=(cpu,)) for cpu in [*cpus] * 4]
-    for spinner in processes:
-        spinner.start()
-    try:
-        yield
-    finally:
-        for spinner in processes:
-            spinner.kill()
-            spinner.join()
-
-
-def _spin(cpu: int) -> None:
-    os.sched_setaffinity(0, {cpu})
-    while True:
-        pass
-
-
-def test_interrupts_that_are_hidden_are_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Containers put an empty file in the place of /proc/interrupts."""
-    monkeypatch.setattr(environment, "INTERRUPTS", Path(os.devnull))
-    found = environment.disturbance(environment.Moment.now(), [0])
-    assert found["cpus"]["0"]["interrupts"] is None
-
-
-def test_a_neighbour_on_the_same_cpu_is_seen(built: Path) -> None:
-    cpus = set(collected(built, "same-cpu")["result"]["cpus"])
-    with busy(cpus):
-        record = collected(built, "same-cpu", messages=40_000)
-    found = Disturbance.model_validate(record["disturbance"])
-    shares = shares_of(Cell.model_construct(disturbance=found))
-    assert shares is not None
-    assert shares.taken > MOST_TAKEN

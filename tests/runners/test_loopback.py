@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from probes import bpf
-from runners.host import loopback, preflight
+from runners.host import loopback
 from runners.host.environment import environment
 from runners.process import REPOSITORY
 from tests.runners import bpf_programs
@@ -72,33 +72,6 @@ def test_what_cannot_be_told_is_unknown_and_never_none(monkeypatch: pytest.Monke
     assert record == {"one": {"unknown": "/made/up: made up"}, "other": {"found": ["made-up"]}}
     assert loopback.met(record) == "other: made-up"
     assert loopback.not_known(record) == "one (/made/up: made up)"
-
-
-def test_the_preflight_says_before_measuring_what_tcp_will_meet(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(loopback, "LOOKS", {"what": lambda: ["made-up", "two"]})
-    check = preflight.bare_loopback()
-    assert (check.ok, check.detail) == (False, "what: made-up, two")
-    assert preflight.on_loopback([check]) == check.detail
-
-
-def test_a_kernel_without_netfilters_netlink_is_not_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A socket of that family would load the module."""
-    sockets = tmp_path / "netlink"
-    sockets.write_text("sk Eth Pid Groups\n0000 0 0 00000000\n0000 16 0 00000000\n")
-    monkeypatch.setattr(loopback, "SOCKETS", sockets)
-    monkeypatch.setattr(loopback, "SYMBOLS", tmp_path / "there is none")
-    assert loopback.has_nf_tables() is False
-    sockets.write_text("sk Eth Pid Groups\n0000 12 0 00000000\n")
-    with pytest.raises(OSError, match="there is none"):
-        loopback.has_nf_tables()
-    (tmp_path / "there is none").write_text("0000 T tcp_sendmsg\n")
-    assert loopback.has_nf_tables() is False
-    (tmp_path / "there is none").write_text("0000 T nft_do_chain\t[nf_tables]\n")
-    assert loopback.has_nf_tables() is True
 
 
 def in_a_namespace(*commands: str) -> Any:

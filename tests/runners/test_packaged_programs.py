@@ -5,27 +5,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analysis.programs.records import FIGURES
 from analysis.raw.programs import PROGRAM_LINES, MeasuredRun
-from runners.process import RunError
 from runners.programs import PROGRAMS, engine, experiments, program
 from runners.programs.experiments import Experiment
-from runners.programs.program import read
 from tests.build import packages_or_skip
-from tests.runners.echo_program import WHOLE, write
-
-
-@pytest.mark.emulated  # reads the package lists
-def test_a_package_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
-    packages_or_skip("memcached")
-    file = write(tmp_path, 'packages = ["no-such-package"]\n' + WHOLE)
-    with pytest.raises(RunError, match="Unable to locate package no-such-package"):
-        engine.unpacked(read(file), tmp_path / "cache", lambda _: None)
 
 
 def counted_exactly(name: str) -> None:
@@ -96,16 +84,6 @@ def test_asyncio_measures_with_every_loop(monkeypatch: pytest.MonkeyPatch) -> No
     assert {line["loop"] for line in lines} == {"asyncio", "uvloop"}
     for line in lines:
         assert len(line["iterations_ns"]) == (2 if line["variant"] == "pingpong" else 0)
-
-
-@pytest.mark.matrix  # a compiler from packages
-@pytest.mark.parametrize("name", ["go", "java"])
-def test_every_line_comes_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = measured(name, monkeypatch)
-    assert [line["transport"] for line in lines] == ["unix", "tcp", "tcp-nagle"]
-    # 11 bytes each; TCP packs many into a segment, 64 KiB at most.
-    least = 2 * lines[0]["sent"] * 11 // 65536
-    assert all(line["counters"]["data"] > least for line in lines[1:])
 
 
 @pytest.mark.matrix  # and modules of Go

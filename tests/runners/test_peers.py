@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
-from runners.process import WORKLOAD, RunError
+from runners.process import RunError
 from runners.programs import peers
-from runners.programs.peers import CELL, PEERS, Load
-from tests.build import make
+from runners.programs.peers import CELL, PEERS
 
 # As the programs of Debian 12 print it, and what it means in ns for a round trip.
 PRINTED = {
@@ -38,26 +32,6 @@ def test_what_a_peer_prints(peer: peers.Peer) -> None:
     assert peer.parse(text) == pytest.approx(expected, rel=1e-4)
     with pytest.raises(RunError, match="printed no figure"):
         peer.parse("0.00\n")
-
-
-def test_a_server_is_pinned_and_gone_with_its_block() -> None:
-    cpu = min(os.sched_getaffinity(0))
-    argv = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with peers.started(argv, cpu, -3) as server:
-        pid = server.pid
-        while len(os.sched_getaffinity(pid)) > 1:
-            assert server.poll() is None
-        assert os.sched_getaffinity(pid) == {cpu}
-    assert not Path(f"/proc/{pid}").exists()
-
-
-@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
-def test_a_comparison() -> None:
-    make(WORKLOAD.parents[1], "all")
-    runs = peers.measure([PEERS[-1]], ["same-cpu"], Load(64, 500), blocks=1, seed=1)
-    assert list(runs["program"]) in (["ours", "peer"], ["peer", "ours"])
-    assert (runs["ns"] > 0).all()
-    assert "| same-cpu | pipe | perf | 4 | mean |" in peers.markdown(runs)
 
 
 def test_each_pair_goes_a_b_then_b_a() -> None:

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from runners.process import REPOSITORY
-from runners.programs import engine, keeper, place
-from runners.programs.program import read
+from runners.programs import engine, keeper
 from tests.runners.echo_program import PYTHON, write
 
 GRANDCHILD = """
@@ -88,16 +87,3 @@ def test_a_killed_runner_leaves_no_server(tmp_path: Path) -> None:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             shutil.rmtree(directory)  # in a run, the next start does it
-
-
-@pytest.mark.slow
-def test_nothing_is_left_of_a_server(tmp_path: Path) -> None:
-    found = read(write(tmp_path))
-    with engine.serving(found, found.cases[0], "unix", None) as running:
-        pids, directory = running.pids, running.place.directory
-        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
-        user, _ = place.run_as()
-        owner = Path(f"/proc/{pids[-1]}").stat().st_uid
-        assert owner == (user[0] if user else os.getuid()) and owner != 0
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-    assert not directory.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from analysis.counts.measures import PROGRAMS as PATTERN_PROGRAMS
 from analysis.counts.measures import program_of
 from analysis.raw.programs import PROGRAM_LINES
 from runners.cli import parse
-from runners.process import REPOSITORY, RunError, UsageError, free_port
+from runners.process import REPOSITORY, RunError, UsageError
 from runners.programs import PROGRAMS, engine, experiments, program
 from runners.programs.experiments import Experiment, experiment
-from runners.programs.program import read, start_of
+from runners.programs.program import read
 from tests.runners.echo_program import CLIENT, WHOLE, changed, write
 
 
@@ -102,15 +101,6 @@ def test_every_program_of_ours_can_be_read(name: str) -> None:
         assert case.size > 1
 
 
-def test_a_server_that_serves_both_is_started_once(tmp_path: Path) -> None:
-    both = read(
-        write(tmp_path, WHOLE.replace('"server.py", "{end}"', '"server.py", "{socket}", "{port}"'))
-    )
-    assert start_of(both, both.cases[0], "unix") == start_of(both, both.cases[0], "tcp")
-    apart = read(write(tmp_path))
-    assert start_of(apart, apart.cases[0], "unix") != start_of(apart, apart.cases[0], "tcp")
-
-
 @pytest.mark.slow
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     file = changed(
@@ -118,17 +108,6 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     )
     with pytest.raises(RunError, match=r"mine: .* did not start: .*gone.py.*No such file"):
         drive(file)
-
-
-@pytest.mark.slow
-def test_a_port_in_use_is_a_sentence(tmp_path: Path) -> None:
-    port = free_port()
-    file = changed(tmp_path, 'end = "{port}"', f'port = "{port}"\nend = "{{port}}"')
-    with (
-        socket.create_server(("127.0.0.1", port)),
-        pytest.raises(RunError, match=f"mine: port {port} is in use by another program"),
-    ):
-        drive(file, "tcp")
 
 
 @pytest.mark.parametrize(

@@ -4,61 +4,18 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from probes.reasons import missing, reason
-from runners.host import instrument
 from runners.host.root import Root
 from runners.process import Progress, RunError
 from runners.programs import client, engine, watch
 from runners.programs.experiments import Experiment, Experiments
-from runners.programs.program import HERE, Program
-from runners.programs.watch import Probes, Watch
-
-
-def ask_in_fastcgi(path: str) -> str:
-    """By the client of Gin's file."""
-    spec = spec_from_file_location("fastcgi", HERE / "gin/fastcgi.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return str(module.ask(path))
-
-
-@pytest.mark.parametrize(
-    ("answer", "protocol"),
-    [
-        (b"\x01\x06\x00\x01\x00\x04\x00\x00pong", "fastcgi"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "http"),
-        (b"+PONG\r\n", "else"),
-        (b"", "nothing"),
-    ],
-)
-def test_the_protocol_of_an_answer_is_told(tmp_path: Path, answer: bytes, protocol: str) -> None:
-    path = str(tmp_path / "s")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-
-        def serve() -> None:
-            with listening.accept()[0] as link, link.makefile("rb") as received:
-                assert received.read().startswith(b"\x01\x01\x00\x01\x00\x08")
-                link.sendall(answer)
-
-        with ThreadPoolExecutor() as pool:
-            served = pool.submit(serve)
-            assert ask_in_fastcgi(path) == protocol
-            served.result()
-
+from runners.programs.program import Program
 
 CLIENT = """
 import json, sys, time
@@ -76,10 +33,6 @@ def counted(argv: list[str]) -> dict[str, Any]:
     return client.run_beside(argv, lambda: [os.getpid()], waits=True)
 
 
-def whole(argv: list[str]) -> dict[str, Any]:
-    return client.run_beside(argv, list)
-
-
 def test_a_client_is_counted_between_its_words() -> None:
     found = counted([sys.executable, "-c", CLIENT])
     assert (found["echoed"], found["error"]) == (23, None)
@@ -89,35 +42,10 @@ def test_a_client_is_counted_between_its_words() -> None:
     assert switches["machine"] >= 23
 
 
-class NoProbes(Probes):
-    """Where nothing can be attached."""
-
-    @contextmanager
-    def attached(self) -> Iterator[Watch | None]:
-        yield None
-
-
-def test_what_cannot_be_attached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instrument, "PYTHON", "/bin/false")
-    lacks: list[dict[str, Any]] = []
-    with watch.attached(lacks) as tools:
-        assert tools == []
-    assert [(lack["what"], lack["code"]) for lack in lacks] == [
-        ([f"what {tool}.py counts"], "not-attached") for tool in watch.TOOLS
-    ]
-
-
 def test_another_users_processes_are_not_watched() -> None:
     answer = watch.obey(watch.Windows([]), f"open {os.getpid()}", os.getuid() + 1)
     assert answer == {"error": "these are another user's processes"}
     assert watch.obey(watch.Windows([]), f"open {os.getpid()}", os.getuid()) == {}
-
-
-def test_a_thread_that_ends_takes_nothing_away() -> None:
-    before = client.Counters({"out": 17}, {"1": (23, 5), "2": (100, 100)})
-    after = client.Counters({"out": 40}, {"1": (30, 5), "3": (4, 1)})
-    found = client.between(before, after)
-    assert found == {"out": 23, "voluntary": 7 + 4, "involuntary": 0 + 1}
 
 
 def test_a_program_that_cannot_be_built_is_missing(

@@ -15,7 +15,7 @@ import pytest
 
 from runners import store
 from runners.host import root
-from runners.host.root import LARGEST, Monitor, Program
+from runners.host.root import LARGEST, Monitor
 from runners.store import Invoker
 
 pytestmark = pytest.mark.root
@@ -26,8 +26,7 @@ USER = (12345, 12345)
 def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The user's end, where `collect` makes its folder and no more."""
     monkeypatch.setattr(store, "ROOT", tmp_path / "run")
-    made = Program(lambda _, out, __: ["mkdir", str(out)])
-    monkeypatch.setitem(root.PROGRAMS, "collect", made)
+    monkeypatch.setitem(root.PROGRAMS, "collect", lambda _, out, __: ["mkdir", str(out)])
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     who = Invoker(USER[0], tmp_path, USER, named=False)
     serving = Thread(target=Monitor(who).serve, args=(ours,))

@@ -51,24 +51,15 @@ def environment(tmp_path: Path) -> Path:
     return tmp_path / "python-0123456789ab"
 
 
-def _folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
 def _file(folder: Path) -> None:
     shutil.rmtree(folder)
     folder.touch()
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "bin/python": lambda env: (env / "bin/python").unlink(),
     "lib/pandas.py": lambda env: os.truncate(env / "lib/pandas.py", 0),
     "same size": lambda env: (env / "lib/pandas.py").write_text("import nympy\n"),
-    "folder for a file": lambda env: _folder(env / "lib/pandas.py"),
-    "its list": lambda env: os.truncate(env / "complete", 0),
     "foreign list": lambda env: (env / "complete").write_bytes(b"\xff{}"),
-    "list is a folder": lambda env: _folder(env / "complete"),
     "environment is a file": _file,
 }
 

@@ -100,14 +100,6 @@ def test_what_no_run_made_is_left_alone(tmp_path: Path, temporary: Path) -> None
 
 
 @pytest.mark.root
-def test_another_users_folder_is_left_alone(temporary: Path) -> None:
-    folder = temporary / "run.pathcost-01234567"
-    folder.mkdir()
-    os.chown(folder, *USER)
-    assert sweep(temporary) == []
-
-
-@pytest.mark.root
 def test_who_is_given_a_folder_gets_nothing_else() -> None:
     """The new owner of a folder exchanges what is in it while root still changes owners below."""
     home = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
@@ -197,11 +189,3 @@ def test_a_holder_in_another_container_is_not_the_last_one_here(
     with pytest.raises(RunError, match="in another container"), measuring(place, tmp_path):
         pass
     os.close(descriptor)
-
-
-def test_a_link_in_place_of_the_locks_file_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "other").write_text("kept")
-    (tmp_path / store.HOLDER).symlink_to(tmp_path / "other")
-    with pytest.raises(OSError), measuring(tmp_path / "none", tmp_path):
-        pass
-    assert (tmp_path / "other").read_text() == "kept"

@@ -5,18 +5,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from runners import store
-
 from .conftest import Fault
-from .workload import PATIENCE, SOURCE, TRANSPORTS, InWindow, child_of, is_gone, run
+from .workload import TRANSPORTS, InWindow, is_gone, run
 
 
 @pytest.fixture(autouse=True)
@@ -72,43 +67,6 @@ def test_client_killed(program: Path, private: Path, transport: str) -> None:
     check_nothing_left(running, private)
 
 
-KILLED = """
-import sys, tempfile
-from pathlib import Path
-from runners import store
-from runners.cell import CellRun, Plan
-from runners.host.workload import Execution, run_cell
-from runners.cli import parse
-from runners.plan import HOST, cells
-
-workload = sys.argv[1]
-asked = ["--transports", "unix", "--patterns", "connect", "--placements", "same-cpu"]
-(cell,) = cells(parse([*asked, "--messages", "100000000"]), HOST)
-with store.scratch():
-    run_cell(Execution(workload), Plan(()), CellRun(1, cell, 0), None, [])
-"""
-
-
-def test_connect_is_swept(program: Path, tmp_path: Path) -> None:
-    """Its socket has a path for the whole of the window; a start removes the folder above."""
-    scratch = tmp_path.parents[2] / f"s{os.getpid()}"  # a short path
-    scratch.mkdir()
-    runner = subprocess.Popen(
-        [sys.executable, "-c", KILLED, program],
-        env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(SOURCE.parents[1])},
-    )
-    deadline = time.monotonic() + PATIENCE
-    while not (sockets := list(scratch.glob("*/*/socket"))) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    client = child_of(runner.pid)
-    runner.kill()
-    runner.wait()
-    assert is_gone(client), "setpriv --pdeathsig"
-    assert sockets[0].is_socket()
-    assert store.sweep(scratch) == [str(sockets[0].parents[1])]
-    scratch.rmdir()  # which is empty
-
-
 def test_server_stopped_is_a_timeout(program: Path, private: Path) -> None:
     running = caught(program, private, "unix", "--timeout", 1, "--placement", "free")
     os.kill(running.server, signal.SIGSTOP)
@@ -118,18 +76,6 @@ def test_server_stopped_is_a_timeout(program: Path, private: Path) -> None:
     assert ended.stderr == "pathcost-workload: timed out after 1 s while measuring\n"
     assert running.rest_of_gate() == b"0"
     check_nothing_left(running, private)
-
-
-def test_gate_without_reader(program: Path, private: Path) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    arguments = ["--transport", "unix", "--messages", 46, "--dir", private, "--gate", writer]
-    ended = run(program, *arguments, pass_fds=(writer,))
-    os.close(writer)
-    assert ended.status == 1
-    assert ended.stdout == ""
-    assert ended.stderr == "pathcost-workload: the reader of the gate (--gate) has gone\n"
-    assert list(private.iterdir()) == []
 
 
 FAULTS = {

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.files import read_rows
-
-from .workload import PATIENCE, SOURCE, InWindow, is_gone, run
+from .workload import PATIENCE, InWindow, is_gone, run
 
 MESSAGES = 240
 HOPS = ["tcp-veth", "tcp-bridge-nat", "tcp-redirect", "unix-mounted"]
@@ -111,8 +109,3 @@ def test_a_forwarder_dies_with_its_cell(program: Path, private: Path, killed: st
         assert ended.stderr == (
             "pathcost-workload: the forwarder was killed by signal 9 (Killed)\n"
         )
-
-
-def test_every_step_belongs_to_a_transport(listed: dict[tuple[str, str], object]) -> None:
-    rows = read_rows(SOURCE / "hops.tsv")
-    assert {row["transport"] for row in rows} == set(HOPS) <= {name for _, name in listed}

@@ -86,11 +86,6 @@ def test_options_know_the_words_of(program: Path, private: Path, option: str) ->
     assert ended.stderr.endswith(f'"?": there is {", ".join(known[option])}\n')
 
 
-def test_list_leaves_nothing(program: Path, tmp_path: Path) -> None:
-    assert run(program, "--list", environment={"TMPDIR": str(tmp_path)}).status == 0
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
 def test_pair_verified_under_sanitizers(
     sanitized: Path, private: Path, listed: Listed, pair: tuple[str, str]
@@ -166,13 +161,6 @@ def test_two_connections(
         check_conservation(ended.result, pattern, 240, 64)
 
 
-@pytest.mark.parametrize("clients", [1, 2, 40])
-def test_clients(sanitized: Path, private: Path, clients: int) -> None:
-    chosen = [*arguments("unix", "clients", private), "--messages", 800, "--warmup", 0]
-    result = run(sanitized, *chosen, "--clients", clients).result
-    check_conservation(result, "clients", 800, 64)
-
-
 def paced_times(program: Path, private: Path, *more: object) -> tuple[dict[str, Any], list[int]]:
     samples = private / "samples"
     chosen = ["--transport", "unix", "--pattern", "paced", "--dir", private, "--warmup", 0]
@@ -203,11 +191,6 @@ def test_a_slow_servers_requests_wait_longer_and_longer(program: Path, private: 
     assert all(later - earlier >= 1_000_000 for earlier, later in itertools.pairwise(times))
     assert sum(times) > result["window_ns"]
     assert result["server"]["rusage"]["user_us"] > 0
-
-
-def test_batch(program: Path, private: Path) -> None:
-    chosen = [*arguments("unix", "pingpong", private), "--messages", 240]
-    check_conservation(run(program, *chosen, "--sched", "batch").result, "pingpong", 240, 64)
 
 
 def test_tcp_info_counts_segments(program: Path, private: Path) -> None:
