@@ -201,7 +201,7 @@ def _moved(moved: Sequence[Moved], name: str) -> pd.DataFrame:
 
 def _fates(fates: Fates, *, names: bool = True) -> str:
     """How many functions appeared, vanished and were renamed, and which."""
-    renamed = [f"{pair.old} → {pair.new} ({pair.told_by})" for pair in fates.renamed]
+    renamed = [f"{pair.old} → {pair.new}" for pair in fates.renamed]
     groups = {"appeared": fates.appeared, "vanished": fates.vanished, "renamed": renamed}
     return ". ".join(
         f"{counted(len(group), 'function')} {verb}"

@@ -18,17 +18,16 @@ Every instruction is in one place: the parts add up to the difference of the two
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import NamedTuple
 
 from analysis.counts.ledger import transport_order
 from analysis.paths.cells import ExactCell, scheduling_text
 from analysis.paths.tree import SUFFIX, Span, by_function, summed
-from analysis.wording import MINUS, size_text
+from analysis.wording import size_text
 
 TOP = 12
 # Of difflib's ratio: tcp_sendmsg and tcp_sendmsg_locked have 0.76, sk_stream_alloc_skb and
@@ -36,8 +35,6 @@ TOP = 12
 # dequeue_task_fair 0.88: hence the callers too.
 ALIKE = 0.7
 MORE_ALIKE = 0.85  # where callers are not known: 0.71 would take fput for fget
-BY_SUFFIX, BY_PLACE = "but for the compiler's suffix", "same callers, as many calls, similar name"
-BY_CALLS = "as many calls, similar name"
 UNKNOWN_CALLER = ""
 # Instructions that a call costs at most: call, endbr64, ret, six registers saved and restored.
 CALL = 15
@@ -70,11 +67,10 @@ class Moved(NamedTuple):
 
 
 class Renamed(NamedTuple):
-    """A function's two names, and how the rename was told: it is likely, and not certain."""
+    """A function's two names: a rename is likely, and not certain."""
 
     old: str
     new: str
-    told_by: str
 
 
 class Fates(NamedTuple):
@@ -240,29 +236,6 @@ def knob_name(pair: ExactPair) -> str:
     return pair.after.knob.name if pair.after.knob else ""
 
 
-def costs_of_one(pairs: Iterable[ExactPair]) -> Iterator[str]:
-    """Yield a sentence for each knob that counts things, and transport: what one more costs."""
-    points: dict[tuple[str, str], list[tuple[int, float]]] = {}
-    for pair in sorted(pairs, key=lambda pair: transport_order(pair.transport)):
-        knob = pair.after.knob
-        if pair.valid and knob and knob.one:
-            costs = points.setdefault((knob.one, pair.transport), [])
-            costs.append((knob.number or 0, pair.difference))
-    for (thing, transport), costs in points.items():
-        yield f"{thing}: {cost_of_one(f'a message over {transport}', sorted(costs))}"
-
-
-def cost_of_one(message: str, points: list[tuple[int, float]]) -> str:
-    """`points`: how many there are, and how many instructions more a message takes then."""
-    least, first = points[0]
-    texts = [f"{first:+,.1f} instructions with {least}"]
-    texts += [
-        f"{(high - low) / (last - first):+,.1f} for each more up to {last}"
-        for (first, low), (last, high) in pairwise(points)
-    ]
-    return f"{message} takes {', '.join(texts).replace('-', MINUS)}."
-
-
 def callers(tree: Iterable[Span]) -> dict[str, Counter[str]]:
     """Return function → its callers, and how often they call it."""
     by: dict[str, Counter[str]] = {}
@@ -276,7 +249,7 @@ def fates(before: Callers, after: Callers) -> Fates:
     """Each name is in one of the three; a new name stands for one old one at most."""
     gone = {name for name in before if name not in after}
     new = {name for name in after if name not in before}
-    renamed = [Renamed(old, fresh, BY_SUFFIX) for old, fresh in _pairs(gone, new, _suffix_only)]
+    renamed = [Renamed(*pair) for pair in _pairs(gone, new, _suffix_only)]
     same = {pair.old: pair.new for pair in renamed}
 
     def placed_alike(old: str, fresh: str) -> float:
@@ -287,8 +260,7 @@ def fates(before: Callers, after: Callers) -> Fates:
         return ratio if ratio >= (MORE_ALIKE if UNKNOWN_CALLER in moved else ALIKE) else 0
 
     left = gone - same.keys(), new - set(same.values())
-    for old, fresh in _pairs(*left, placed_alike):
-        renamed.append(Renamed(old, fresh, BY_CALLS if UNKNOWN_CALLER in before[old] else BY_PLACE))
+    renamed += [Renamed(*pair) for pair in _pairs(*left, placed_alike)]
     return Fates(
         tuple(sorted(new - {pair.new for pair in renamed})),
         tuple(sorted(gone - {pair.old for pair in renamed})),

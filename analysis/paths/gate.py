@@ -4,6 +4,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from analysis.paths.cells import ExactCell, failed_cells
 from analysis.paths.changes import ExactPair, Moved, Parts
@@ -20,16 +21,14 @@ ALLOWANCE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(%?)")
 NOT_TIME = "Instructions are not time: cache misses, lock contention, other CPUs are not seen."
 
 
-@dataclass(frozen=True)
-class Allowance:
+class Allowance(NamedTuple):
     """By how much a round trip may grow: instructions, or with `percent` a part of the first."""
 
     number: float
     percent: bool
 
     def holds(self, pair: ExactPair) -> bool:
-        most = self.number * pair.before.total / 100 if self.percent else self.number
-        return pair.more <= most
+        return pair.more <= self.number * (pair.before.total / 100 if self.percent else 1)
 
     def __str__(self) -> str:
         return f"{self.number:g} %" if self.percent else f"{self.number:,g} instructions"

@@ -13,7 +13,7 @@ from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.drawing import Drawn
 from analysis.machine import loopback_sentences, machine_text
 from analysis.paths.cells import Comparison, ExactCell
-from analysis.paths.changes import costs_of_one, same_table
+from analysis.paths.changes import same_table
 from analysis.paths.figures import alike_first, one_of_each_family, usual_first
 from analysis.report import frames
 from analysis.report.render import render, sentence
@@ -85,7 +85,6 @@ class Report:
         for comparison in sorted(analysis.exact, key=usual_first):
             exact.setdefault((comparison.kernel, comparison.size), []).append(comparison)
         groups = groupby(analysis.knobs, lambda pair: same_table(pair.after))
-        knobs = [(key, list(pairs)) for key, pairs in groups]
         return {
             "measured_verdicts": [verdict for verdict in analysis.verdicts if verdict.settled],
             "stated_verdicts": [v for v in analysis.verdicts if v.kind == ARITHMETIC],
@@ -97,7 +96,7 @@ class Report:
             "early": self._early(),
             "exact_groups": exact.items(),
             "drawn": next(map(one_of_each_family, alike_first(analysis.exact)), None),
-            "knob_groups": [(key, pairs, list(costs_of_one(pairs))) for key, pairs in knobs],
+            "knob_groups": [(key, list(pairs)) for key, pairs in groups],
             "not_counted": self._not_counted(),
             "command": shlex.join(analysis.run.manifest.command),
             "again": shlex.join(["python", "-m", "analysis", self._folder()]),

@@ -21,7 +21,6 @@ from analysis.paths.changes import (
     ExactPair,
     Parts,
     Renamed,
-    costs_of_one,
     knob_name,
     knob_pairs,
     parts,
@@ -73,7 +72,7 @@ def test_work_is_told_from_inlining_both_ways(
 
 def test_a_rename_alone_is_no_work() -> None:
     after = SEND | {"write;send;copy_fast": (4, 120)}
-    renamed = Renamed("copy", "copy_fast", "alike")
+    renamed = Renamed("copy", "copy_fast")
     assert parts_between(LEAF, after, renamed) == Parts((), (), (), (), (renamed,))
 
 
@@ -254,15 +253,6 @@ def test_a_variant_has_its_own_steps_and_instructions(run: Path) -> None:
     path.write_text(path.read_text().replace(more, f"{more}, {repeats}"))
     cell = read_exact(read_run(run))[0].as_variant(1)
     assert (cell.steps, cell.total) == (56, 61)
-
-
-def test_what_one_more_costs_by_valid_cells(run: Path) -> None:
-    cost = "rule: a message over tcp takes +13.0 instructions with 1"
-    assert list(costs_of_one(by_name(run).values())) == [f"{cost}."]
-    path = run / "raw/exact-6.12.0/cells.jsonl"
-    path.write_text(path.read_text().replace('"ok": false', '"ok": true'))
-    each = f"{cost}, +10.0 for each more up to 10."
-    assert list(costs_of_one(by_name(run).values())) == [each]
 
 
 def test_a_knob_has_rows_and_a_section_of_its_own(run: Path) -> None:

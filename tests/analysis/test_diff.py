@@ -15,9 +15,6 @@ from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge,
 from analysis.diff.report import folded
 from analysis.main import main
 from analysis.paths.changes import (
-    BY_CALLS,
-    BY_PLACE,
-    BY_SUFFIX,
     UNKNOWN_CALLER,
     Renamed,
     fates,
@@ -103,8 +100,8 @@ def test_functions_appear_vanish_or_are_renamed() -> None:
     }
     found = fates(before, after)
     assert found.renamed == (
-        Renamed("made_up.isra.0", "made_up", BY_SUFFIX),
-        Renamed("made_up_alloc_skb", "made_up_stream_alloc_skb", BY_PLACE),
+        Renamed("made_up.isra.0", "made_up"),
+        Renamed("made_up_alloc_skb", "made_up_stream_alloc_skb"),
     )
     assert (found.appeared, found.vanished) == (("made_up_alloc_page",), ("vanished",))
 
@@ -112,7 +109,7 @@ def test_functions_appear_vanish_or_are_renamed() -> None:
 def test_where_callers_are_not_known_a_name_must_be_more_alike() -> None:
     once = {UNKNOWN_CALLER: 1.0}
     found = fates({"made_up_rcv": once, "fget": once}, {"made_up_rcv2": once, "fput": once})
-    assert found.renamed == (Renamed("made_up_rcv", "made_up_rcv2", BY_CALLS),)
+    assert found.renamed == (Renamed("made_up_rcv", "made_up_rcv2"),)
     assert (found.appeared, found.vanished) == (("fput",), ("fget",))
 
 
