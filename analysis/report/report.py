@@ -10,6 +10,7 @@ from analysis.analyse import Analysis
 from analysis.answer import PLACES, Document, document
 from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
+from analysis.counts.ledger import MOST_TOGETHER
 from analysis.drawing import Drawn
 from analysis.machine import loopback_sentences, machine_text
 from analysis.paths.cells import Comparison, ExactCell
@@ -32,7 +33,7 @@ class Report:
         self.document: Document = document(
             analysis, sentence("decision", two, "this machine"), sentence("copied_and_run", two)
         )
-        self.matter = sentence("matter", two)
+        self.matter = "" if analysis.run.for_claims else sentence("matter", two)
 
     @property
     def headline(self) -> str:
@@ -84,12 +85,16 @@ class Report:
         exact: dict[tuple[str, int], list[Comparison]] = {}
         for comparison in sorted(analysis.exact, key=usual_first):
             exact.setdefault((comparison.kernel, comparison.size), []).append(comparison)
+        transports = (
+            analysis.ledgers[0].narrow(MOST_TOGETHER).transports if analysis.ledgers else ()
+        )
         groups = groupby(analysis.knobs, lambda pair: same_table(pair.after))
         return {
             "measured_verdicts": [verdict for verdict in analysis.verdicts if verdict.settled],
             "stated_verdicts": [v for v in analysis.verdicts if v.kind == ARITHMETIC],
             "open_verdicts": [v for v in analysis.verdicts if v.kind == NOT_MEASURED],
             "machines": self._machines(),
+            "shown_kernels": analysis.kernels[analysis.kernels["transport"].isin(transports)],
             "least_repeats": LEAST_REPEATS,
             "within_share": WITHIN_SHARE,
             "within_per_message": WITHIN_PER_MESSAGE,
