@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
@@ -19,7 +20,7 @@ from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.paths.cells import Comparison
 from analysis.raw.run import Run
-from analysis.statistics import Estimate, Values, mean, quotient
+from analysis.statistics import Estimate, Values, estimates
 from analysis.tidy import Tables
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import amount, listed, number, spread, ways
@@ -36,16 +37,23 @@ PLACES = {
 
 @dataclass(frozen=True)
 class Pair:
-    """A figure of both transports, and how much more the second one's is, paired by repeat."""
+    """A figure of both transports, and how much more the second one's is, over the same repeats."""
 
     first: Estimate
     second: Estimate
     added: Estimate  # second less first
     ratio: Estimate  # second through first
+    more: int  # of the repeats: those in which the second one's was more
 
     @classmethod
     def of(cls, first: Values, second: Values) -> "Pair":
-        return cls(mean(first), mean(second), mean(second - first), quotient(second, first))
+        added, one, other, ratio = estimates(_compared, first, second)
+        return cls(one, other, added, ratio, int((second > first).sum()))
+
+
+def _compared(means: Values) -> Values:
+    first, second = means
+    return np.stack([second - first, first, second, second / first])
 
 
 class Part(BaseModel):

@@ -148,7 +148,7 @@ def first_answer(run: Path) -> str:
     """Say what the times of an unfinished run decide already; empty where they decide nothing."""
     with suppress(SentenceError):
         answer = Figures(read_run(run)).answer
-        decision = sentence("decision", answer, "this machine")
+        decision = sentence("decision", answer)
         return f"{decision} Counts follow." if decision else ""
     return ""
 

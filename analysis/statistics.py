@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How sure a mean over repeats is, and what is computed from several of them.
+"""How sure a figure over repeats is, and what is computed from several columns of them.
 
 Repeats are the independent unit: round trips of one repeat share its luck (which CPU was warm, who
-else ran), and a thousand of them say little more about it than one does. Neighbouring repeats share
-some of it as well, since a machine drifts. So the interval is Student's, made wider for repeats
-whose noise correlates by DRIFT from one to the next (a first-order autoregression; the variance of
-its mean: Bayley and Hammersley, JRSS Supplement 8, 1946).
+else ran), and a thousand of them say little more about it than one does.
 
-What several means make together (a ratio, a part of a difference) has its interval from the
-jackknife's pseudo-values (Tukey, Annals of Mathematical Statistics 29, 1958): repeats are left out
-whole, so what a repeat did to all columns alike cancels in a difference.
+A few repeats meet something else: the hypervisor, another program. So the figure is the trimmed
+mean: of TRIM of the repeats at either end, by the figure itself, no column counts; a difference is
+then that of the columns' means over the same repeats. Its interval is that of Tukey and McLaughlin
+(Sankhya A 25, 1963), for repeats that correlate as much as these do from one to the next (the
+variance of a mean of such: Bayley and Hammersley, JRSS Supplement 8, 1946; the estimate's bias:
+Marriott and Pope, Biometrika 41, 1954). Of a quotient and the like it is that of the infinitesimal
+jackknife's pseudo-values (Jaeckel, 1972).
 
-tests/analysis/test_statistics.py simulates how often the interval covers the truth.
+The interval is of this run. Runs differ by more: analysis/diff/pool.py. How often it covers the
+truth, in made-up runs and in forty recorded ones: python -m tests.analysis.coverage.
 """
 
 from collections.abc import Callable
@@ -22,14 +24,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import t
 
-# Below six repeats no rule covers drifting repeats without intervals that say nothing.
-LEAST_REPEATS = 6
-# Above twenty the interval is narrower than what runs differ by (docs/how-to-read-the-report.md).
+LEAST_REPEATS = 6  # below that an interval would say nothing
+# Above twenty the interval is narrower than what runs differ by.
 MOST_REPEATS = 20
-DRIFT = 0.6
-# Of Student's distribution, upper end. More than the 0.975 of independent repeats: what a variance
-# under drift is wrong by in few repeats is paid for here.
-QUANTILE = 0.98
+TRIM = 0.2
+QUANTILE = 0.975
+MOST_CORRELATED = 0.8  # more cannot be told from a trend
+LEAST_SHRINKAGE = 0.2
 
 Values = npt.NDArray[Any]
 
@@ -70,13 +71,25 @@ class Estimate:
         return replace(self, value=self.value * factor, low=low, high=high)
 
 
-def reach(repeats: int) -> float:
-    """Half the interval's width for a standard deviation of 1 over so many repeats."""
+def reach(values: Values) -> float:
+    """Half the interval's width of the trimmed mean of these."""
+    repeats, cut = len(values), int(TRIM * len(values))
+    ordered = np.sort(values)
+    clipped = np.clip(values, ordered[cut], ordered[-cut - 1])
+    noise = clipped - clipped.mean()
+    power = np.sum(noise**2)
+    if not power > 0:
+        return 0.0
+    # An estimate from few repeats is too small, most of all where they correlate.
+    drift = (repeats * np.sum(noise[1:] * noise[:-1]) / power + 1) / (repeats - 4)
+    drift = min(max(drift, 0.0), MOST_CORRELATED)
     lags = np.arange(1, repeats)
-    inflation = 1 + 2 * np.sum((1 - lags / repeats) * DRIFT**lags)
-    # Drifting repeats lie nearer to their own mean than to the truth.
-    shrinkage = (repeats - inflation) / (repeats - 1)
-    return float(t.ppf(QUANTILE, repeats - 1) * np.sqrt(inflation / (repeats * shrinkage)))
+    inflation = 1 + 2 * np.sum((1 - lags / repeats) * drift**lags)
+    # Repeats that correlate lie nearer to their own mean than to the truth.
+    shrinkage = max((repeats - inflation) / (repeats - 1), LEAST_SHRINKAGE)
+    kept = 1 - 2 * cut / repeats
+    deviation = np.sqrt(power / (repeats - 1) * inflation / shrinkage / repeats) / kept
+    return float(t.ppf(QUANTILE, repeats - 2 * cut - 1) * deviation)
 
 
 def estimates(figures: Callable[[Values], Values], *columns: Values) -> list[Estimate]:
@@ -84,28 +97,32 @@ def estimates(figures: Callable[[Values], Values], *columns: Values) -> list[Est
 
     `columns` hold one value for each repeat, paired. `figures` takes the means along the first axis
     and gives as many figures as it likes along the first axis; it must work for several at once.
+    The first figure decides which repeats are left out of all.
     """
     values = np.stack([np.asarray(column, dtype=float) for column in columns])
     repeats = values.shape[1]
-    found = figures(values.mean(axis=1, keepdims=True))[:, 0]
     if repeats < LEAST_REPEATS:
-        return [Estimate(float(value), None, None, repeats) for value in found]
-    without = figures((values.sum(axis=1, keepdims=True) - values) / (repeats - 1))
-    pseudo = repeats * found[:, np.newaxis] - (repeats - 1) * without
-    half = reach(repeats) * pseudo.std(axis=1, ddof=1)
+        means = figures(values.mean(axis=1, keepdims=True))[:, 0]
+        return [Estimate(float(value), None, None, repeats) for value in means]
+    middle = np.median(values, axis=1, keepdims=True)
+    about = figures(middle)
+    pseudo = about + repeats * (figures(middle + (values - middle) / repeats) - about)
+    cut = int(TRIM * repeats)
+    kept = np.argsort(pseudo[0], kind="stable")[cut : repeats - cut]
+    means = figures(values[:, kept].mean(axis=1, keepdims=True))[:, 0]
     return [
-        Estimate(float(value), float(value - h), float(value + h), repeats)
-        for value, h in zip(found, half, strict=True)
+        Estimate(float(value), float(value - half), float(value + half), repeats)
+        for value, half in zip(means, map(reach, pseudo), strict=True)
     ]
 
 
 def mean(values: Values) -> Estimate:
-    """The mean over repeats."""
+    """The trimmed mean over repeats."""
     return estimates(lambda means: means, values)[0]
 
 
 def quotient(over: Values, under: Values) -> Estimate:
-    """The quotient of the two means, paired by repeat: what the two figures beside it give."""
+    """The quotient of two means, paired by repeat."""
     return estimates(lambda means: means[:1] / means[1:], over, under)[0]
 
 

@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Ratios of times over several runs: what a run's interval cannot know is how runs differ.
 
-Each run gives a ratio with an interval that holds for that run. Runs that lie hours apart met
-another machine each, and their true ratios differ: a random-effects estimate says what the mean of
-these is (logarithms of ratios; the iterated estimator of Paule and Mandel, and the interval of
-Hartung and Knapp, Statistics in Medicine 20, 2001; `statsmodels.stats.meta_analysis`).
+Runs that lie hours apart met another machine each. Their ratios count alike, in logarithms: the
+interval of their mean, and the one in which the next run's ratio lies (Student's prediction
+interval), which is the one to use where a sentence says `on this machine`.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import t
 
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
-from analysis.statistics import Estimate
+from analysis.statistics import Estimate, Values
 from analysis.times.waterfall import conditions_text
 from analysis.wording import number
 from probes.messages import UsageError, one_line
 
 LEAST_RUNS = 2
-NORMAL = 1.96  # standard errors to either end of a 95 % interval
 
 # Conditions and kernel in words, and the two transports → the ratio of medians of each run.
 Ratios = Mapping[tuple[str, str], Mapping[str, Estimate]]
@@ -30,35 +29,29 @@ def read_ratios(folders: list[Path]) -> Ratios:
     """The ratios of all runs, by what was compared on which kernel. Raises RunError."""
     if len({folder.resolve() for folder in folders}) < max(LEAST_RUNS, len(folders)):
         raise UsageError("--pool needs two runs or more, each named once.")
-    found: dict[tuple[str, str], dict[str, Estimate]] = {}
+    ratios: dict[tuple[str, str], dict[str, Estimate]] = {}
     for folder in folders:
         for times in analyse(read_run(folder)).timings:
             for ratio in times.ratios:
                 pair = f"{ratio.transport.transport} / {ratio.than.transport}"
                 key = f"{conditions_text(times)}; {ratio.transport.kernel}", pair
-                found.setdefault(key, {})[str(folder)] = ratio.median
-    return found
+                ratios.setdefault(key, {})[str(folder)] = ratio.median
+    return ratios
 
 
-def between_runs(ratios: list[Estimate]) -> Estimate | None:
-    """The mean of the runs' true ratios, 95 %; None where fewer than two have an interval."""
-    from statsmodels.stats.meta_analysis import combine_effects  # half a second, for this alone
-
-    known = [ratio for ratio in ratios if ratio.high is not None and ratio.value > 0]
-    if len(known) < LEAST_RUNS:
-        return None
-    values = np.array([ratio.value for ratio in known])
-    deviations = np.array([(r.high or 0) - r.value for r in known]) / NORMAL / values
-    found = combine_effects(
-        np.log(values), np.maximum(deviations, 1e-9) ** 2, method_re="iterated", use_t=True
+def between_runs(values: Values) -> tuple[Estimate, Estimate]:
+    """Of one figure of several runs: its mean, and where the next run's lies, 95 % both."""
+    runs, middle, deviation = len(values), values.mean(), values.std(ddof=1)
+    reaches = t.ppf(0.975, runs - 1) * deviation * np.sqrt([1 / runs, 1 + 1 / runs])
+    mean, next_run = (
+        Estimate(float(middle), float(middle - reach), float(middle + reach), runs)
+        for reach in reaches
     )
-    _, _, _, (low, high) = found.conf_int()
-    middle, low, high = np.exp([found.mean_effect_re, low, high])
-    return Estimate(float(middle), float(low), float(high), len(known))
+    return mean, next_run
 
 
 def show_pool(folders: list[Path]) -> None:
-    """Print each ratio of each run, and the one between runs."""
+    """Print each ratio of each run, their mean, and where another run's would lie."""
     ratios = {key: runs for key, runs in read_ratios(folders).items() if len(runs) >= LEAST_RUNS}
     if not ratios:
         raise UsageError("These runs timed nothing alike: --pool needs the same cells in each.")
@@ -66,11 +59,14 @@ def show_pool(folders: list[Path]) -> None:
         print(one_line(f"{conditions}: median of {pair}"))
         for folder, ratio in runs.items():
             print(one_line(f"  {_text(ratio)}  {folder}"))
-        if between := between_runs(list(runs.values())):
-            print(f"  {_text(between)}  between runs, 95 %")
+        mean, next_run = between_runs(np.log([ratio.value for ratio in runs.values()]))
+        low, high = (number(float(np.exp(end))) for end in next_run.ends)
+        print(f"  {_text(mean, np.exp)}  mean of the runs, 95 %")
+        print(f"  {low} to {high}  another run on this machine, 95 %")
 
 
-def _text(ratio: Estimate) -> str:
-    if ratio.low is None or ratio.high is None:
-        return number(ratio.value)
-    return f"{number(ratio.value)} ({number(ratio.low)} to {number(ratio.high)})"
+def _text(ratio: Estimate, scale: "np.ufunc" = np.positive) -> str:
+    if ratio.low is None:
+        return number(float(scale(ratio.value)))
+    value, low, high = (number(float(scale(end))) for end in (ratio.value, *ratio.ends))
+    return f"{value} ({low} to {high})"

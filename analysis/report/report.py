@@ -31,7 +31,7 @@ class Report:
         self.analysis, self.answer = analysis, analysis.answer
         two = self.answer if self.answer and len(self.answer.transports) > 1 else None
         self.document: Document = document(
-            analysis, sentence("decision", two, "this machine"), sentence("copied_and_run", two)
+            analysis, sentence("decision", two), sentence("copied_and_run", two)
         )
         self.matter = "" if analysis.run.for_claims else sentence("matter", two)
 

@@ -1,30 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Intervals over repeats cover what they say, in made-up runs with a fixed seed."""
+"""Intervals over repeats cover what they say: made-up runs with a fixed seed, and real ones."""
 
 import numpy as np
 import pytest
 
-from analysis.statistics import DRIFT, LEAST_REPEATS, change, mean, quotient
-from tests.analysis.coverage import NEAR, REPEATS, coverage, verdicts
+from analysis.statistics import LEAST_REPEATS, change, mean, quotient
+from tests.analysis.coverage import MADE_UP, NEAR, coverage, recorded, verdicts, within
+
+# Of 95 %: what correlates, or has two modes and few repeats, is covered less often.
+LEAST = {"correlated 0.3": 0.90, "correlated 0.6": 0.85}
 
 
-@pytest.mark.parametrize("repeats", REPEATS)
-def test_the_interval_covers_independent_and_drifting_repeats(repeats: int) -> None:
-    assert coverage(repeats, runs=1_000) >= 0.95
-    assert coverage(repeats, DRIFT, runs=1_000) >= 0.93
+@pytest.mark.parametrize("series", MADE_UP)
+@pytest.mark.parametrize("repeats", [12, 20])
+def test_the_interval_covers_made_up_runs(series: str, repeats: int) -> None:
+    assert coverage(MADE_UP[series], repeats, runs=500) >= LEAST.get(series, 0.94)
 
 
-@pytest.mark.parametrize("repeats", [repeats for repeats in REPEATS if repeats <= 12])
-def test_few_repeats_cover_an_effect_of_the_run_too(repeats: int) -> None:
-    """As large as half the repeats' spread."""
-    assert coverage(repeats, run=0.5, runs=1_000) >= 0.90
+def test_the_halves_of_recorded_runs_agree() -> None:
+    agree, halves = np.sum([within(runs) for runs in recorded().values()], axis=0)
+    assert agree / halves >= 0.94
 
 
-@pytest.mark.parametrize("drift", [0, DRIFT])
 @pytest.mark.parametrize("spread", [0.04, 0.16])
-def test_a_ratio_just_below_the_limit_is_rarely_confirmed(spread: float, drift: float) -> None:
+def test_a_ratio_just_below_the_limit_is_rarely_confirmed(spread: float) -> None:
     for ratio in NEAR:
-        assert verdicts(ratio, spread, LEAST_REPEATS, drift, runs=800)[0] <= 0.025
+        assert verdicts(ratio, spread, LEAST_REPEATS, runs=800)[0] <= 0.025
+
+
+def test_one_repeat_that_met_something_else_moves_nothing() -> None:
+    values = np.arange(20.0)
+    disturbed = np.where(values == 19, 1e6, values)
+    assert mean(disturbed) == mean(values)
 
 
 def test_below_six_repeats_there_is_no_interval() -> None:
@@ -36,7 +43,9 @@ def test_below_six_repeats_there_is_no_interval() -> None:
 
 def test_a_change_of_two_runs_is_as_unsure_as_both_together() -> None:
     first, second = np.array([1.0, 2, 3, 4, 5, 6]), np.array([11.0, 12, 13, 14, 15, 16])
-    found = change(first, second)
-    assert found.value == 10
-    assert found.high is not None
-    assert found.high - 10 == pytest.approx(np.sqrt(2) * (mean(first).high or 0) - np.sqrt(2) * 3.5)
+    figure = change(first, second)
+    assert figure.value == 10
+    assert figure.high is not None
+    assert figure.high - 10 == pytest.approx(
+        np.sqrt(2) * (mean(first).high or 0) - np.sqrt(2) * 3.5
+    )

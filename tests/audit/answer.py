@@ -87,7 +87,7 @@ def _answer(answer: dict[str, Any], times: _Times) -> Numbers:
         yield from _estimate(f"{where}: request of 1 %", placed["one_percent_ns"], added.times(100))
         reached = {
             name: 1e9 / placed["messages"]
-            * _mean([1 / ns for ns in times.windows(name, where).values()])
+            * intervals.mean([1 / ns for ns in times.windows(name, where).values()]).value
             for name in names
         }  # fmt: skip
         for name, rate in placed["reached"].items():
@@ -110,19 +110,15 @@ def _paired(first: ByRepeat, second: ByRepeat) -> tuple[list[float], list[float]
     return [first[repeat] for repeat in repeats], [second[repeat] for repeat in repeats]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 def _difference(first: Sequence[float], second: Sequence[float]) -> Estimate:
     return intervals.mean([b - a for a, b in zip(first, second, strict=True)])
 
 
 def _pair(name: str, stored: dict[str, Any], first: list[float], second: list[float]) -> Numbers:
-    for part, own in (
-        ("first", intervals.mean(first)), ("second", intervals.mean(second)),
-        ("added", _difference(first, second)), ("ratio", intervals.quotient(second, first)),
-    ):  # fmt: skip
+    more = sum(b > a for a, b in zip(first, second, strict=True))
+    yield "answer", f"{name}, more", stored["more"], more
+    own_ones = intervals.compared(first, second)
+    for part, own in zip(("added", "first", "second", "ratio"), own_ones, strict=True):
         yield from _estimate(f"{name}, {part}", stored[part], own)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Means over repeats and their 95 % intervals, from the formulas in docs/audit.md.
+"""Trimmed means over repeats and their 95 % intervals, from the formulas in docs/audit.md.
 
 Student's quantile is found by bisection of its distribution, which is the regularised incomplete
 beta function (Abramowitz and Stegun, 26.7.1 and 26.5.8).
@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 LEAST_REPEATS = 6  # below that a figure has no interval
-DRIFT = 0.6  # how much neighbouring repeats are taken to correlate
-QUANTILE = 0.98
+QUANTILE = 0.975
 Columns = Sequence[Sequence[float]]
 
 
@@ -67,37 +66,62 @@ def student(quantile: float, freedom: int) -> float:
     return (low + high) / 2
 
 
-@cache
-def reach(n: int) -> float:
-    """Half an interval's width for n repeats whose standard deviation is 1."""
-    g = 1 + 2 * sum((1 - k / n) * DRIFT**k for k in range(1, n))
-    b = (n - g) / (n - 1)
-    return student(QUANTILE, n - 1) * math.sqrt(g / (n * b))
+def reach(values: Sequence[float]) -> float:
+    """Half the width of the interval of the trimmed mean: a fifth is left out at either end."""
+    n = len(values)
+    k = n // 5
+    ordered = sorted(values)
+    clipped = [min(max(value, ordered[k]), ordered[n - 1 - k]) for value in values]
+    centre = statistics.fmean(clipped)
+    noise = [value - centre for value in clipped]
+    power = sum(value**2 for value in noise)
+    if not power:
+        return 0.0
+    r = (n * sum(a * b for a, b in pairwise(noise)) / power + 1) / (n - 4)
+    r = min(max(r, 0.0), 0.8)
+    g = 1 + 2 * sum((1 - lag / n) * r**lag for lag in range(1, n))
+    b = max((n - g) / (n - 1), 0.2)
+    error = math.sqrt(power / (n - 1) * g / (n * b)) * n / (n - 2 * k)
+    return student(QUANTILE, n - 2 * k - 1) * error
 
 
-def estimate(figure: Callable[[Sequence[float]], float], columns: Columns) -> Estimate:
-    """A figure of the columns' means; a column has a value for each repeat.
+def estimates(
+    figures: Callable[[Sequence[float]], Sequence[float]], columns: Columns
+) -> list[Estimate]:
+    """Figures of the columns' means; a column has a value for each repeat.
 
-    The half-width is reach(n) times the standard deviation of the jackknife's pseudo-values,
-    n times R less n - 1 times R without one repeat. Of a mean these are the repeats themselves.
+    The repeats at either end, by the first figure, are left out of all. The half-width is reach of
+    the pseudo-values: n times what a step of 1/n from the medians towards a repeat changes.
     """
     n = len(columns[0])
-    value = figure([statistics.fmean(column) for column in columns])
     if n < LEAST_REPEATS:
-        return Estimate(value, None, None, n)
-    without = [
-        figure([statistics.fmean([*column[:i], *column[i + 1 :]]) for column in columns])
+        plain = figures([statistics.fmean(column) for column in columns])
+        return [Estimate(value, None, None, n) for value in plain]
+    medians = [statistics.median(column) for column in columns]
+    about = figures(medians)
+    steps = [
+        figures([m + (column[i] - m) / n for m, column in zip(medians, columns, strict=True)])
         for i in range(n)
     ]
-    half = reach(n) * statistics.stdev([n * value - (n - 1) * left for left in without])
-    return Estimate(value, value - half, value + half, n)
+    pseudo = [[a + n * (step[f] - a) for step in steps] for f, a in enumerate(about)]
+    order = sorted(range(n), key=lambda i: pseudo[0][i])[n // 5 : n - n // 5]
+    means = figures([statistics.fmean(column[i] for i in order) for column in columns])
+    return [
+        Estimate(value, value - half, value + half, n)
+        for value, half in zip(means, map(reach, pseudo), strict=True)
+    ]
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """The mean over repeats."""
-    return estimate(lambda means: means[0], [values])
+    """The trimmed mean over repeats."""
+    return estimates(lambda means: means, [values])[0]
 
 
 def quotient(over: Sequence[float], under: Sequence[float]) -> Estimate:
     """The quotient of two means, whose repeats are pairs."""
-    return estimate(lambda means: means[0] / means[1], [over, under])
+    return estimates(lambda means: [means[0] / means[1]], [over, under])[0]
+
+
+def compared(first: Sequence[float], second: Sequence[float]) -> list[Estimate]:
+    """The difference of two columns, both, and the second through the first."""
+    return estimates(lambda m: [m[1] - m[0], m[0], m[1], m[1] / m[0]], [first, second])

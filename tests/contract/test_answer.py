@@ -32,15 +32,15 @@ def same(now: Any, before: Any) -> None:
         assert now == (pytest.approx(before, rel=1e-12) if isinstance(before, float) else before)
 
 
-@pytest.mark.parametrize("name", ["pathcost", "run", "verdicts", "machines", "missing"])
+@pytest.mark.parametrize("name", ["pathcost", "run", "machines", "missing"])
 def test_what_kept_its_place(name: str) -> None:
     same(NOW[name], FROZEN[name])
 
 
 def test_the_answer() -> None:
     before = dict(FROZEN["answer"])
-    assert NOW["decision"] == before.pop("decision")
     assert NOW["copied_and_run"] == before.pop("copied_and_run")
+    del before["decision"], before["times"]  # of another formula: see changes.toml
     same(NOW["answer"], before)
 
 
@@ -55,13 +55,3 @@ def test_the_ledger_is_flat() -> None:
 
     names = ("pattern", "size", "measure", "per", "unit", *SOURCE, *FIGURE)
     assert sorted(tuple(row[n] for n in names) for row in NOW["ledger"]) == sorted(rows())
-
-
-def test_times_and_ratios_are_flat() -> None:
-    for kind, rows in (("latencies", NOW["times"]), ("ratios", NOW["ratios"])):
-        before = [
-            {**{n: times[n] for n in ("pattern", "size", "conditions")}, **row}
-            for times in FROZEN["times"]
-            for row in times[kind]
-        ]
-        same(rows, before)
