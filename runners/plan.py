@@ -19,7 +19,7 @@ from typing import Any
 
 from probes.reasons import missing, reason
 from probes.scripts import read_scripts
-from runners.cell import MANY_CLIENTS, ONE_THREAD, TRANSPORTS, Cell, CellRun, Pass, Plan, unit
+from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
 from runners.host.workload import MAKE_AGAIN
 from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt
 
@@ -361,10 +361,7 @@ def planner_of(options: Options) -> OptionsPlanner:
         return OptionsPlanner(options)
     from analysis.claims.files import required_cells
 
-    needs = required_cells(options.claims)
-    for name in {cell["transport"] for kind in KINDS for cell in needs[kind]} - {*TRANSPORTS}:
-        raise UsageError(f"a claim needs the transport '{name}': there is {', '.join(TRANSPORTS)}.")
-    return ClaimsPlanner(options, needs)
+    return ClaimsPlanner(options, required_cells(options.claims))
 
 
 def targets_of(options: Options, planner: OptionsPlanner, probe_level: str) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ that every file must fit. `terms.toml` holds what "about" and "none" mean.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
@@ -20,12 +19,13 @@ from analysis.counts.measures import CALLS, MEASURE_BY_ID, TIMES, measure_of, pr
 from analysis.raw.record import Model, Positive
 from analysis.wording import listed
 from probes.files import read_toml
-from probes.messages import RunError, UsageError, shown
-from runners.cell import Conditions
+from probes.messages import UsageError, shown
+from runners.cell import PATTERNS, PLACEMENTS, TRANSPORTS, Conditions
 
 TERMS_FILE = "terms.toml"
 FIGURE = re.compile(r"\{([^{}]*)\}")
 NAME = r"^[a-z0-9][a-z0-9.-]*$"
+CELL = ("placement", "wait", "sched", "topology", "in_flight")  # the conditions that claims have
 USUAL_SIZE = 64  # where any size will do: that of the main job
 
 
@@ -48,9 +48,21 @@ class Scope(Model):
     Without a size any size will do.
     """
 
-    pattern: Names = ("pingpong",)
+    pattern: Annotated[Names, Field(min_length=1)] = ("pingpong",)
     size: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
-    conditions: Names = ("same-cpu", "cross-cpu")
+    conditions: Annotated[Names, Field(min_length=1)] = ("same-cpu", "cross-cpu")
+
+    @model_validator(mode="after")
+    def _check(self) -> "Scope":
+        for name in self.pattern:
+            if name not in PATTERNS and not program_of(name):
+                raise ValueError(f"no pattern is {shown(name)}; there is {', '.join(PATTERNS)}")
+        for text in self.conditions:
+            parsed = Conditions.parse(text)
+            more = (parsed.clients or parsed.rate or parsed.work) and not self.programs
+            if parsed.placement not in PLACEMENTS or parsed.knob or more:
+                raise ValueError(f"no conditions of a claim are {shown(text)}")
+        return self
 
     @property
     def programs(self) -> set[str]:
@@ -63,6 +75,13 @@ def _measure_named(name: str) -> str:
         known = f"{CALLS}FUNCTION, {', '.join(MEASURE_BY_ID)}"
         raise ValueError(f"{shown(name)} is not known; allowed are {known}")
     return name
+
+
+def transports(rule: Rule) -> tuple[str, ...]:
+    """Return the transports that a rule compares."""
+    if isinstance(rule, Across):
+        return rule.transports
+    return rule.labels if isinstance(rule, Measured) else ()
 
 
 class ClaimEntry(Model):
@@ -100,8 +119,12 @@ class ClaimEntry(Model):
     def _check(self) -> "ClaimEntry":
         if self.scope.programs and not all(map(program_of, self.scope.pattern)):
             raise ValueError("scope.pattern: put the workload's patterns into 'workload'")
+        if self.workload and self.workload.programs:
+            raise ValueError("workload.pattern: put programs' patterns into 'scope'")
         if self.scope.programs and "conditions" not in self.scope.model_fields_set:
             raise ValueError("scope.conditions is missing: those in which the program runs")
+        if unknown := set(transports(self.rule)) - TRANSPORTS.keys():
+            raise ValueError(f"rule: no transport is {shown(min(unknown))}")
         if isinstance(self.rule, Measured) != bool(self.quantity):
             needs = "needs a" if isinstance(self.rule, Measured) else "is over no"
             raise ValueError(f"rule '{self.rule.kind}' {needs} 'quantity'")
@@ -120,9 +143,7 @@ class Claim(ClaimEntry):
 
     @property
     def transports(self) -> tuple[str, ...]:
-        """The transports that its rule compares."""
-        rule = self.measured
-        return rule.transports if isinstance(rule, Across) else rule.labels if rule else ()
+        return transports(self.rule)
 
     @property
     def stated_conditions(self) -> str:
@@ -194,7 +215,7 @@ def choose(names: Iterable[str]) -> tuple[Claim, ...]:
 
 
 def required_cells(names: Iterable[str]) -> dict[str, Any]:
-    """Return what has to run to settle the claims with these ids or sources. Raises RunError."""
+    """Return what has to run to settle the claims with these ids or sources. Raises UsageError."""
     return needs(choose(names))
 
 
@@ -246,11 +267,7 @@ def _cells(claim: Claim) -> Iterator[tuple[Any, ...]]:
 
 
 def _fields(pattern: str, size: int, conditions: str, transport: str) -> dict[str, Any]:
-    """A cell's fields; `in_flight` is null where a claim leaves it open. Raises RunError."""
-    fields, usual = asdict(Conditions.parse(conditions)), asdict(Conditions(""))
-    for name in ("clients", "rate", "work", "knob"):  # that no claim can ask for
-        if fields.pop(name) != usual[name]:
-            raise RunError(
-                f"a claim needs the conditions '{conditions}', and its {name} is not known."
-            )
+    """A cell's fields; `in_flight` is null where a claim leaves it open."""
+    parsed = Conditions.parse(conditions)
+    fields = {name: getattr(parsed, name) for name in CELL}
     return {"pattern": pattern, "size": size, "transport": transport, **fields}
