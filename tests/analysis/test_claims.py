@@ -141,7 +141,7 @@ VALUES = 'kind = "values"\nexpected = { unix = 17 }\ntolerance = 1'
             'scope = { pattern = ["stream", "go-echo"], conditions = ["free"] }',
             *(VALUES, "put the workload's patterns into 'workload'"),
         ),
-        ('scope = { pattern = ["no-such-pattern"] }', VALUES, "claim.1.scope: no pattern is 'conect'"),
+        ('scope = { pattern = ["none-such"] }', VALUES, "claim.1.scope: no pattern is 'none-such'"),
         ("scope = { conditions = [] }", VALUES, "claim.1.scope.conditions"),
         ('scope = { conditions = ["free+spni"] }', VALUES, "no conditions of a claim are"),
         ("", 'kind = "present"\non = ["tpc"]', "no transport is 'tpc'"),
