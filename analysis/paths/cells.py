@@ -164,7 +164,7 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """What a message takes over each transport; of many over the cheapest and the most expensive."""
+        """What a message takes over each transport; of many over the cheapest and the costliest."""
         shown = self.cells
         if len(shown) > MOST_IN_SENTENCE:
             by_cost = sorted(shown, key=lambda cell: cell.of_message)
