@@ -1,24 +1,216 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""python -m analysis RUN_DIR: see analysis.main."""
+"""python -m analysis: make the report of a stored run (again), or compare stored runs."""
 
+import argparse
 import os
 import shlex
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
 
-from probes.messages import complain
+from probes.messages import (
+    RunError,
+    SentenceError,
+    UsageError,
+    complain,
+    exit_status,
+    is_plain,
+    reader_may_leave,
+    shown,
+)
 
-if __name__ == "__main__":
+COMMAND = __name__ == "__main__"
+if COMMAND:
     # Until there is something to clear up an interrupt needs no sentence of Python's.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ["MPLBACKEND"] = "agg"  # matplotlib refuses to start with one that it does not know
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no table of ours is worth a thread
-    try:
-        from analysis.main import main
-    except ModuleNotFoundError as error:
-        python = "$(./runners/setup.sh --analysis | tail -n1)/bin/python"
-        complain(f"{error}: run {python} {shlex.join(sys.orig_argv[1:])}")
-        sys.exit(1)
+try:
+    from analysis.analyse import Analysis, Figures, analyse
+    from analysis.answer import build_answer, ledger_frame
+    from analysis.claims.verdict import claims_table
+    from analysis.counts.figures import draw_counts
+    from analysis.diff.pool import show_pool
+    from analysis.diff.report import make_diff, make_gate
+    from analysis.drawing import Drawn, in_process
+    from analysis.paths.export import exports
+    from analysis.paths.figures import draw_exact, draw_profiles
+    from analysis.paths.gate import UNTOLD
+    from analysis.predict.show import show_watch
+    from analysis.predict.words import show_what_if
+    from analysis.raw.run import read_run
+    from analysis.report import output
+    from analysis.report.render import page, sentence
+    from analysis.report.report import Report
+    from analysis.report.terminal import show
+    from analysis.times.figures import draw_times
+except ModuleNotFoundError as error:
+    if not COMMAND:
+        raise
+    python = "$(./runners/setup.sh --analysis | tail -n1)/bin/python"
+    complain(f"{error}: run {python} {shlex.join(sys.orig_argv[1:])}")
+    sys.exit(1)
 
+EPILOG = (
+    "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible; "
+    "with --allowance 0 within it, 1 beyond it, 125 where that cannot be told."
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.rstrip('.')} (see {self.prog} --help).")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return exit_status(lambda: carry_out(arguments))
+
+
+def carry_out(arguments: list[str] | None) -> int:
+    """Do what the command line says: the exit status. Raises UsageError, RunError."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.watch is not None:
+        show_watch(options.watch, options.prices or options.watch, options.show)
+        return 0
+    if options.what_if is not None:
+        show_what_if(options.what_if, options.prices or options.what_if, options.show)
+        return 0
+    if sum(what is not None for what in (options.run_dir, options.diff, options.pool)) != 1:
+        parser.error("name one run, two after --diff, or two and more after --pool.")
+    if options.out is not None and options.diff is None:
+        parser.error("--out is the folder of a comparison: it needs --diff.")
+    if options.allowance is not None or options.show == "ktap":
+        if options.diff is None:
+            parser.error("--allowance and --ktap judge two runs: they need --diff.")
+        return judge_runs(*options.diff, options.out, options.allowance or "0", options.show)
+    if options.diff is not None:
+        first, second = options.diff
+        make_diff(first, second, options.out, options.show == "quiet")
+    elif options.pool is not None:
+        show_pool(options.pool)
+    else:
+        make_report(options.run_dir, options.show)
+    return 0
+
+
+def judge_runs(*what: Any) -> int:
+    """The status of make_gate; what fails cannot be told."""
+    try:
+        return make_gate(*what)
+    except RunError as error:
+        complain(error)
+        return UNTOLD
+
+
+def folder(name: str) -> Path:
+    """The name of a folder. Raises UsageError where nobody could read it."""
+    if not is_plain(name):
+        raise UsageError(f"{shown(name)} is empty or has a control character: rename the folder.")
+    return Path(name)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="python -m analysis",
+        description="Make the tables, figures and report of a stored run from its raw files.",
+        epilog=EPILOG,
+    )
+    add = parser.add_argument
+    add("run_dir", metavar="RUN_DIR", type=folder, nargs="?", help="the folder with run.json")
+    add("--diff", nargs=2, metavar=("A", "B"), type=folder, help="compare two runs instead")
+    add("--pool", nargs="+", metavar="RUN", type=folder, help="ratios of times over several runs")
+    add("--out", metavar="DIR", type=folder, help="of --diff: its folder (default: beside B)")
+    add("--allowance", metavar="N", help="of --diff: judge exact round trips; may grow by N or N%%")
+    add("--watch", metavar="DIR", type=folder, help="predict for what --watch of run.sh has seen")
+    add("--prices", metavar="RUN", type=folder, help="of --watch: prices of another run")
+    add("--what-if", type=folder, help=argparse.SUPPRESS)
+    shown = parser.add_mutually_exclusive_group()
+    for name, words in (
+        ("quiet", "print the report's path only"),
+        ("json", "print answer.json (docs/json.md)"),
+        ("ktap", "of --allowance: print the result as KTAP"),
+    ):
+        shown.add_argument(f"--{name}", dest="show", action="store_const", const=name, help=words)
+    return parser
+
+
+def make_report(run: Path, how: str | None = None) -> Analysis:
+    """Read, analyse, draw, write, show."""
+    path, analysis = run / "report.html", analyse(read_run(run))
+    report = Report(analysis)
+    output.write_all(run, _files(report))
+    with reader_may_leave():
+        match how:
+            case "quiet":
+                print(path)
+            case "json":
+                print(report.document.model_dump_json(indent=1))
+            case _:
+                show(report, path)
+    if not analysis.has_figures:
+        raise RunError(
+            f"{shown(str(run))} holds no valid figure: its report.html says what failed; "
+            "mend that, and measure again."
+        )
+    return analysis
+
+
+def first_answer(run: Path) -> str:
+    """Say what the times of an unfinished run decide already; empty where they decide nothing."""
+    with suppress(SentenceError):
+        answer = build_answer(Figures(read_run(run)))
+        decision = sentence("decision", answer)
+        return f"{decision} Counts follow." if decision else ""
+    return ""
+
+
+def _figures(analysis: Analysis) -> Iterator[Drawn]:
+    """In the order of the report. The first ledger's pattern and size are what it is about.
+
+    Drawing takes longest, so a second process draws what is exact.
+    """
+    exact = in_process(partial(draw_exact, analysis.exact))
+    for first in analysis.ledgers[:1]:
+        yield from draw_counts(first, analysis.measured)
+        yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
+    yield from draw_profiles(analysis.profiles)
+    yield from exact()
+
+
+def _files(report: Report) -> dict[str, output.Write]:
+    analysis = report.analysis
+    figures = tuple(_figures(analysis))
+    tidy, text = analysis.tables.tidy, report.markdown(figures)
+    files: dict[str, output.Write] = {
+        "measurements.parquet": partial(tidy.to_parquet, index=False),
+        "measurements.csv": output.table(tidy),
+        "claims.csv": output.table(claims_table(analysis.verdicts, analysis.folders)),
+        "cells.csv": output.table(analysis.df_cells()),
+        "agreement.csv": output.table(analysis.comparisons),
+        "ledger.csv": output.table(ledger_frame(analysis.figures)),
+        "answer.json": output.text(report.document.model_dump_json(indent=1) + "\n"),
+        "ledger.md": output.text(report.ledger_md()),
+        "answer.md": output.text(report.answer_md()),
+        "report.md": output.text(text),
+        "report.html": output.text(page(text, f"pathcost: {analysis.run.name}", figures)),
+    }
+    for figure in figures:
+        if figure.svg:
+            files |= output.pictures(figure)
+        if figure.data is not None:
+            files[f"figures/{figure.name}.csv"] = output.table(figure.data)
+    stacks = (profile.folded() for profile in analysis.profiles)
+    files |= {name: output.text(lines) for name, lines in stacks}
+    return files | {name: output.data(data) for name, data in exports(analysis.exact).items()}
+
+
+if COMMAND:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

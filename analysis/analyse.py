@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.answer import build_answer
 from analysis.claims.answers import Observed, read_observed
 from analysis.claims.files import Claim, load_claims, quantities
 from analysis.claims.judge import judge
@@ -77,7 +76,6 @@ class Figures(Counts):
         self.timings = build_timings(tidy, self.iterations)
         self.exact = exact.compare(self.cells)
         self.parts = decompose(tidy)
-        self.answer = build_answer(self)
 
 
 class Analysis(Figures):

@@ -204,7 +204,6 @@ class Counted(Protocol):
 class Analysed(Counted, Protocol):
     """What of an analysis answer.json is made of."""
 
-    answer: Answer | None
     figures: pd.DataFrame
     verdicts: tuple[Verdict, ...]
 
@@ -281,7 +280,9 @@ def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> Count | None
     )  # fmt: skip
 
 
-def document(found: Analysed, decision: str, copied_and_run: str) -> Document:
+def document(
+    found: Analysed, answer: Answer | None, decision: str, copied_and_run: str
+) -> Document:
     """Gather answer.json of an analysis."""
     times, ratios = [], []
     for timing in found.timings:
@@ -301,7 +302,7 @@ def document(found: Analysed, decision: str, copied_and_run: str) -> Document:
         "run": found.run.name,
         "decision": decision,
         "copied_and_run": copied_and_run,
-        "answer": found.answer,
+        "answer": answer,
         "ledger": ledger_frame(found.figures).to_dict("records"),
         "times": times,
         "ratios": ratios,

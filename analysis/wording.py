@@ -3,7 +3,6 @@
 
 from typing import Any
 
-from analysis.statistics import Estimate
 from probes.transports import read_transports
 from runners.cell import Conditions
 
@@ -75,14 +74,6 @@ def spread(low: float, high: float, unit: str = "") -> str:
     head, _, tail = first.rpartition(" ")
     joint = " \N{HORIZONTAL ELLIPSIS} " if low < 0 else DASH
     return f"{head if head and last.endswith(f' {tail}') else first}{joint}{last}"
-
-
-def spanned(figure: Estimate | None, unit: str = "") -> str:
-    """A figure with its range, or the sign that nobody measured it."""
-    if figure is None:
-        return NOT_MEASURED
-    text, ends = amount(figure.value, unit), spread(*figure.ends, unit)
-    return f"{text} ({ends})" if ends else text
 
 
 def optional(value: float | None, unit: str = "") -> str:

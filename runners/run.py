@@ -366,7 +366,7 @@ def exact_counting(session: Session, folder: RunFolder) -> Callable[[], Exact]:
         failed = [], [missing(["exact counts"], why)]
 
     def work() -> Exact:
-        from analysis.main import first_answer
+        from analysis.__main__ import first_answer
 
         if answer := first_answer(folder.path):
             session.progress.note(answer)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from analysis.__main__ import main as make_report
 from analysis.analyse import analyse
-from analysis.main import main as make_report
 
 # Fixtures that run make, and the fixture that analyses a run for each test.
 SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",

@@ -37,7 +37,7 @@ from analysis.wording import (
     place_title,
     signed,
     size_text,
-    spanned,
+    spread,
     title_of,
 )
 
@@ -62,6 +62,14 @@ LEAST_WAKEUPS = 0.005  # a round trip
 PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
 ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
 Line = Sequence[object]
+
+
+def spanned(figure: Estimate | None, unit: str = "") -> str:
+    """A figure with its range, or the sign that nobody measured it."""
+    if figure is None:
+        return NOT_MEASURED
+    text, ends = amount(figure.value, unit), spread(*figure.ends, unit)
+    return f"{text} ({ends})" if ends else text
 
 
 def frame(heads: Iterable[Any], lines: Iterable[Line]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from analysis.analyse import Analysis
-from analysis.answer import PLACES, Document, document
+from analysis.answer import PLACES, Document, build_answer, document
 from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import MOST_TOGETHER
@@ -28,10 +28,13 @@ class Report:
     """What the templates and the terminal set."""
 
     def __init__(self, analysis: Analysis) -> None:
-        self.analysis, self.answer = analysis, analysis.answer
+        self.analysis, self.answer = analysis, build_answer(analysis)
         two = self.answer if self.answer and len(self.answer.transports) > 1 else None
         self.document: Document = document(
-            analysis, sentence("decision", two), sentence("copied_and_run", two)
+            analysis,
+            self.answer,
+            decision=sentence("decision", two),
+            copied_and_run=sentence("copied_and_run", two),
         )
         self.matter = "" if analysis.run.for_claims else sentence("matter", two)
 

@@ -161,6 +161,6 @@ def analyse(*arguments: str) -> int:
 
     It needs the environment, so a set-up comes before.
     """
-    from analysis.main import carry_out
+    from analysis.__main__ import carry_out
 
     return carry_out(list(arguments))

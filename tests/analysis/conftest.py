@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
-from analysis.main import main
 from analysis.raw.run import read_run
 from tests.analysis.make_run import MadeUp, make_run
 

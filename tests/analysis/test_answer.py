@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.__main__ import first_answer, main
 from analysis.answer import PLACES, Answer, Document, Pair, Placed, schema
-from analysis.main import first_answer, main
 from analysis.report.render import sentence
 from analysis.report.terminal import WIDTH, table
 from runners.cli import parse

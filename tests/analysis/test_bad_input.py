@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.main import main
+from analysis.__main__ import main
 from analysis.raw.run import read_run
 from analysis.report import output
 from analysis.tidy import build_tables

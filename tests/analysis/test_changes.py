@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.__main__ import main
 from analysis.analyse import analyse
-from analysis.main import main
 from analysis.paths.cells import read_exact
 from analysis.paths.changes import (
     ExactPair,

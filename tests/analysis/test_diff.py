@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
 from analysis.counts.measures import rows_of
 from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
 from analysis.diff.report import folded
-from analysis.main import main
 from analysis.paths.changes import (
     UNKNOWN_CALLER,
     Renamed,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.main import main
+from analysis.__main__ import main
 from tests.analysis.make_run import MadeUp, make_run
 
 

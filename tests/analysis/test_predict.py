@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analysis.main import main
+from analysis.__main__ import main
 from analysis.predict.model import (
     Fitted,
     Kind,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from analysis.__main__ import main
 from analysis.counts.ledger import why_missing
 from analysis.counts.measures import MEASURES
-from analysis.main import main
 from analysis.raw.run import Missing, read_run
 from analysis.tidy import build_tables
 from probes import reasons

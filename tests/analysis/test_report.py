@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.__main__ import main
 from analysis.analyse import analyse
-from analysis.main import main
 from analysis.raw.run import read_run
 from analysis.report.render import TEMPLATES, escape, page, table
 from analysis.report.report import Report

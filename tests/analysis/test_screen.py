@@ -19,7 +19,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from analysis.main import main
+from analysis.__main__ import main
 from tests.browser import CHROMIUM, SECONDS, ask, chromium, screenshot
 from tests.exact.test_analysis import write_run
 

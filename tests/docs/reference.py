@@ -24,7 +24,7 @@ from pathlib import Path
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from analysis.main import main as analyse
+from analysis.__main__ import main as analyse
 from runners.process import REPOSITORY
 from tests import browser
 from tests.docs import notebooks

@@ -23,8 +23,8 @@ import pandas as pd
 import pytest
 from hypothesis import strategies as st
 
+from analysis.__main__ import main
 from analysis.claims.answers import read_observed
-from analysis.main import main
 from analysis.paths.cells import read_exact
 from analysis.raw.run import read_run
 from analysis.tidy import COLUMNS, build_tables
