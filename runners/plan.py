@@ -11,7 +11,7 @@ same scripts are one pass: probes are attached once for it.
 import os
 import tempfile
 from argparse import Namespace as Options
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, product
 from random import Random
@@ -35,8 +35,6 @@ LEAST_ALONE = 3
 # How often claims run a counted cell: counts repeat, and the second run shows it.
 COUNTED_REPEATS = 2
 FUNCTIONS = "functions"  # the script that sees every function
-# Cells that run for their times, without probes for their counts, and with probes.
-KINDS = ("timed", "unprobed", "counted")
 # Without these a guest leaves out what this kernel counts.
 GUEST_GIVEN = {"--kernel", "--instruments", "--transports", "--patterns"}
 # An entry of `missing` in run.json.
@@ -247,103 +245,77 @@ def _gaps(counting: tuple[str, ...], repeats: int) -> dict[int, list[tuple[str, 
 
 
 @dataclass(frozen=True)
-class OptionsPlanner:
-    """Every combination that the options name, under every script that the target allows."""
+class Planner:
+    """Plans what the options name: every combination, under every script that the target allows.
+
+    With `needs`, what analysis.claims knows of the claims that the options name, it plans cells
+    without probes, interleaved; then the counted cells under the scripts they need.
+    """
 
     options: Options
+    needs: dict[str, Any] | None = None
 
-    @property
-    def counts(self) -> bool:
-        """Whether there is anything for a guest to do: it has no times."""
-        return True
+    def plans(self, probe_level: str, *, emulated: bool = False) -> dict[str, Plan]:
+        """What each target does: `auto` takes a guest too for counts that this kernel refuses."""
+        counts = self.needs is None or self.needs["unprobed"] or self.needs["counted"]
+        auto = ("host", "guest") if counts and probe_level != "function" else ("host",)
+        targets = auto if self.options.target == "auto" else (self.options.target,)
+        plans: dict[str, Plan] = {}
+        if "host" in targets:
+            plans["host"] = self.host(probe_level, alone="guest" not in targets, emulated=emulated)
+        if "guest" in targets:
+            plans["guest"] = self.guest(plans["host"].scripts if plans else ())
+        return plans
 
     def host(self, probe_level: str, *, alone: bool, emulated: bool) -> Plan:
-        """The plan of this kernel. `alone`: no guest runs beside it."""
-        return plan_for(self.options, EMULATED if emulated else HOST, probe_level)
+        """The plan of this kernel. `alone`: no guest runs beside it, so claims are counted here."""
+        if self.needs is None:
+            return plan_for(self.options, EMULATED if emulated else HOST, probe_level)
+        kinds, level = ("timed", "unprobed"), probe_level if alone else None
+        return self._claimed(self.needs, HOST, kinds, level, samples=not emulated)
 
     def guest(self, here: Container[str] = ()) -> Plan:
         """The plan of each guest, where this kernel has the scripts `here`.
 
         Attaching costs an emulated CPU seconds: what is counted here is not counted there again,
-        unless an option asks for another kernel or for more than the two transports.
+        unless an option asks for another kernel or for more than the two transports. A claim is
+        judged on each kernel.
         """
-        without = () if self.options.given & GUEST_GIVEN else here
-        return plan_for(self.options, GUEST, "function", without)
+        if self.needs is None:
+            without = () if self.options.given & GUEST_GIVEN else here
+            return plan_for(self.options, GUEST, "function", without)
+        return self._claimed(self.needs, GUEST, ("unprobed",), "function")
 
-    def uncounted(self, target: str, plan: Plan, probe_level: str, *, alone: bool) -> list[Missing]:
+    def uncounted(self, target: str, plans: Mapping[str, Plan], probe_level: str) -> list[Missing]:
         """Quantities that the target will not count, for run.json."""
         lacks: list[Missing] = []
+        wanted: Container[str] = scripts_of(self.options, target)
+        if self.needs is not None:
+            wanted = () if "guest" in plans else needed_scripts(self.needs, "function")
         for name, script in read_scripts().items():
             quantities = script.quantities
-            if name in scripts_of(self.options, target) and not script.runs_on(probe_level):
+            if name in wanted and not script.runs_on(probe_level):
                 lacks.append(missing(quantities, reason("needs-function-probes", script=name)))
-            elif name not in plan.scripts:
+            elif self.needs is None and name not in plans[target].scripts:
                 lacks.append(missing(quantities, reason("not-run", script=name), requested=False))
         return lacks
 
-
-@dataclass(frozen=True)
-class ClaimsPlanner(OptionsPlanner):
-    """Cells without probes, interleaved; then the counted cells under the scripts they need.
-
-    `needs` is what analysis.claims knows of the claims that the options name.
-    """
-
-    needs: dict[str, Any]
-
-    @property
-    def counts(self) -> bool:
-        return any(self.needs[kind] for kind in KINDS[1:])
-
-    def host(self, probe_level: str, *, alone: bool, emulated: bool) -> Plan:
-        """Everything without probes; the counts too where no guest runs beside."""
-        return Plan(
-            self._passes(HOST, ("timed", "unprobed"), probe_level if alone else None),
-            samples=not emulated,
-            checks=tuple(self.needs["checks"]),
-        )
-
-    def guest(self, here: Container[str] = ()) -> Plan:
-        """Everything but times, also what is counted `here`: a claim is judged on each kernel."""
-        return Plan(
-            self._passes(GUEST, ("unprobed",), "function"), checks=tuple(self.needs["checks"])
-        )
-
-    def uncounted(self, target: str, plan: Plan, probe_level: str, *, alone: bool) -> list[Missing]:
-        able, table = self.scripts(probe_level), read_scripts()
-        return [
-            missing(table[name].quantities, reason("needs-function-probes", script=name))
-            for name in (self.scripts("function") if alone else ())
-            if name not in able
-        ]
-
-    def scripts(self, probe_level: str) -> list[str]:
-        """For each quantity all scripts that share it, of the first instrument that counts it.
-
-        Copies are counted by one script on the way in and out, and by another within the kernel.
-        Only those that this probe level can run.
-        """
-        table = read_scripts()
-        chosen = {FUNCTIONS} if self.needs["functions"] else set()
-        for quantity in self.needs["quantities"]:
-            names = [name for name, script in table.items() if quantity in script.quantities]
-            first = {table[name].instrument for name in names[:1]}
-            chosen |= {name for name in names if table[name].instrument in first}
-        return [
-            name for name, script in table.items() if name in chosen and script.runs_on(probe_level)
-        ]
-
-    def _passes(
-        self, defaults: Defaults, bare: Iterable[str], probe_level: str | None
-    ) -> tuple[Pass, ...]:
-        """Cells of the kinds `bare`; where `probe_level` is given, the counted cells too."""
-        unprobed = [cell for kind in bare for cell in self.needs[kind]]
-        repeats, seed = self.options.repeats or defaults.repeats, self.options.seed
-        order = _interleaved(self._cells(unprobed, defaults), repeats, Random(seed), ())
-        if not probe_level:
-            return _numbered(order)
-        counted = self._cells(self.needs["counted"], GUEST)
-        return _numbered([*order, *_probed(counted, _by("group", self.scripts(probe_level)))])
+    def _claimed(
+        self,
+        needs: dict[str, Any],
+        defaults: Defaults,
+        kinds: Iterable[str],
+        probe_level: str | None,
+        samples: bool = False,
+    ) -> Plan:
+        """Cells of these kinds; where `probe_level` is given, the counted cells too."""
+        bare = self._cells((cell for kind in kinds for cell in needs[kind]), defaults)
+        repeats, random = self.options.repeats or defaults.repeats, Random(self.options.seed)
+        order = list(_interleaved(bare, repeats, random, ()))
+        if probe_level:
+            groups = _by("group", needed_scripts(needs, probe_level))
+            order += _probed(self._cells(needs["counted"], GUEST), groups)
+        return Plan(_numbered(order), samples=samples, checks=tuple(needs["checks"]))
 
     def _cells(self, wanted: Iterable[dict[str, Any]], defaults: Defaults) -> list[Cell]:
         """In the order of the claims, with the transports of one condition side by side."""
@@ -355,35 +327,27 @@ class ClaimsPlanner(OptionsPlanner):
         return [cell for group in groups.values() for cell in group]
 
 
-def planner_of(options: Options) -> OptionsPlanner:
+def needed_scripts(needs: dict[str, Any], probe_level: str) -> list[str]:
+    """For each quantity all scripts that share it, of the first instrument that counts it.
+
+    Copies are counted by one script on the way in and out, and by another within the kernel.
+    Only those that this probe level can run.
+    """
+    table = read_scripts()
+    chosen = {FUNCTIONS} if needs["functions"] else set()
+    for quantity in needs["quantities"]:
+        names = [name for name, script in table.items() if quantity in script.quantities]
+        chosen |= {name for name in names if table[name].instrument == table[names[0]].instrument}
+    return [name for name, each in table.items() if name in chosen and each.runs_on(probe_level)]
+
+
+def planner_of(options: Options) -> Planner:
     """The planner of a run. Claims need the environment of the analysis. Raises UsageError."""
     if options.claims is None:
-        return OptionsPlanner(options)
+        return Planner(options)
     from analysis.claims.files import required_cells
 
-    return ClaimsPlanner(options, required_cells(options.claims))
-
-
-def targets_of(options: Options, planner: OptionsPlanner, probe_level: str) -> tuple[str, ...]:
-    """Which targets run: `auto` takes a guest too where this kernel allows no function probes."""
-    if options.target != "auto":
-        return (options.target,)
-    return ("host", "guest") if probe_level != "function" and planner.counts else ("host",)
-
-
-def plans_of(
-    planner: OptionsPlanner,
-    targets: Sequence[str],
-    probe_level: str,
-    *,
-    emulated: bool = False,
-) -> dict[str, Plan]:
-    """What each target does."""
-    alone, plans = "guest" not in targets, {}
-    if "host" in targets:
-        plans["host"] = planner.host(probe_level, alone=alone, emulated=emulated)
-    here = plans["host"].scripts if "host" in plans else ()
-    return plans if alone else plans | {"guest": planner.guest(here)}
+    return Planner(options, required_cells(options.claims))
 
 
 def plan_for(

@@ -29,16 +29,7 @@ from runners.guest.store import Cache
 from runners.host import preflight
 from runners.host.root import Root
 from runners.host.session import Session, analyse
-from runners.plan import (
-    GUEST_GIVEN,
-    ClaimsPlanner,
-    Missing,
-    OptionsPlanner,
-    planner_of,
-    plans_of,
-    refuse_cells,
-    targets_of,
-)
+from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
 from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, last_line
 from runners.programs.experiments import Experiments
 from runners.store import Manifest, RunFolder, place
@@ -68,7 +59,7 @@ class Prepared:
     """What set-up and preflight found, and what each target will do."""
 
     checks: list[preflight.Check]
-    planner: OptionsPlanner
+    planner: Planner
     plans: dict[str, Plan]
     experiments: Experiments
 
@@ -131,9 +122,7 @@ def prepare(session: Session) -> Prepared:
     planner = planner_of(options)
     with progress.step("preflight"):
         checks = session.preflight()
-    probe_level = preflight.probe_level(checks)
-    targets = targets_of(options, planner, probe_level)
-    plans = plans_of(planner, targets, probe_level, emulated=preflight.emulated(checks))
+    plans = planner.plans(preflight.probe_level(checks), emulated=preflight.emulated(checks))
     refuse_cells(plans.values())
     if "guest" in plans:
         with progress.step("set-up for the guest"):
@@ -177,8 +166,7 @@ def run_on_host(session: Session, prepared: Prepared, root: Root, raw: Path) -> 
     """Carry out this kernel's plan. Nothing else runs meanwhile: it has the times."""
     planner, plan = prepared.planner, prepared.plans["host"]
     probe_level = preflight.probe_level(prepared.checks)
-    alone = "guest" not in prepared.plans
-    lacks = planner.uncounted("host", plan, probe_level, alone=alone)
+    lacks = planner.uncounted("host", prepared.plans, probe_level)
     lacks += [NO_TIMES] if prepared.emulated else []
     with session.progress.step("host: measuring"), tempfile.TemporaryFile() as complaints:
         collector = root.start("collect", stderr=complaints.fileno())
@@ -191,7 +179,7 @@ def run_on_host(session: Session, prepared: Prepared, root: Root, raw: Path) -> 
         if status != 0 or results is None:
             raise RunError(last_line(complaints) or f"the collector ended with status {status}.")
         shutil.copytree(results, raw / "host")
-    if isinstance(planner, ClaimsPlanner):
+    if planner.needs is not None:
         try_tools(planner.needs["tools"], raw / "host")
     accelerator = "tcg" if prepared.emulated else None
     return finish(plan, raw / "host", "host", probe_level, accelerator, lacks)
@@ -238,7 +226,7 @@ def run_in_guests(
     if not guests:
         return []
     plan, progress = prepared.plans["guest"], session.progress
-    lacks = prepared.planner.uncounted("guest", plan, "function", alone=False)
+    lacks = prepared.planner.uncounted("guest", prepared.plans, "function")
     cache = Cache(session.invoker.cache, progress.say)
     return [run_in_guest(plan, machine, raw, progress, lacks, cache) for machine in guests]
 

@@ -26,14 +26,7 @@ from runners.exact.knobs import described, find
 from runners.guest.store import kept, remove
 from runners.host import preflight
 from runners.host.session import Session
-from runners.plan import (
-    ClaimsPlanner,
-    OptionsPlanner,
-    planner_of,
-    plans_of,
-    refuse_cells,
-    targets_of,
-)
+from runners.plan import Planner, planner_of, refuse_cells
 from runners.process import WORKLOAD, RunError
 from runners.programs import experiments
 from runners.store import hold, invoker, place
@@ -167,7 +160,7 @@ def show_dry_run(options: Options) -> None:
     more = max(0, (options.repeats or 0) - SHOWN_REPEATS)
     shown = Options(**vars(options) | {"repeats": SHOWN_REPEATS if more else options.repeats})
     planner = planner_of(shown)
-    plans = plans_of(planner, targets_of(options, planner, "tracepoint"), "tracepoint")
+    plans = planner.plans("tracepoint")
     refuse_cells(plans.values())
     for plan in plans.values():
         show_plan(plan)
@@ -183,7 +176,7 @@ def show_dry_run(options: Options) -> None:
 
 def intention(
     options: Options,
-    planner: OptionsPlanner,
+    planner: Planner,
     plans: Mapping[str, Plan],
     checks: list[preflight.Check],
 ) -> str:
@@ -202,13 +195,13 @@ def intention(
         f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
     )
     return (
-        f"{'' if isinstance(planner, ClaimsPlanner) else cells}this kernel allows {allowed}"
+        f"{cells if planner.needs is None else ''}this kernel allows {allowed}"
         f"{f' ({lack})' if lack else ''}: {targets}\n{expectation(options, planner, plans)}"
     )
 
 
 def expectation(
-    options: Options, planner: OptionsPlanner, plans: Mapping[str, Plan], more: int = 0
+    options: Options, planner: Planner, plans: Mapping[str, Plan], more: int = 0
 ) -> str:
     """What runs in each target with so many repeats more, and how long that takes."""
     lines, total = [], float(SECONDS_OF_ANALYSIS)
@@ -220,8 +213,7 @@ def expectation(
     for name, its in experiments.durations(options.programs if "host" in plans else ()).items():
         total += its
         lines.append(f"{name}: about {its} s")
-    if isinstance(planner, ClaimsPlanner):
-        needs = planner.needs
+    if needs := planner.needs:
         left = ",".join(name for name in needs["programs"] if name not in options.programs)
         lines += [
             f"claims: {needs['claims']}",

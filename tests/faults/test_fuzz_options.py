@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runners.cli import VERBS, parse, rows_of
 from runners.exact.run import plan_cells
-from runners.plan import OptionsPlanner
+from runners.plan import Planner
 from runners.process import UsageError
 from tests.faults.strategies import TEXTS, check_sentence, some_and_a_thousand
 
@@ -69,7 +69,7 @@ def check_plan(options: Options) -> None:
         if options.verb == "exact":
             assert plan_cells(options)
         elif options.verb == "run" and options.claims is None and (options.repeats or 1) < 100:
-            plan = OptionsPlanner(options).host("function", alone=True, emulated=False)
+            plan = Planner(options).host("function", alone=True, emulated=False)
             assert plan.runs
     except UsageError as error:
         check_sentence(str(error))

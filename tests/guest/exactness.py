@@ -10,7 +10,7 @@ from probes.scripts import read_scripts
 from runners.cell import CellRun, Pass, Plan
 from runners.cli import parse
 from runners.plan import COUNTS as COUNTING
-from runners.plan import GUEST, OptionsPlanner, cells
+from runners.plan import GUEST, Planner, cells
 from tests.collected import Collected, segments_again
 
 SMALL, PAGE, LARGE = 64, 4096, 65536
@@ -64,7 +64,7 @@ def plan() -> Plan:
         passes.append(Pass(tuple(names), runs))
         first += len(runs)
     return replace(
-        OptionsPlanner(parse([])).guest(),
+        Planner(parse([])).guest(),
         passes=tuple(passes),
         checks=CHECKS,
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from runners.cell import Plan
 from runners.cli import parse
-from runners.plan import OptionsPlanner
+from runners.plan import Planner
 from runners.run import waiting_plan
 
 SCRIPTS = ("copies", "path")
@@ -17,7 +17,7 @@ def plan(*words: str) -> Plan:
     """What a default run's guest does, with fewer scripts and these options."""
     given = parse(["--placements", "same-cpu", "--repeats", "1", *words])
     given.instruments = SCRIPTS
-    return OptionsPlanner(given).guest()
+    return Planner(given).guest()
 
 
 def test_what_waits_is_probed_first_and_knows_no_cell() -> None:

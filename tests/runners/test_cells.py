@@ -10,7 +10,7 @@ import pytest
 from runners import cell as factors
 from runners import cell as model
 from runners.cli import parse
-from runners.plan import EMULATED, GUEST, HOST, OptionsPlanner, cells, passes, plan_for, plans_of
+from runners.plan import EMULATED, GUEST, HOST, Planner, cells, passes, plan_for
 from runners.process import UsageError
 
 
@@ -142,8 +142,7 @@ def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
 
 def test_a_guest_counts_what_this_kernel_does_not_unless_it_is_asked_for() -> None:
     def guest_scripts(*given: str, probe_level: str = "tracepoint") -> set[str]:
-        planned = OptionsPlanner(parse([*given]))
-        return plans_of(planned, ("host", "guest"), probe_level)["guest"].scripts
+        return Planner(parse([*given])).plans(probe_level)["guest"].scripts
 
     everything = guest_scripts("--kernel", "6.1")
     assert everything - guest_scripts() == {"switches", "packets"}

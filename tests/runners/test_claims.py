@@ -18,7 +18,7 @@ from runners.cell import Conditions, Plan, unit
 from runners.checks import try_tools
 from runners.cli import parse
 from runners.host import workload
-from runners.plan import ClaimsPlanner, planner_of
+from runners.plan import Planner, needed_scripts, planner_of
 from runners.process import REPOSITORY, UsageError
 
 
@@ -44,8 +44,8 @@ WANTED: dict[str, Any] = {
 GIVEN = parse(["--claims", "--seed", "1"])
 
 
-def planner(**changed: Any) -> ClaimsPlanner:
-    return ClaimsPlanner(GIVEN, WANTED | changed)
+def planner(**changed: Any) -> Planner:
+    return Planner(GIVEN, WANTED | changed)
 
 
 def test_a_guest_runs_what_is_no_time() -> None:
@@ -67,8 +67,8 @@ def test_a_short_window_holds_as_many_messages_of_each_client() -> None:
 
 
 def test_what_a_probe_level_cannot_count_is_said() -> None:
-    assert planner().scripts("tracepoint") == []
-    assert planner().uncounted("host", Plan(()), "tracepoint", alone=True) == [
+    assert needed_scripts(WANTED, "tracepoint") == []
+    assert planner().uncounted("host", {"host": Plan(())}, "tracepoint") == [
         missing(["segments"], reason("needs-function-probes", script="segments"))
     ]
 
@@ -76,7 +76,7 @@ def test_what_a_probe_level_cannot_count_is_said() -> None:
 @pytest.mark.slow
 def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
     both = planner_of(parse(["--claims", "go-afecho"]))
-    assert isinstance(both, ClaimsPlanner)
+    assert both.needs is not None
     assert {cell["transport"] for cell in both.needs["timed"]} == {"unix", "tcp", "tcp-nagle"}
     with pytest.raises(UsageError, match="no claim or source 'made-up'; sources are asyncio"):
         planner_of(parse(["--claims", "made-up"]))
