@@ -3,6 +3,7 @@
 
 import argparse
 import re
+import tomllib
 from argparse import ArgumentTypeError
 from argparse import Namespace as Options
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,7 @@ from runners.programs import PROGRAMS
 from runners.programs.pairs import watch, what_if
 from runners.run import diff, report, run
 
+PAGES = Path(__file__).with_name("verbs.toml")
 WIDTH = 100
 ONE = {"": 1.0}
 BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}
@@ -306,143 +308,29 @@ class Verb(NamedTuple):
     """
 
     work: Callable[[Options], object]
+    argument: tuple[str, dict[str, Any]] | None
     summary: str
     text: str
     examples: str
     usage: str = "[option …]"
     root: bool = False
     statuses: str = "0 done, 1 failed"
-    argument: tuple[str, dict[str, Any]] | None = None
 
 
+WORK: dict[str, Callable[[Options], object]] = {
+    **{"run": run, "exact": exact, "gate": gate, "watch": watch, "what-if": what_if},
+    **{"diff": diff, "report": report, "campaign": lambda options: campaign(options, parse)},
+    **{"list": show.show_list, "preflight": show.show_preflight, "cache": show.show_cache},
+}
+ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
+    "diff": ("runs", {"nargs": 2, "type": stored_run, "metavar": "RUN"}),
+    "report": ("runs", {"nargs": "+", "type": stored_run, "metavar": "RUN"}),
+    "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),
+}
 VERBS = {
-    "run": Verb(
-        run,
-        "measure: counts and times of messages, and what explains them (without a verb, too)",
-        """\
-Counts of kernel functions come from this kernel where it allows probes, else from a guest under
-QEMU; times always from here. Without options: unix and tcp, 64-byte ping-pong on one CPU and on
-two. LIST is one value, or several with commas between.""",
-        """
-  run.sh run                                         the main job, some 40 s once all is set up
-  run.sh run --transports all --sizes 64,16K         every transport, two sizes
-  run.sh run --claims redis-documentation            settle the claims of one source
-  run.sh run --program redis --dry-run               what a run with a real program would do""",
-        root=True,
-    ),
-    "exact": Verb(
-        exact,
-        "count every instruction of a message, in an emulated machine; needs no root",
-        "Nothing of this kernel takes part. A count repeats, to the instruction.",
-        """
-  run.sh exact                                       both transports, schedulers, placements
-  run.sh exact --sizes 64,4K --placements same-cpu   two sizes, on one CPU
-  run.sh exact --knob nft=10,mitigations=off         what ten firewall rules and mitigations cost
-  run.sh exact --kernel 5.10,6.12                    the same cells on two kernels""",
-    ),
-    "gate": Verb(
-        gate,
-        "judge one kernel's round trips by another's, instruction by instruction",
-        "With --bisect, find the commit that made one longer; what does not boot is skipped.",
-        """
-  run.sh gate --kernel 6.12 --against 6.1                    is 6.12 longer than 6.1?
-  run.sh gate --kernel 6.12 --against 6.1 --allowance 0.5%   let it grow by half a percent
-  run.sh gate --kernel ~/linux --against base --ktap         a tree, by a stored run
-  run.sh gate --kernel ~/linux --bisect v6.1..HEAD           find the commit""",
-        statuses="0 within the allowance, 1 beyond it, 125 it cannot be told",
-    ),
-    "watch": Verb(
-        watch,
-        "show who talks to whom on this machine, and what a Unix socket would save",
-        "It reads how much processes send and when, never what. Only its probes need root.",
-        """
-  run.sh watch                                       all pairs of ten seconds
-  run.sh watch 60 --port 5432                        a minute of one server
-  run.sh watch --pid 4711 --json                     one process, for a program
-  run.sh watch --limit 100                           count every call, whatever it costs""",
-        "[SECONDS] [option …]",
-        root=True,
-        argument=("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
-    ),
-    "what-if": Verb(
-        what_if,
-        "predict what a Unix socket would save a client and a server like these; needs no root",
-        "It measures nothing of yours: what messages cost here is measured once, and kept.",
-        """
-  run.sh what-if                                     1000 requests of 64 bytes a second
-  run.sh what-if --rate 20000 --size 4K              more and larger ones
-  run.sh what-if --work 300us --clients 8            a server that works for each
-  run.sh what-if --connect --json                    a connection for each request""",
-    ),
-    "diff": Verb(
-        diff,
-        "compare two stored runs; needs no root",
-        "The comparison is a page of its own, beside B or in --out.",
-        """
-  run.sh diff reports/monday reports/tuesday         what has changed since Monday
-  run.sh diff A B --out both                         write the page to a folder
-  run.sh diff A B --quiet                            print its path only
-  run.sh diff A B --no-install                       install nothing""",
-        "A B [option …]",
-        argument=("runs", {"nargs": 2, "type": stored_run, "metavar": "RUN"}),
-    ),
-    "report": Verb(
-        report,
-        "make a stored run's report again, or pool the times of several runs; needs no root",
-        """\
-With one RUN its report is made from its raw files. With several, the ratios of times are given
-over all of them.""",
-        """
-  run.sh report reports/monday                       after an update, or a change of a claim
-  run.sh report reports/monday --json                print the answer as JSON
-  run.sh report reports/monday --quiet               print the report's path only
-  run.sh report monday tuesday friday                one ratio over three days""",
-        "RUN … [option …]",
-        argument=("runs", {"nargs": "+", "type": stored_run, "metavar": "RUN"}),
-    ),
-    "campaign": Verb(
-        lambda options: campaign(options, parse),
-        "count many exact cells as jobs of Snakemake, and gather them; needs no root",
-        "PLAN is a TOML file whose keys are options of exact. Start it again to go on.",
-        """
-  run.sh campaign plan.toml                          count what lacks, below reports/plan
-  run.sh campaign plan.toml --out big                work in another folder
-  run.sh campaign plan.toml --dry-run                print the command of each job
-  run.sh campaign plan.toml --dry-run | xargs -P 2   start two of them at a time""",
-        "PLAN [option …]",
-        argument=("plan", {"type": existing, "metavar": "PLAN"}),
-    ),
-    "list": Verb(
-        show.show_list,
-        "show every transport, pattern, placement, knob and program, and what is possible here",
-        "With --probe, print a probe as a script that runs alone.",
-        """
-  run.sh list                                        all names that options take
-  run.sh list --probe copies                         the script that counts copies
-  run.sh list --probe copies > copies.bt             keep it, to run or to change
-  run.sh list | grep tcp                             what is there of TCP""",
-    ),
-    "preflight": Verb(
-        show.show_preflight,
-        "show what this kernel allows, and what each lack costs",
-        "Each is found by trying, so it needs root, as the probes do.",
-        """
-  run.sh preflight                                   which kinds of probes this kernel takes
-  run.sh preflight | grep NO                         what is missing
-  run.sh preflight | tail -1                         what follows from it
-  unshare --net ./runners/run.sh preflight           the same in a network of its own""",
-        root=True,
-    ),
-    "cache": Verb(
-        show.show_cache,
-        "show what is kept for later runs, or remove it",
-        "Kernels, guests, the Python environment: all of it can be made again.",
-        """
-  run.sh cache                                       what it is, and when it was last used
-  run.sh cache | sort -k 3                           the largest last
-  run.sh cache --clear                               remove all of it
-  PATHCOST_CACHE=/big/cache ./runners/run.sh cache   of a cache elsewhere""",
-    ),
+    name: Verb(WORK[name], ARGUMENTS.get(name), **page)
+    for name, page in tomllib.loads(PAGES.read_text(encoding="utf-8")).items()
 }
 
 
@@ -464,7 +352,7 @@ def build_parser(name: str) -> Parser:
         f"run.sh {name}",
         f"{'sudo ' if verb.root else ''}./runners/run.sh {name} {verb.usage}",
         f"{verb.summary[0].upper()}{verb.summary[1:]}.\n\n{verb.text}",
-        f"examples:{verb.examples}\n\nexit status: {verb.statuses}, 2 the request is impossible",
+        f"examples:\n{verb.examples}\n\nexit status: {verb.statuses}, 2 the request is impossible",
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
             prog, max_help_position=24, width=WIDTH
         ),

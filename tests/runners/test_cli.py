@@ -114,7 +114,7 @@ def test_each_verb_has_a_page_of_help_whose_examples_are_taken(
     for _, option in rows_of(verb):
         assert f"  {option.flag}" in page
     monkeypatch.setattr("pathlib.Path.exists", lambda _: True)
-    examples = VERBS[verb].examples.splitlines()[1:]
+    examples = VERBS[verb].examples.splitlines()
     assert len(examples) == 4
     for example in examples:
         command, _ = re.split(r" {2,}", example.strip())
