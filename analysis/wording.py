@@ -19,11 +19,11 @@ PLACEMENTS = {
 TITLES = {
     "same-cpu": "One CPU",
     "cross-cpu": "Two CPUs",
-    "cross-cpu+spin": "Two CPUs, never asleep",
+    "cross-cpu+spin": "Two CPUs, busy polling",
 }
 # How a cell waits, is scheduled and is connected.
 WAYS = {
-    **{"block": "blocking reads", "epoll": "epoll", "spin": "spinning, never asleep"},
+    **{"block": "blocking reads", "epoll": "epoll", "spin": "busy polling"},
     **{"other": "default scheduler", "batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"},
     **{"one": "one connection", "two": "two one-way connections"},
 }
@@ -101,7 +101,7 @@ def head(name: object) -> str:
 
 
 def title_of(conditions: str) -> str:
-    """`two CPUs, never asleep`."""
+    """`two CPUs, busy polling`."""
     title = TITLES.get(conditions)
     return title[:1].lower() + title[1:] if title else place(conditions)
 
@@ -143,7 +143,7 @@ def ways(text: str) -> str:
 
 
 def place(text: str) -> str:
-    """`across two CPUs (spinning, never asleep)` for `cross-cpu+spin`: only what is unusual."""
+    """`across two CPUs (busy polling)` for `cross-cpu+spin`: only what is unusual."""
     conditions = Conditions.parse(text)
     where = PLACEMENTS.get(conditions.placement, conditions.placement)
     words = [WAYS[word] for word in conditions.unusual if word in WAYS]
@@ -151,7 +151,7 @@ def place(text: str) -> str:
 
 
 def place_title(text: str) -> str:
-    """`Two CPUs, never asleep`: conditions that have a title of their own; others as they are."""
+    """`Two CPUs, busy polling`: conditions that have a title of their own; others as they are."""
     return TITLES.get(text, text)
 
 
