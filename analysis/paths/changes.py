@@ -41,6 +41,10 @@ CALL = 15
 LEAST_SHARE = 4  # the caller has to grow by this part of the function: a quarter
 
 Edge = tuple[str, str]  # caller, function
+# Kinds of parts: functions that take another number of instructions, renames joined; callers that
+# differ by no more than the price of calls that are saved or added; and why they differ.
+WORK, CALLS, RENAMED = "changed", "calls saved or added", "renamed from"
+INLINED, OUTLINED = "inlined into", "no longer inlined into"
 # A function's callers and how often they call it; UNKNOWN_CALLER where only calls were counted.
 Callers = Mapping[str, Mapping[str, float]]
 
@@ -81,32 +85,15 @@ class Fates(NamedTuple):
     renamed: tuple[Renamed, ...]
 
 
-class Inlined(NamedTuple):
-    """A function whose body is in its caller in one kernel, and what it takes in the other."""
+class Part(NamedTuple):
+    """A function's part of the difference of two round trips: those of WORK and CALLS add up to it.
 
-    function: str
-    caller: str
-    instructions: int
-    calls: int
+    `other` is the caller whose body holds an inlined function, or the old name of a renamed one.
+    """
 
-
-@dataclass(frozen=True)
-class Parts:
-    """The difference of two round trips, in parts that add up to it."""
-
-    work: tuple[Moved, ...]  # functions that take another number of instructions, renames joined
-    calls_saved: tuple[Moved, ...]  # callers that differ by no more than the price of such calls
-    inlined: tuple[Inlined, ...]  # in the second kernel
-    outlined: tuple[Inlined, ...]  # no longer inlined there
-    renamed: tuple[Renamed, ...]
-
-    @property
-    def of_work(self) -> int:
-        return sum(moved.difference for moved in self.work)
-
-    @property
-    def of_inlining(self) -> int:
-        return sum(moved.difference for moved in self.calls_saved)
+    kind: str
+    moved: Moved
+    other: str = ""
 
 
 @dataclass(frozen=True)
@@ -185,7 +172,7 @@ class ExactPair:
         """Return the functions that only one of the two round trips calls."""
         return fates(callers(self.before.tree), callers(self.after.tree))
 
-    def parts(self) -> Parts:
+    def parts(self) -> list[Part]:
         """Return the parts of the difference."""
         return parts(self.before.tree, self.after.tree, self.fates().renamed)
 
@@ -286,37 +273,40 @@ def _suffix_only(old: str, fresh: str) -> float:
     return float(SUFFIX.sub("", old) == SUFFIX.sub("", fresh))
 
 
-def parts(before: Iterable[Span], after: Sequence[Span], renamed: Sequence[Renamed] = ()) -> Parts:
+def parts(
+    before: Iterable[Span], after: Sequence[Span], renamed: Sequence[Renamed] = ()
+) -> list[Part]:
     """The parts of the difference of two call trees. Renamed functions have their new names."""
     now = {pair.old: pair.new for pair in renamed}
     first = [s._replace(path=tuple(now.get(name, name) for name in s.path)) for s in before]
     inlined, outlined = find_inlined(first, after), find_inlined(after, first)
     own = [by_function(tree) for tree in (first, after)]
     calls = [summed((span.path[-1], span.calls) for span in tree) for tree in (first, after)]
-    for sums, rows in zip(own, (inlined, outlined), strict=True):
-        for function, caller, instructions, _ in rows:
-            sums[function] -= instructions
-            sums[caller] += instructions
-    saved, added = prices(inlined), prices(outlined)
+    prices = []  # caller → what the calls of its inlined functions cost at most
+    for sums, found in zip(own, (inlined, outlined), strict=True):
+        for (caller, function), span in found.items():
+            sums[function] -= span.instructions
+            sums[caller] += span.instructions
+        prices.append(summed((caller, CALL * span.calls) for (caller, _), span in found.items()))
     moved = _by_size(
         Moved(name, *(sums[name] for sums in (*own, *calls))) for name in {*own[0], *own[1]}
     )
-    moved = [row for row in moved if row.difference]
-    of_calls = {row for row in moved if -saved[row.name] <= row.difference <= added[row.name]}
-    return Parts(
-        tuple(row for row in moved if row not in of_calls),
-        tuple(row for row in moved if row in of_calls),
-        tuple(inlined), tuple(outlined), tuple(renamed),
-    )  # fmt: skip
+    saved, added = prices
+    made = [
+        Part(CALLS if -saved[row.name] <= row.difference <= added[row.name] else WORK, row)
+        for row in moved if row.difference
+    ]  # fmt: skip
+    made.sort(key=lambda part: part.kind != WORK)
+    for (caller, name), span in inlined.items():
+        made.append(Part(INLINED, Moved(name, span.instructions, 0, span.calls), caller))
+    for (caller, name), span in outlined.items():
+        made.append(Part(OUTLINED, Moved(name, 0, span.instructions, 0, span.calls), caller))
+    return [*made, *(Part(RENAMED, Moved(pair.new, 0, 0), pair.old) for pair in renamed)]
 
 
-def prices(rows: Iterable[Inlined]) -> Counter[str]:
-    """Caller → what the calls of its inlined functions cost at most."""
-    return summed((row.caller, CALL * row.calls) for row in rows)
-
-
-def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> list[Inlined]:
-    """Return the functions of `calling` whose bodies are in their callers in `inlining`."""
+def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> dict[Edge, Span]:
+    """The functions of `calling` whose bodies are in their callers in `inlining`, and what each
+    takes there."""
     own_first, own = by_function(calling), by_function(inlining)
     growth = Counter({name: own[name] - own_first[name] for name in own})
     edges = {span.path[-2:] for span in inlining}
@@ -324,17 +314,20 @@ def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> list[Inli
     fewer.subtract(summed((span.path[-1], span.calls) for span in inlining))
     gone = [span for span in calling if len(span.path) > 2 and span.path[-2:] not in edges]
     lost = summed((span.path[-1], span.calls) for span in gone)
-    took, calls = Counter[Edge](), Counter[Edge]()
+    took: dict[Edge, Span] = {}
     for span in gone:
         function = span.path[-1]
         caller = next((name for name in reversed(span.path[1:-1]) if name in own), None)
         if caller is not None and lost[function] <= fewer[function]:
-            took[caller, function] += span.instructions
-            calls[caller, function] += span.calls
-    rows = []
-    for (caller, function), instructions in sorted(took.items(), key=lambda row: (-row[1], row[0])):
-        least = max(instructions - CALL * calls[caller, function], -(-instructions // LEAST_SHARE))
-        if growth[caller] >= least > 0:
-            growth[caller] -= instructions
-            rows.append(Inlined(function, caller, instructions, calls[caller, function]))
-    return rows
+            edge = (caller, function)
+            sums = took.get(edge, Span(edge, 0))
+            took[edge] = sums._replace(
+                instructions=sums.instructions + span.instructions, calls=sums.calls + span.calls
+            )
+    found = {}
+    for edge, span in sorted(took.items(), key=lambda row: (-row[1].instructions, row[0])):
+        least = max(span.instructions - CALL * span.calls, -(-span.instructions // LEAST_SHARE))
+        if growth[edge[0]] >= least > 0:
+            growth[edge[0]] -= span.instructions
+            found[edge] = span
+    return found

@@ -7,7 +7,7 @@ and all that it calls took, in the colour of its layer.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
@@ -24,12 +24,11 @@ from analysis.drawing import CARD, INK, RULE, Drawn, colour, drawn, not_drawn
 from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.functions import Profile
 from analysis.paths.journey import Journey, journeys, table
-from analysis.paths.tree import Box, Graph, Path, by_layer, inclusive, layer_of
+from analysis.paths.tree import Box, Graph, by_layer, layer_of
 from analysis.wording import counted, listed, size_text
 from probes.transports import read_transports
 
 MOST_DRAWN = 4  # transports in one figure of call stacks
-LEAST_BRANCH = 0.02  # of the most expensive round trip: what the side-by-side tree shows
 # Where an identifier of a kernel is defined and used. A run does not record source files.
 SOURCE = "https://elixir.bootlin.com/linux/v{}/A/ident/"
 RELEASE = re.compile(r"\d+\.\d+(\.[1-9]\d*)?")
@@ -302,24 +301,6 @@ def _graphs(
         name, title, caption, "A flame graph for each transport.", flame_plot, shown, unit, colours,
         explored=explored(unit.split()[0], colours, graphs, kernel),
     )  # fmt: skip
-
-
-def branches(comparison: Comparison) -> Iterator[tuple[Path, list[int]]]:
-    """The call trees of all transports as one: call path and instructions, callees included.
-
-    What weighs little is left out; the most expensive comes first.
-    """
-    sums = [inclusive(cell.tree) for cell in comparison.cells]
-    least = LEAST_BRANCH * max(cell.total for cell in comparison.cells)
-    costs = {path: [counts[path] for counts in sums] for counts in sums for path in counts}
-
-    def walk(parent: Path) -> Iterator[tuple[Path, list[int]]]:
-        below = [p for p, each in costs.items() if p[:-1] == parent and max(each) >= least]
-        for path in sorted(below, key=lambda p: (-max(costs[p]), p)):
-            yield path, costs[path]
-            yield from walk(path)
-
-    return walk(())
 
 
 def draw_profiles(profiles: tuple[Profile, ...]) -> tuple[Drawn, ...]:

@@ -2,12 +2,13 @@
 """Two kernels' steady round trips compared: within an allowance, beyond it, or not to be told."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from analysis.paths.cells import ExactCell, failed_cells
-from analysis.paths.changes import ExactPair, Moved, Parts
+from analysis.paths.changes import CALLS, INLINED, OUTLINED, RENAMED, WORK, ExactPair, Moved
 from analysis.raw.run import Run
 from analysis.wording import counted
 from probes.messages import UsageError, shown
@@ -41,14 +42,12 @@ def parse_allowance(text: str) -> Allowance:
     return Allowance(float(match[1]), match[2] == "%")
 
 
-@dataclass(frozen=True)
-class Result:
-    """A cell of the gate. `why` says why it cannot be told; else there are `pair` and `parts`."""
+class Result(NamedTuple):
+    """A cell of the gate: `why` it cannot be told, or the `pair` that tells."""
 
     name: str
     status: int
     pair: ExactPair | None = None
-    parts: Parts | None = None
     why: str = ""
 
     def line(self, width: int = 0) -> str:
@@ -61,35 +60,35 @@ class Result:
 
     def reasons(self) -> Iterator[str]:
         """Yield what is behind the difference, the most important line first."""
-        pair, parts = self.pair, self.parts
-        if pair is None or parts is None or not pair.functions():
+        pair = self.pair
+        if pair is None or not pair.functions():
             return
-        if parts.work:
-            functions = counted(len(parts.work), "function")
-            yield _most(f"work {parts.of_work:+,} in {functions}: ", parts.work)
+        parts: defaultdict[str, list[Moved]] = defaultdict(list)
+        for kind, moved, _ in pair.parts():
+            parts[kind].append(moved)
+        of_work, of_calls = (sum(moved.difference for moved in parts[k]) for k in (WORK, CALLS))
+        if work := parts[WORK]:
+            yield _most(f"work {of_work:+,} in {counted(len(work), 'function')}: ", work)
         payloads = pair.before.payload, pair.after.payload
         copies = [payload.per_byte(pair.after.size) for payload in payloads if payload]
         if len(copies) == 2 and copies[0] != copies[1]:
             yield f"copies of each payload byte: {copies[0]:.2f} -> {copies[1]:.2f}"
-        if parts.inlined or parts.outlined or parts.renamed:
+        inlined, outlined, renamed = (len(parts[k]) for k in (INLINED, OUTLINED, RENAMED))
+        if inlined or outlined or renamed:
             yield (
-                f"compiler {parts.of_inlining:+,}: {len(parts.inlined)} inlined, "
-                f"{len(parts.outlined)} no longer inlined, {len(parts.renamed)} renamed"
+                f"compiler {of_calls:+,}: {inlined} inlined, {outlined} no longer inlined, "
+                f"{renamed} renamed"
             )
         steps = pair.after.steps - pair.before.steps
         if steps != pair.more:
             yield f"{steps:+,} steps, with each repetition of a string instruction"
 
-    def rows(self) -> Iterator[tuple[str, int, int, str]]:
+    def rows(self) -> list[tuple[str, int, int, str]]:
         """Function, instructions in the first and the second kernel, and what became of it."""
-        parts = self.parts or Parts((), (), (), (), ())
-        for kind, group in (("changed", parts.work), ("calls saved or added", parts.calls_saved)):
-            yield from ((moved.name, moved.before, moved.after, kind) for moved in group)
-        for row in parts.inlined:
-            yield row.function, row.instructions, 0, f"inlined into {row.caller}"
-        for row in parts.outlined:
-            yield row.function, 0, row.instructions, f"no longer inlined into {row.caller}"
-        yield from ((pair.new, 0, 0, f"renamed from {pair.old}") for pair in parts.renamed)
+        return [
+            (moved.name, moved.before, moved.after, f"{kind} {other}".rstrip())
+            for kind, moved, other in (self.pair.parts() if self.pair else ())
+        ]
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ def _judged(pair: ExactPair, allowance: Allowance) -> Result:
     for which, cell in (("first", pair.before), ("second", pair.after)):
         if cell.broken:
             return Result(name, UNTOLD, why=f"the {which} kernel's is invalid: {cell.broken[0]}")
-    return Result(name, WITHIN if allowance.holds(pair) else BEYOND, pair, pair.parts())
+    return Result(name, WITHIN if allowance.holds(pair) else BEYOND, pair)
 
 
 def _lacking(runs: tuple[Run, Run]) -> Iterator[tuple[str, str]]:

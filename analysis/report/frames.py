@@ -15,7 +15,6 @@ from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
 from analysis.machine import loopback_row, target_text
 from analysis.paths.cells import Comparison
 from analysis.paths.changes import TOP, ExactPair, knob_name
-from analysis.paths.figures import branches
 from analysis.paths.functions import CELL
 from analysis.programs.survival import ProgramRow, Side, Survival, transports
 from analysis.raw.cells import Cell
@@ -360,15 +359,6 @@ def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
 def layers(found: Comparison) -> pd.DataFrame:
     lines = [(name, *(f"{value:,}" for value in values)) for name, values in found.layers()]
     return frame(("layer", *(cell.transport for cell in found.cells)), lines)
-
-
-def call_tree(found: Comparison) -> pd.DataFrame:
-    lines = [
-        (Markup("{}{}").format("\N{EM SPACE}" * (len(path) - 1), code(path[-1])),
-         *(f"{value:,}" if value else "" for value in values))
-        for path, values in branches(found)
-    ]  # fmt: skip
-    return frame(("function", *(cell.transport for cell in found.cells)), lines)
 
 
 def knobs(pairs: Sequence[ExactPair]) -> pd.DataFrame:

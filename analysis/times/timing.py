@@ -56,10 +56,6 @@ class Ratio:
     median: Estimate
     all: Estimate | None
 
-    @property
-    def both(self) -> tuple[Latency, Latency]:
-        return self.than, self.transport
-
 
 @dataclass(frozen=True)
 class Times(Workload):

@@ -162,12 +162,6 @@ def part_text(part: Estimate, *, signed: bool = False) -> str:
     return f"{value} ({ends[0]} to {ends[1]})"
 
 
-def conditions_name(parts: Parts) -> str:
-    """`tcp minus unix, across two CPUs`."""
-    name = f"{parts.transport} minus {parts.than}" if parts.than else parts.transport
-    return f"{name}, {place(parts.placement)}"
-
-
 def uneven(parts: Parts) -> str:
     """Why the stack's cell is not the stack of a ping-pong message; empty where it is."""
     if not parts.segments:

@@ -18,7 +18,7 @@ def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
         return 1000 * (repeat + 1) * (2 if transport == "tcp" else 1)
 
     (ratio,) = analysed(MadeUp(rtt=rtt, repeats=7)).timings[0].ratios
-    assert [one.transport for one in ratio.both] == ["unix", "tcp"]
+    assert (ratio.than.transport, ratio.transport.transport) == ("unix", "tcp")
     found = ratio.median
     assert (found.value, found.low, found.high, found.repeats) == pytest.approx((2, 2, 2, 7))
 
@@ -30,7 +30,7 @@ def test_a_ratio_is_the_quotient_of_the_figures_beside_it(analysed: Analyse) -> 
         return 1000 * (repeat + 1 if transport == "tcp" else 7 - repeat)
 
     (ratio,) = analysed(MadeUp(rtt=rtt, repeats=6)).timings[0].ratios
-    than, transport = ratio.both
+    than, transport = ratio.than, ratio.transport
     assert than.p50
     assert transport.p50
     assert ratio.median.value == transport.p50.value / than.p50.value

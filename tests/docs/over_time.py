@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import MARKERS, OTHERS, axes_row, drawn
 from analysis.paths.cells import WHOLE, ExactCell, read_exact
-from analysis.paths.changes import Moved, most_alike
+from analysis.paths.changes import CALLS, WORK, Moved, most_alike
 from analysis.paths.tree import function_layer
 from analysis.raw.run import read_run
 from analysis.wording import MINUS, listed, number, signed, size_text
@@ -92,7 +92,8 @@ def changes(kernels: Sequence[ExactCell]) -> Iterator[tuple[Any, ...]]:
             continue
         alike = most_alike(before, after)
         parts = alike.parts()
-        for kind, moved in (("work", parts.work), ("compiler", parts.calls_saved)):
+        for kind, name in (("work", WORK), ("compiler", CALLS)):
+            moved = [part.moved for part in parts if part.kind == name]
             shown = [row for row in moved if abs(row.difference) >= LEAST]
             small = [row for row in moved if abs(row.difference) < LEAST]
             shown += [Moved(OTHERS_ROW, *(sum(getattr(row, name) for row in small)
