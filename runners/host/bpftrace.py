@@ -104,7 +104,7 @@ class Bpftrace(Tracers[Group]):
     name = "bpftrace"
 
     def __init__(self, scripts: Sequence[Script], context: Context) -> None:
-        super().__init__(context)
+        super().__init__(scripts, context)
         self._scripts = scripts
         self._blind: dict[str, set[str]] = {}
 

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from probes.callsite import TRACEFS
-from probes.reasons import missing, reason
+from probes.reasons import reason
 from probes.scripts import Script
 from runners.cell import CellRun
-from runners.host.instrument import Context, Instrument, Losses, WindowOptions
+from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
 
 PREFIX = "pathcost-"
 BUFFER_KB = 16384
@@ -31,8 +31,7 @@ class FtraceInstrument(Instrument):
     name = "ftrace"
 
     def __init__(self, scripts: Sequence[Script], context: Context) -> None:
-        (self._script,) = scripts
-        self._context = context
+        super().__init__(scripts, context)
         self._gate = -1
         self._out = context.out / self.name
         self._out.mkdir(exist_ok=True)
@@ -42,11 +41,10 @@ class FtraceInstrument(Instrument):
             self._gate = switch_on()
         except OSError as error:
             why = reason("tracer-refused", tracer="function", error=error)
-            by = f"{self.name} {self._script.name}"
-            self._context.miss(missing(self._script.quantities, why, by=by))
+            self.miss(self.quantities, AttachError(why))
 
     def wait(self) -> list[str]:
-        return [self._script.name] if self._gate >= 0 else []
+        return list(self.quantities) if self._gate >= 0 else []
 
     def before(self, run: CellRun) -> WindowOptions:
         if self._gate < 0:

@@ -86,9 +86,31 @@ class Losses:
 
 
 class Instrument:
-    """The base class: does nothing. `name` is the instrument's name in every table."""
+    """The base class: does nothing. `name` is the instrument's name in every table.
+
+    `quantities`: script → what it counts.
+    """
 
     name = ""
+
+    def __init__(self, scripts: Sequence[Script], context: Context) -> None:
+        self.context = context
+        self.quantities = {script.name: script.quantities for script in scripts}
+
+    def attempt(self, step: Callable[[], None], quantities: Mapping[str, Sequence[str]]) -> bool:
+        """Do a step. False where it fails; then these quantities are missing."""
+        try:
+            step()
+        except ReasonError as error:
+            self.miss(quantities, error)
+            return False
+        return True
+
+    def miss(self, quantities: Mapping[str, Sequence[str]], error: ReasonError) -> None:
+        """Report what scripts would have counted as missing."""
+        for script, names in quantities.items():
+            for why in error.reasons:
+                self.context.miss(missing(names, why, by=f"{self.name} {script}"))
 
     def blind(self, script: str) -> Container[str]:
         """Transports whose messages a script that is attached does not see on this kernel."""
@@ -267,8 +289,8 @@ class Child:
 class Tracers(Instrument, Generic[Kind]):
     """An instrument of several processes, which attach and detach side by side."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, scripts: Sequence[Script], context: Context) -> None:
+        super().__init__(scripts, context)
         self.all: list[Kind] = []
         self.attached: list[Kind] = []
         self._before: list[list[Program]] = []
@@ -300,26 +322,11 @@ class Tracers(Instrument, Generic[Kind]):
 
     def finish(self) -> None:
         for tracer in self.attached:
-            self.attempt(tracer, tracer.finish)
+            self.attempt(tracer.finish, tracer.quantities)
 
     def stop(self) -> None:
         for tracer in self.all:
             tracer.stop()
-
-    def attempt(self, tracer: Kind, step: Callable[[], None]) -> bool:
-        """Do a step of a tracer. False where it fails; then its quantities are missing."""
-        try:
-            step()
-        except ReasonError as error:
-            self.miss(tracer.quantities, error)
-            return False
-        return True
-
-    def miss(self, scripts: Mapping[str, Sequence[str]], error: ReasonError) -> None:
-        """Report what these scripts would have counted, script → quantities, as missing."""
-        for script, quantities in scripts.items():
-            for why in error.reasons:
-                self.context.miss(missing(quantities, why, by=f"{self.name} {script}"))
 
 
 def grown(
@@ -372,14 +379,14 @@ class Bcc(Tracers[BccTool]):
     name = "bcc"
 
     def __init__(self, scripts: Sequence[Script], context: Context) -> None:
-        super().__init__(context)
+        super().__init__(scripts, context)
         self.all = [BccTool(script, context) for script in scripts]
 
     def attach(self) -> None:
-        self.attached = [tool for tool in self.all if self.attempt(tool, tool.start)]
+        self.attached = [t for t in self.all if self.attempt(t.start, t.quantities)]
 
     def wait(self) -> list[str]:
-        self.attached = [tool for tool in self.attached if self.attempt(tool, tool.wait_attached)]
+        self.attached = [t for t in self.attached if self.attempt(t.wait_attached, t.quantities)]
         for tool in self.attached:
             for entry in lacks(tool.printed()):
                 self.context.miss(entry | {"by": f"{self.name} {tool.name}"})

@@ -15,15 +15,15 @@ import select
 import shutil
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from probes import callsite
 from probes.bcc import frame
 from probes.counters import Counter
-from probes.reasons import Reason, missing, reason
+from probes.reasons import Reason, reason
 from probes.scripts import Script
 from runners.cell import CellRun
 from runners.host.instrument import AttachError, Child, Context, Instrument, Losses, WindowOptions
@@ -105,22 +105,29 @@ class Control(Child):
 
 
 class Perf(Instrument):
-    """What `perf stat` and `perf record` share: one script, and maps as bpftrace prints them."""
+    """What `perf stat` and `perf record` share: one script, and maps as bpftrace prints them.
+
+    Where a step fails, perf is stopped.
+    """
 
     name = "perf"
 
     def __init__(self, scripts: Sequence[Script], context: Context) -> None:
+        super().__init__(scripts, context)
         (self.script,) = scripts
         self.folder = context.folder(self.name)
-        self._context = context
         self._maps: frame.Maps = {}
         self._control: Control | None = None
 
-    def start(self, argv: Sequence[str], name: str) -> Control:
+    def start(self, argv: Sequence[str], name: str) -> None:
         """Start perf, which prints to a file of this name. Raises AttachError."""
         self._control = Control(argv, self.folder / f"{name}.stderr")
         self._control.start()
-        return self._control
+
+    def do(self, step: Callable[[Control], None]) -> None:
+        """Do a step of perf, if it runs."""
+        if (control := self._control) and not self.attempt(partial(step, control), self.quantities):
+            self.stop()
 
     def stop(self) -> None:
         if self._control is not None:
@@ -131,19 +138,6 @@ class Perf(Instrument):
         if self._maps:
             line = json.dumps({"type": "map", "data": self._maps})
             (self.folder / f"{self.script.name}.json").write_text(line + "\n", encoding="utf-8")
-
-    def miss(self, why: Reason, quantities: Sequence[str] = ()) -> None:
-        """Report these quantities, or all of the script, as missing."""
-        by = f"{self.name} {self.script.name}"
-        self._context.miss(missing(quantities or self.script.quantities, why, by=by))
-
-    @contextmanager
-    def reported(self) -> Iterator[None]:
-        """An AttachError ends the block, and the quantities of the script are missing."""
-        try:
-            yield
-        except AttachError as error:
-            self.miss(error.reasons[0])
 
 
 class Reading(NamedTuple):
@@ -163,42 +157,32 @@ class Stat(Perf):
         self._output = self.folder / "stat.txt"
         self._counters: list[Counter] = []
         self._read = 0
-        self._counting: Control | None = None  # the process, as long as no step has failed
         self._unable: set[tuple[str, str]] = set()
 
     def attach(self) -> None:
         argv = ["perf", "stat", "-I", str(INTERVAL_MS), "-x", ";", "-o", str(self._output)]
         for counter in self.script.counters:
             if ":" in counter.hook and not callsite.has_event(counter.hook):
-                self.miss(reason("no-tracepoint", event=counter.hook), [counter.quantity])
+                self._miss(counter.quantity, reason("no-tracepoint", event=counter.hook))
                 continue
             self._counters.append(counter)
-            argv += [
-                "-e",
-                counter.hook,
-                *(("--filter", only) if (only := condition(counter)) else ()),
-            ]
-        with self.reported():
-            control = self.start(argv, "stat")
-            self._counting = control if self._counters else None
+            argv += ["-e", counter.hook]
+            argv += ["--filter", only] if (only := condition(counter)) else []
+        if self._counters:
+            self.attempt(lambda: self.start(argv, "stat"), self.quantities)
+
+    def _miss(self, quantity: str, why: Reason) -> None:
+        self.miss({self.script.name: [quantity]}, AttachError(why))
 
     def wait(self) -> list[str]:
-        self._do(lambda control: control.say("ping"))
-        return [self.script.name] if self._counting else []
-
-    def _do(self, step: Callable[[Control], None]) -> None:
-        """Do a step; where it fails, nothing more is counted."""
-        control, self._counting = self._counting, None
-        if control:
-            with self.reported():
-                step(control)
-                self._counting = control
+        self.do(lambda control: control.say("ping"))
+        return [self.script.name] if self._control else []
 
     def before(self, run: CellRun) -> WindowOptions:
-        return self._counting.window() if self._counting else WindowOptions()
+        return self._control.window() if self._control else WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
-        self._do(lambda control: self._take(control, run.id))
+        self.do(lambda control: self._take(control, run.id))
         return Losses()
 
     def _take(self, control: Control, cell: int) -> None:
@@ -217,7 +201,7 @@ class Stat(Perf):
             frame.add(self._maps, quantity, cell, key, value)
         for name, why in unable.items():
             if name not in self._unable:
-                self.miss(why, [name[0]])
+                self._miss(name[0], why)
         self._unable |= unable.keys()
 
     def _blocks(self) -> list[list[Reading]]:
@@ -280,43 +264,34 @@ class StackProfile(Perf):
 
     def wait(self) -> list[str]:
         """Try it, so that what cannot be attached is missing before any cell runs."""
-        with self.reported():
-            self._start("try")
-            self._end("try")
-            return [self.script.name]
-        return []
+        if not self._start("try"):
+            return []
+        self._end("try")
+        return [self.script.name]
 
     def before(self, run: CellRun) -> WindowOptions:
-        with self.reported():
-            return self._start(str(run.id)).window()
-        return WindowOptions()
+        control = self._start(str(run.id))
+        return control.window() if control else WindowOptions()
 
     def after(self, run: CellRun) -> Losses:
         if self._control is None:
             return Losses()
-        with self.reported():
-            self._control.say("disable")
+        self.do(lambda control: control.say("disable"))
         return Losses(self._end(str(run.id), run.id))
 
-    def _start(self, name: str) -> Control:
-        try:
-            argv = ["perf", "record", "-o", str(self._data(name)), *PROFILE]
-            control = self.start(argv, self.script.name)
-            control.say("ping")
-        except AttachError:
-            self.stop()
-            raise
-        return control
+    def _start(self, name: str) -> Control | None:
+        argv = ["perf", "record", "-o", str(self._data(name)), *PROFILE]
+        self.attempt(lambda: self.start(argv, self.script.name), self.quantities)
+        self.do(lambda control: control.say("ping"))
+        return self._control
 
     def _end(self, name: str, cell: int | None = None) -> int:
         """End perf, and read its file if it is of a cell. Returns how many events were lost."""
-        assert self._control is not None
-        self._control.ask_to_finish()
-        self._control.finish()
-        self.stop()
-        lost = 0
-        with self.reported():
-            lost = 0 if cell is None else self._fold(cell, self._data(name))
+        if self._control is not None:
+            self._control.ask_to_finish()
+            self._control.finish()
+            self.stop()
+        lost = 0 if cell is None else self._fold(cell, self._data(name))
         self._data(name).unlink(missing_ok=True)
         return lost
 
@@ -326,11 +301,13 @@ class StackProfile(Perf):
     def _fold(self, cell: int, data: Path) -> int:
         """Fold a cell's stacks. Return how many were lost.
 
-        Raises AttachError where `perf script` fails: half of a file would pass for fewer samples.
+        Where `perf script` fails there are none: half of a file would pass for fewer samples.
         """
         done = attempt(["perf", "script", "-i", data, "-F", "comm,tid,ip,sym"])
         if done.returncode != 0:
-            raise AttachError(reason("tool-said", tool="perf script", said=last_words(done.stderr)))
+            why = reason("tool-said", tool="perf script", said=last_words(done.stderr))
+            self.miss(self.quantities, AttachError(why))
+            return 0
         stacks = fold(done.stdout)
         lines = [f"{stack} {count}\n" for stack, count in sorted(stacks.items())]
         (self.folder / f"profile-{cell}.folded").write_text("".join(lines), encoding="utf-8")
