@@ -9,7 +9,6 @@ transports, and thins the ratio out.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -18,7 +17,6 @@ from analysis.counts.measures import (
     MEASURE_BY_ID,
     MEASURES,
     PROGRAMS,
-    TIMES,
     WORKLOAD,
     Measure,
     Workload,
@@ -34,8 +32,6 @@ from probes.files import read_rows
 from runners.cell import Conditions
 
 OVER, UNDER = "tcp", "unix"
-# These are times, but say what a message costs: the report shows them with the counts.
-COST = {"cpu_ns", "switches_per_s", "machine_switches_per_s"}
 
 
 @dataclass(frozen=True)
@@ -51,11 +47,6 @@ class ProgramRow(Workload):
         """What the figure is, and for each of what."""
         words = self.measure.words.removeprefix("… ")
         return words if self.measure.per == "window" else f"{words} a {self.measure.per}"
-
-    @property
-    def speed(self) -> bool:
-        """How fast it was; the others say what a message cost."""
-        return self.measure.quantity in TIMES - COST
 
 
 def program_rows(measured: pd.DataFrame) -> tuple[ProgramRow, ...]:
@@ -120,21 +111,15 @@ SPEEDS = {
     "rtt_p50": "round trip",
     "message_p50": "message",
 }
-# What a message costs, on either transport: why the difference is what it is.
-COSTS = (
-    *("syscalls", "sends_per_message", "reads_per_message", "switches_per_message"),
-    *("wakeups_per_message", "wakeups_write_space_per_message", "segments_out", "lo_packets"),
-)
 
 
 @dataclass(frozen=True)
 class Side(Workload):
-    """The program, or the C workload at one placement: a time, and what a message cost."""
+    """The program, or the C workload at one placement."""
 
     ns: dict[str, Estimate]  # transport → how long one takes
     extra: Estimate  # how much longer over TCP, in ns
     ratio: Estimate  # tcp / unix
-    costs: dict[str, dict[str, float]]  # measure → transport → for each message
 
 
 @dataclass(frozen=True)
@@ -187,23 +172,12 @@ def _side(rows: pd.DataFrame, workload: tuple[str, int, str], speed: str) -> Sid
     extra, factor = difference(times), ratio(times)
     if extra is None or factor is None:
         return None
-    costs: dict[str, dict[Any, float]] = {
-        measure: best.groupby("transport")["value"].median().to_dict()
-        for measure in COSTS
-        if not (best := _best(rows, measure)).empty
-    }
-    return Side(*workload, entries(times), extra, factor, costs)
+    return Side(*workload, entries(times), extra, factor)
 
 
 def _timed(rows: pd.DataFrame, speed: str) -> pd.DataFrame:
     """How long one takes, in ns: unprobed, on the host."""
     unprobed = (rows["target"] == "host") & (rows["value"] > 0) & ~rows["probed"].astype(bool)
-    best = _best(rows[unprobed], speed)
-    of_a_rate = MEASURE_BY_ID[speed].unit == RATE
-    return best.assign(value=1e9 / best["value"]) if of_a_rate else best
-
-
-def _best(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A measure's rows from its best source; empty where nobody measured it."""
-    own = rows[rows["measure"] == name]
-    return own if own.empty else best_source(own, MEASURE_BY_ID[name])
+    measure, own = MEASURE_BY_ID[speed], rows[unprobed & (rows["measure"] == speed)]
+    best = own if own.empty else best_source(own, measure)
+    return best.assign(value=1e9 / best["value"]) if measure.unit == RATE else best

@@ -16,7 +16,7 @@ from analysis.machine import loopback_row, target_text
 from analysis.paths.cells import Comparison
 from analysis.paths.changes import TOP, ExactPair, knob_name
 from analysis.paths.functions import CELL
-from analysis.programs.survival import ProgramRow, Side, Survival, transports
+from analysis.programs.survival import ProgramRow, Survival, transports
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
 from analysis.report.render import code, link
@@ -49,13 +49,6 @@ TIMES = (
     ("iteration, p99", "p99", "ns"),
     ("messages a second", "messages_per_s", ""),
 )
-COSTS = {
-    "syscalls": "system calls a message",
-    "switches_per_message": "switches",
-    "wakeups_per_message": "wake-ups",
-    "wakeups_write_space_per_message": "… for space in a buffer",
-    "segments_out": "TCP segments",
-}
 COPIES = ("in", "kernel", "out")
 LEAST_WAKEUPS = 0.005  # a round trip
 PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
@@ -289,20 +282,12 @@ def survivals(found: Iterable[Survival]) -> pd.DataFrame:
     lines = []
     for group in found:
         why = f" ({group.why})" if group.why else ""
-        for side in group.programs:
-            lines.append(_side(f"{conditions_text(side)}: {group.unit}", side))
-        for side in group.c_cells:
-            lines.append(_side(f"in C: {conditions_text(side)}{why}", side))
-    return frame((*heads, *COSTS.values()), lines)
-
-
-def _side(name: str, side: Side) -> Line:
-    costs = (
-        f"{number(by.get('unix', 0))} / {number(by.get('tcp', 0))}" if by else None
-        for by in map(side.costs.get, COSTS)
-    )  # fmt: skip
-    ns = (spanned(time, "ns") for time in (side.ns["unix"], side.ns["tcp"], side.extra))
-    return (name, *ns, spanned(side.ratio), *costs)
+        sides = [(f"{conditions_text(side)}: {group.unit}", side) for side in group.programs]
+        sides += [(f"in C: {conditions_text(side)}{why}", side) for side in group.c_cells]
+        for name, side in sides:
+            ns = (spanned(time, "ns") for time in (side.ns["unix"], side.ns["tcp"], side.extra))
+            lines.append((name, *ns, spanned(side.ratio)))
+    return frame(heads, lines)
 
 
 def sources(verdicts: Iterable[Verdict]) -> pd.DataFrame:
