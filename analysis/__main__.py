@@ -40,8 +40,7 @@ try:
     from analysis.paths.export import exports
     from analysis.paths.figures import draw_exact, draw_profiles
     from analysis.paths.gate import UNTOLD
-    from analysis.predict.show import show_watch
-    from analysis.predict.words import show_what_if
+    from analysis.predict.show import show_watch, show_what_if
     from analysis.raw.run import read_run
     from analysis.report import output
     from analysis.report.render import page, sentence

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from analysis.predict.pairs import Pair
-from analysis.predict.prices import Price, Prices
+import numpy as np
+
+from analysis.predict.pairs import Observed
+from analysis.predict.prices import Price, Prices, cpu_of
+from analysis.statistics import Estimate
 
 FITTED = Path(__file__).with_name("fitted.toml")
 ALONE = 1.1  # requests at a time: up to here one client waits for each answer
@@ -24,7 +27,10 @@ LEAST_SIZE = 64  # bytes: of a message whose own size matters little
 MANY_SENDS = 100  # for a request and its answer: beyond, it is a stream, and prices are of requests
 FITS = 72 * 1024  # bytes of a message: what is larger does not fit into a socket, and how the
 # program reads it decides more than its price
-MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
+SOMETIMES = 0.1  # connections for each request: from here on they decide
+MUCH_WORK = 40  # µs of own work between two messages
+ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
+NORMAL_90 = 1.645
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
 
 
@@ -47,62 +53,14 @@ class Limit(StrEnum):
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A figure, and where it lies in 90 of 100 cases."""
-
-    value: float
-    low: float
-    high: float
-
-    def __mul__(self, factor: float) -> "Interval":
-        return Interval(self.value * factor, self.low * factor, self.high * factor)
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What the model needs to know of a pair."""
-
-    rate: float  # requests a second
-    request: float  # bytes
-    answer: float
-    sends: float  # calls that send, for a request and its answer together
-    opened: float  # connections for each request
-    near: float  # the share of messages that are received on the sender's CPU
-    bound: bool  # client and server may run on one CPU each: `near` cannot change
-    waiting: float  # the share of messages for which a receiver sleeps
-    at_once: float  # requests that wait for an answer at a time, on average
-    answer_us: float  # from request to answer
-    server_wants: float  # the share of time in which its busiest thread runs or wants to
-    server_busy: float  # CPUs that the server uses
-    busy: float  # CPUs that both use
-    idle: float  # CPUs that nobody uses, of those on which they may run
-    more_sleeps: bool = False  # one of the two sleeps more often than its messages explain
-
-    @property
-    def elapsed_us(self) -> float:
-        """The time for each request: of a second, shared by them."""
-        return 1e6 / self.rate
-
-    @property
-    def longest_us(self) -> float:
-        """The longest that a request can take, with its connection; 0 where it is not known."""
-        return max(self.elapsed_us, self.answer_us) if self.opened else self.answer_us
-
-    @property
-    def cpu_us(self) -> float:
-        """CPU time of both for each request."""
-        return max(self.busy, LEAST_BUSY) * self.elapsed_us
-
-
-@dataclass(frozen=True)
 class Prediction:
     """What a request takes less over a Unix socket, in microseconds."""
 
     observed: Observed
     limit: Limit
-    time: Interval  # from request to answer
-    elapsed: Interval  # of a second, shared by its requests: what a closed loop gains in rate
-    cpu: Interval  # CPU time of client and server
+    time: Estimate  # from request to answer
+    elapsed: Estimate  # of a second, shared by its requests: what a closed loop gains in rate
+    cpu: Estimate  # CPU time of client and server
     verdict: Verdict
 
     @property
@@ -111,14 +69,14 @@ class Prediction:
         return self.verdict not in (Verdict.STREAM, Verdict.LARGE)
 
     @property
-    def growth(self) -> Interval:
+    def growth(self) -> Estimate:
         """Requests a second that it gains, if the client sends as fast as it gets answers."""
-        rate, now = self.observed.rate, self.observed.elapsed_us
-        ends = (self.elapsed.value, self.elapsed.low, self.elapsed.high)
-        return Interval(*(1e6 / max(1.0, now - less) - rate for less in ends))
+        rate, less = self.observed.rate, np.array((self.elapsed.value, *self.elapsed.ends))
+        value, low, high = 1e6 / np.maximum(1.0, 1e6 / rate - less) - rate
+        return Estimate(value, low, high)
 
     @property
-    def core(self) -> Interval:
+    def core(self) -> Estimate:
         """The CPU time that is saved in a second, as a share of a core."""
         return self.cpu * (self.observed.rate / 1e6)
 
@@ -153,34 +111,6 @@ def read_fitted() -> Fitted:
     return Fitted(**tomllib.loads(FITTED.read_text(encoding="utf-8")))
 
 
-def observe(pair: Pair, idle: float) -> Observed:
-    """What --watch saw of a pair."""
-    client, server = parties = pair.client, pair.server
-    busy = sum(map(pair.busy, parties))
-    if len(client.allowed | server.allowed) == 1:
-        idle = max(0.0, 1 - busy)  # the others' are nothing to them
-    opened = pair.opened * pair.active_s / max(1, pair.requests)
-    most = max((owner.busiest_ms for owner in server.owners.values()), default=0)
-    return Observed(
-        rate=pair.rate,
-        request=client.per_turn,
-        answer=server.per_turn,
-        sends=client.sends_per_turn + server.sends_per_turn,
-        opened=opened,
-        near=pair.near,
-        bound=all(len(party.allowed) == 1 for party in parties),
-        waiting=pair.waiting,
-        at_once=client.sum("answer_ns") / 1e9 / pair.active_s,  # Little's law
-        answer_us=pair.answer_us,
-        server_wants=min(1.0, most / 1000 / pair.seconds),
-        server_busy=pair.busy(server),
-        busy=busy,
-        idle=idle,
-        # Once for its message, and once for its part of a connection.
-        more_sleeps=any(pair.slept(party) > MORE_SLEEPS + opened for party in parties),
-    )
-
-
 @dataclass(frozen=True)
 class State:
     """What the price of a message depends on beside its size; each from 0 to 1."""
@@ -197,7 +127,7 @@ PriceOf = Callable[[str, float, float, float], Price]
 
 def messages(observed: Observed, price_of: PriceOf, state: State) -> Price:
     """The price of a request's messages."""
-    total = Price(0, 0, 0)
+    total = np.zeros(3)
     for size in (observed.request, observed.answer):
         for pattern, share in (("pingpong", state.waiting), ("selfecho", 1 - state.waiting)):
             total += price_of(pattern, state.near, size, state.cold) * (share / 2)
@@ -207,23 +137,25 @@ def messages(observed: Observed, price_of: PriceOf, state: State) -> Price:
     return total
 
 
-def connecting(observed: Observed, prices: Prices, price_of: PriceOf, state: State) -> Price:
-    """The price of a request's part of a connection, without the round trip that it contains."""
-    if not observed.opened or not prices.connects:
-        return Price(0, 0, 0)
-    connect, round_trip = (
-        price_of(pattern, state.near, LEAST_SIZE, state.connecting)
-        for pattern in ("connect", "pingpong")
-    )
-    return (connect - round_trip) * min(1.0, observed.opened)
+def path(observed: Observed, prices: Prices, price_of: PriceOf, state: State) -> Price:
+    """The price of a request: of its messages, and of its part of a connection.
+
+    That is without the round trip that the pattern `connect` contains.
+    """
+    total = messages(observed, price_of, state)
+    if observed.opened and prices.connects:
+        connect, round_trip = (
+            price_of(pattern, state.near, LEAST_SIZE, state.connecting)
+            for pattern in ("connect", "pingpong")
+        )
+        total += (connect - round_trip) * min(1.0, observed.opened)
+    return total
 
 
 def own_work(observed: Observed, prices: Prices) -> float:
     """The CPU time of the programs' own work between two messages, in µs."""
-    hot = State(observed.waiting, observed.near)
-    path = messages(observed, prices.over_tcp, hot)
-    path += connecting(observed, prices, prices.over_tcp, hot)
-    return max(0.0, observed.busy * observed.elapsed_us - path.cpu) / 2
+    hot = path(observed, prices, prices.over_tcp, State(observed.waiting, observed.near))
+    return max(0.0, observed.busy * 1e6 / observed.rate - cpu_of(hot)) / 2
 
 
 def kind_of(observed: Observed, own: float) -> Kind:
@@ -234,19 +166,22 @@ def kind_of(observed: Observed, own: float) -> Kind:
 
 
 def saved(observed: Observed, prices: Prices, state: State) -> Price:
-    """What a request takes less, by the prices and by what it took as a whole."""
+    """What a request takes less: by the prices, and no more than it took as a whole."""
+    tcp, less = (path(observed, prices, each, state) for each in (prices.over_tcp, prices.saved))
+    longest = longest_us(observed)
+    time_over = max(1.0, tcp[0] / longest) if longest else 1.0
+    cpu_over = max(1.0, cpu_of(tcp) / cpu_us(observed))
+    return less / (time_over, cpu_over, cpu_over)
 
-    def sum_of(price_of: PriceOf) -> Price:
-        return messages(observed, price_of, state) + connecting(observed, prices, price_of, state)
 
-    return _within(observed, sum_of(prices.over_tcp), sum_of(prices.saved))
+def longest_us(observed: Observed) -> float:
+    """The longest that a request can take, with its connection; 0 where it is not known."""
+    return max(1e6 / observed.rate if observed.opened else 0.0, observed.answer_us)
 
 
-def _within(observed: Observed, path: Price, part: Price) -> Price:
-    """A part of the path, made smaller as the path has to be, to be no more than the request."""
-    time_over = max(1.0, path.time / observed.longest_us) if observed.longest_us else 1.0
-    cpu_over = max(1.0, path.cpu / observed.cpu_us)
-    return Price(part.time / time_over, part.client / cpu_over, part.server / cpu_over)
+def cpu_us(observed: Observed) -> float:
+    """CPU time of both for each request."""
+    return max(observed.busy, LEAST_BUSY) * 1e6 / observed.rate
 
 
 def limit_of(observed: Observed) -> Limit:
@@ -262,16 +197,13 @@ def limit_of(observed: Observed) -> Limit:
 
 def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
     """What the time for each request falls by."""
-    all_cpus = price.cpu / max(observed.busy, LEAST_BUSY)
-    match limit:
-        case Limit.TURNS:
-            return price.time
-        case Limit.SERVER:
-            return price.server / max(min(1.0, observed.server_busy), LEAST_BUSY)
-        case Limit.MACHINE:
-            return all_cpus
-        case Limit.BETWEEN:
-            return (all_cpus + price.time / observed.at_once) / 2
+    all_cpus = cpu_of(price) / max(observed.busy, LEAST_BUSY)
+    return float({
+        Limit.TURNS: price[0],
+        Limit.SERVER: price[2] / max(min(1.0, observed.server_busy), LEAST_BUSY),
+        Limit.MACHINE: all_cpus,
+        Limit.BETWEEN: (all_cpus + price[0] / max(observed.at_once, ALONE)) / 2,
+    }[limit])  # fmt: skip
 
 
 def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
@@ -280,35 +212,28 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     cold = own / (own + fitted.half_cold_us)
     ratios = fitted.ratios[kind_of(observed, own)]
     places = (observed.near,) if observed.bound else (observed.near, *ANYWHERE)
-    middle, *others = (
+    every = [
         saved(observed, prices, State(observed.waiting, near, cold, fitted.cold_connecting))
         for near in places
-    )
+    ]
 
-    def interval(figure: Callable[[Price], float], longest: float) -> Interval:
-        value, noise = figure(middle), NORMAL_90 * fitted.noise * longest
-        ends = [figure(price) * ratio for price in (middle, *others) for ratio in ratios]
-        high = max(*ends, value + noise)
+    def interval(figure: Callable[[Price], float], longest: float) -> Estimate:
+        values, noise = [figure(price) for price in every], NORMAL_90 * fitted.noise * longest
+        ends = [value * ratio for value in values for ratio in ratios]
+        high = max(*ends, values[0] + noise)
         # No request takes less than nothing.
-        return Interval(value, min(*ends, value - noise), min(high, longest) if longest else high)
+        high = min(high, longest) if longest else high
+        return Estimate(values[0], min(*ends, values[0] - noise), high)
 
-    time = interval(lambda price: price.time, observed.longest_us)
-    rated = interval(lambda price: elapsed(observed, price, limit), observed.elapsed_us)
-    cpu = interval(lambda price: price.cpu, observed.cpu_us)
-    return Prediction(observed, limit, time, rated, cpu, _verdict(observed, rated))
-
-
-SOMETIMES = 0.1  # connections for each request: from here on they decide
-MUCH_WORK = 40  # µs of own work between two messages
-ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
-NORMAL_90 = 1.645
-
-
-def _verdict(observed: Observed, interval: Interval) -> Verdict:
+    time = interval(lambda price: float(price[0]), longest_us(observed))
+    rated = interval(lambda price: elapsed(observed, price, limit), 1e6 / observed.rate)
+    cpu = interval(cpu_of, cpu_us(observed))
     if observed.sends > MANY_SENDS:
-        return Verdict.STREAM
-    if max(observed.request, observed.answer) > FITS:
-        return Verdict.LARGE
-    if interval.low > 0:
-        return Verdict.GAIN
-    return Verdict.LOSS if interval.high < 0 else Verdict.NONE
+        verdict = Verdict.STREAM
+    elif max(observed.request, observed.answer) > FITS:
+        verdict = Verdict.LARGE
+    elif rated.ends[0] > 0:
+        verdict = Verdict.GAIN
+    else:
+        verdict = Verdict.LOSS if rated.ends[1] < 0 else Verdict.NONE
+    return Prediction(observed, limit, time, rated, cpu, verdict)

@@ -1,12 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Makes pairs of the ends that --watch saw: which process talks to which, and how."""
 
-from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from analysis.raw.programs import End, Only, Owner, Watched
 
 NOISE = 3  # turns of both ends together: what has fewer did not talk
+MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
+UNKNOWN_PLACEMENT = 0.5  # both placements, in equal shares
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the model needs to know of a pair."""
+
+    rate: float  # requests a second
+    request: float  # bytes
+    answer: float
+    sends: float  # calls that send, for a request and its answer together
+    opened: float  # connections for each request
+    near: float  # the share of messages that are received on the sender's CPU
+    bound: bool  # client and server may run on one CPU each: `near` cannot change
+    waiting: float  # the share of messages for which a receiver sleeps
+    at_once: float  # requests that wait for an answer at a time, on average
+    answer_us: float  # from request to answer
+    server_wants: float  # the share of time in which its busiest thread runs or wants to
+    server_busy: float  # CPUs that the server uses
+    busy: float  # CPUs that both use
+    idle: float  # CPUs that nobody uses, of those on which they may run
+    more_sleeps: bool = False  # one of the two sleeps more often than its messages explain
 
 
 @dataclass(frozen=True)
@@ -16,40 +39,27 @@ class Party:
     comm: str
     owners: dict[int, Owner]  # by pid
     ends: tuple[End, ...]
+    seconds: float
 
     def sum(self, field: str) -> int:
         return sum(getattr(end, field) for end in self.ends)
 
-    def used(self, field: str) -> int:
-        """What its processes used together."""
-        return sum(getattr(owner, field) for owner in self.owners.values())
+    def used(self, field: str) -> float:
+        """What its processes used together, a second."""
+        return float(sum(getattr(owner, field) for owner in self.owners.values())) / self.seconds
+
+    def known(self, field: str) -> set[Any]:
+        """All values that its processes have of a field."""
+        return {value for owner in self.owners.values() for value in getattr(owner, field)}
+
+    def per_turn(self, field: str) -> float:
+        """How much of it there is before the other side has its turn."""
+        return self.sum(field) / max(1, self.sum("turns"))
 
     @property
-    def places(self) -> set[str]:
-        """The folders for sockets that its processes see."""
-        return {place for owner in self.owners.values() for place in owner.places} - {""}
-
-    @property
-    def allowed(self) -> set[int]:
-        """The CPUs on which its processes may run; empty where that is not known."""
-        return {cpu for owner in self.owners.values() for cpu in owner.allowed}
-
-    @property
-    def sizes(self) -> Counter[int]:
-        """Sends by the power of two below their bytes."""
-        sizes: Counter[int] = Counter()
-        for end in self.ends:
-            sizes.update({int(size): count for size, count in end.sizes.items()})
-        return sizes
-
-    @property
-    def per_turn(self) -> float:
-        """Bytes that it sends before the other side has its turn."""
-        return self.sum("sent") / max(1, self.sum("turns"))
-
-    @property
-    def sends_per_turn(self) -> float:
-        return self.sum("sends") / max(1, self.sum("turns"))
+    def busy(self) -> float:
+        """CPUs that it uses."""
+        return (self.used("user_ms") + self.used("system_ms")) / 1000
 
     @property
     def cpus(self) -> list[int]:
@@ -67,8 +77,7 @@ class Pair:
     place: str  # where the server listens: address and port, or a path
     client: Party
     server: Party
-    active_s: float
-    seconds: float
+    observed: Observed
 
     @property
     def requests(self) -> int:
@@ -76,52 +85,45 @@ class Pair:
         return self.client.sum("turns")
 
     @property
-    def rate(self) -> float:
-        """Requests a second."""
-        return self.requests / self.active_s
-
-    @property
-    def opened(self) -> float:
-        """Connections opened a second."""
-        counted = max(party.sum("connections") for party in (self.client, self.server))
-        return counted / self.active_s
-
-    @property
-    def answer_us(self) -> float:
-        """From a request to its answer, as the client sees it."""
-        return self.client.sum("answer_ns") / 1000 / max(1, self.client.sum("answers"))
-
-    @property
-    def work_us(self) -> float:
-        """From a request to its answer, as the server sees it."""
-        return self.server.sum("work_ns") / 1000 / max(1, self.server.sum("works"))
-
-    @property
-    def near(self) -> float:
-        """The share of turns in which the message was sent on the CPU that received it."""
-        near, far = (
-            sum(party.sum(name) for party in (self.client, self.server)) for name in ("near", "far")
-        )
-        return near / (near + far) if near + far else 0.5
+    def share_a_folder(self) -> bool:
+        """Whether both see one of the folders for sockets; true where it is not known."""
+        ours, theirs = (party.known("places") - {""} for party in (self.client, self.server))
+        return not ours or not theirs or bool(ours & theirs)
 
     def slept(self, party: Party) -> float:
         """How often a process slept for each request: over all that it does."""
-        return party.used("voluntary") / self.seconds / max(self.rate, 1e-9)
+        return party.used("voluntary") / max(self.observed.rate, 1e-9)
 
-    @property
-    def waiting(self) -> float:
-        """The share of messages for which a receiver slept, at most 1."""
-        return sum(min(1.0, self.slept(party)) for party in (self.client, self.server)) / 2
 
-    def busy(self, party: Party) -> float:
-        """CPU time of a process for a second, 1 for one CPU."""
-        return (party.used("user_ms") + party.used("system_ms")) / 1000 / self.seconds
-
-    @property
-    def share_a_folder(self) -> bool:
-        """Whether both see one of the folders for sockets; true where it is not known."""
-        ours, theirs = self.client.places, self.server.places
-        return not ours or not theirs or bool(ours & theirs)
+def observe(client: Party, server: Party, active_s: float, idle: float) -> Observed:
+    """What --watch saw of a pair while the probes counted."""
+    parties, requests = (client, server), client.sum("turns")
+    rate, busy = requests / active_s, client.busy + server.busy
+    near, far = (client.sum(name) + server.sum(name) for name in ("near", "far"))
+    opened = max(party.sum("connections") for party in parties) / max(1, requests)
+    slept = [party.used("voluntary") / max(rate, 1e-9) for party in parties]
+    allowed = [party.known("allowed") for party in parties]
+    if len(set.union(*allowed)) == 1:
+        idle = max(0.0, 1 - busy)  # the others' are nothing to them
+    most = max((owner.busiest_ms for owner in server.owners.values()), default=0)
+    return Observed(
+        rate=rate,
+        request=client.per_turn("sent"),
+        answer=server.per_turn("sent"),
+        sends=client.per_turn("sends") + server.per_turn("sends"),
+        opened=opened,
+        near=near / (near + far) if near + far else UNKNOWN_PLACEMENT,
+        bound=all(len(cpus) == 1 for cpus in allowed),
+        waiting=sum(min(1.0, often) for often in slept) / 2,
+        at_once=client.sum("answer_ns") / 1e9 / active_s,  # Little's law
+        answer_us=client.sum("answer_ns") / 1000 / max(1, client.sum("answers")),
+        server_wants=min(1.0, most / 1000 / server.seconds),
+        server_busy=server.busy,
+        busy=busy,
+        idle=idle,
+        # Once for its message, and once for its part of a connection.
+        more_sleeps=max(slept) > MORE_SLEEPS + opened,
+    )
 
 
 def pairs(watched: Watched) -> list[Pair]:
@@ -142,14 +144,17 @@ def pairs(watched: Watched) -> list[Pair]:
             *(watched.owner(side.pid).comm or side.comm for side in (client, server)),
         )  # fmt: skip
         groups.setdefault(group, []).append((client, server))
-    seconds = watched.seconds or 1e-9
-    made = []
+    seconds, made = watched.seconds or 1e-9, []
     for (family, place, *names), connections in groups.items():
         client_, server_ = (
-            Party(name, {pid: watched.owner(pid) for pid in sorted({e.pid for e in side})}, side)
+            Party(
+                name, {pid: watched.owner(pid) for pid in sorted({e.pid for e in side})}, side,
+                seconds,
+            )
             for name, side in zip(names, zip(*connections, strict=True), strict=True)
-        )
-        pair = Pair(family, place, client_, server_, watched.active_s or seconds, seconds)
+        )  # fmt: skip
+        observed = observe(client_, server_, watched.active_s or seconds, watched.idle_cpus)
+        pair = Pair(family, place, client_, server_, observed)
         if wanted(watched.only, pair) and pair.requests + pair.server.sum("turns") >= NOISE:
             made.append(pair)
     return sorted(made, key=lambda pair: (-pair.requests, pair.place))

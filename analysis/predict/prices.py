@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a message costs on this machine: the C workload's figures, for any size."""
 
-import json
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import read_object
@@ -18,40 +21,22 @@ ONE = "same-cpu"
 SMALL = 64  # bytes: of the cold cells
 
 
-@dataclass(frozen=True)
-class Price:
-    """Microseconds for one iteration: as the clock says, and CPU time of client and server."""
+Price = npt.NDArray[np.float64]
+"""Microseconds for an iteration: as the clock says, and CPU time of client and server."""
 
-    time: float
-    client: float
-    server: float
 
-    @property
-    def cpu(self) -> float:
-        return self.client + self.server
-
-    def __sub__(self, other: "Price") -> "Price":
-        return Price(self.time - other.time, self.client - other.client, self.server - other.server)
-
-    def __add__(self, other: "Price") -> "Price":
-        return Price(self.time + other.time, self.client + other.client, self.server + other.server)
-
-    def __mul__(self, factor: float) -> "Price":
-        return Price(self.time * factor, self.client * factor, self.server * factor)
+def cpu_of(price: Price) -> float:
+    return float(price[1] + price[2])
 
 
 class Prices:
     """The price of an iteration, by transport, pattern, placement and size."""
 
-    def __init__(self, listed: PriceList) -> None:
-        self._cells: dict[tuple[str, str, str], dict[int, PricedCell]] = {}
-        self._cold: dict[tuple[str, str, str], PricedCell] = {}
-        for cell in listed.cells:
-            key = (cell.transport, cell.pattern, cell.placement)
-            if cell.cold:
-                self._cold[key] = cell
-            else:
-                self._cells.setdefault(key, {})[cell.size] = cell
+    def __init__(self, cells: Iterable[PricedCell]) -> None:
+        self._cells: dict[tuple[str, str, str, bool], dict[int, Price]] = {}
+        for cell in cells:
+            key = (cell.transport, cell.pattern, cell.placement, cell.cold)
+            self._cells.setdefault(key, {})[cell.size] = _price(cell)
         lacking = [pattern for pattern in PATTERNS[:2] if not self._has(pattern)]
         if lacking:
             raise UsageError(
@@ -60,7 +45,7 @@ class Prices:
             )
 
     def _has(self, pattern: str) -> bool:
-        return all((transport, pattern, ONE) in self._cells for transport in TRANSPORTS)
+        return all((transport, pattern, ONE, False) in self._cells for transport in TRANSPORTS)
 
     @property
     def connects(self) -> bool:
@@ -69,21 +54,21 @@ class Prices:
     @property
     def has_cold(self) -> bool:
         """Whether they say what a path costs that the CPU's caches have forgotten."""
-        return bool(self._cold)
+        return any(cold for *_, cold in self._cells)
 
-    def price(self, transport: str, pattern: str, placement: str, size: float) -> Price:
+    def price(
+        self, transport: str, pattern: str, placement: str, size: float, cold: bool = False
+    ) -> Price:
         """Between two measured sizes a straight line; beyond the largest the same for each byte."""
-        cells = (
-            self._cells.get((transport, pattern, placement)) or self._cells[transport, pattern, ONE]
-        )
+        one = self._cells[transport, pattern, ONE, cold]
+        cells = self._cells.get((transport, pattern, placement, cold), one)
         sizes = sorted(cells)
         if len(sizes) == 1 or size <= sizes[0]:
-            return _price(cells[sizes[0]])
-        above = next((number for number in range(1, len(sizes)) if sizes[number] >= size), -1)
-        high = sizes[above]
-        low = sizes[sizes.index(high) - 1]
+            return cells[sizes[0]]
+        above = min(bisect_left(sizes, size), len(sizes) - 1)
+        low, high = sizes[above - 1 : above + 1]
         share = (size - low) / (high - low)
-        return _price(cells[low]) * (1 - share) + _price(cells[high]) * share
+        return cells[low] * (1 - share) + cells[high] * share
 
     def over_tcp(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
         """What an iteration takes over TCP, `near` of them on one CPU, `cold` of the way to cold.
@@ -107,11 +92,13 @@ class Prices:
 
         A matter of code, so the same for any size, and on two CPUs what it is on one.
         """
-        tcp, unix = ((transport, pattern, ONE) for transport in ("tcp", "unix"))
-        if tcp not in self._cold:
-            return Price(0, 0, 0)
-        cold = _price(self._cold[tcp]) - _price(self._cold[unix])
-        hot = self.price(*tcp, SMALL) - self.price(*unix, SMALL)
+        if ("tcp", pattern, ONE, True) not in self._cells:
+            return np.zeros(3)
+        hot, cold = (
+            self.price("tcp", pattern, ONE, SMALL, state)
+            - self.price("unix", pattern, ONE, SMALL, state)
+            for state in (False, True)
+        )
         return cold - hot
 
 
@@ -122,7 +109,7 @@ def _price(cell: PricedCell) -> Price:
     """
     client, server = min(zip(cell.client_cpu_us, cell.server_cpu_us, strict=True), key=sum)
     time = client + server if cell.placement == ONE else min(cell.iteration_us)
-    return Price(time, client, server)
+    return np.array((time, client, server))
 
 
 def read_prices(path: Path) -> Prices:
@@ -131,10 +118,10 @@ def read_prices(path: Path) -> Prices:
         if not (path / NAME).exists():
             return Prices(prices_of_run(path))
         path = path / NAME
-    return Prices(read_object(path, PriceList))
+    return Prices(read_object(path, PriceList).cells)
 
 
-def prices_of_run(folder: Path) -> PriceList:
+def prices_of_run(folder: Path) -> list[PricedCell]:
     """The unprobed cells of a stored run that say what a message costs. Raises UsageError."""
     repeats: dict[tuple[str, str, int, str], list[list[float]]] = {}
     targets = (target for target in read_run(folder).targets if target.timed)
@@ -155,10 +142,8 @@ def prices_of_run(folder: Path) -> PriceList:
             f"{shown(str(folder))} has no prices: a run of --patterns pingpong,selfecho,connect "
             "over unix and tcp has them."
         )
-    cells = [
-        dict(zip(("transport", "pattern", "size", "placement"), key, strict=True))
-        | dict(zip(LISTS, zip(*rows, strict=True), strict=True))
+    names = ("transport", "pattern", "size", "placement", *LISTS)
+    return [
+        PricedCell.model_validate(dict(zip(names, (*key, *zip(*rows, strict=True)), strict=True)))
         for key, rows in repeats.items()
     ]
-    text = json.dumps({"format": 1, "measured": 0, "fingerprint": {}, "cells": cells})
-    return PriceList.model_validate_json(text)

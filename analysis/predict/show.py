@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `watch` prints and stores: pairs, and a prediction for each.
+"""What `watch` prints and stores, and `what-if` prints: pairs, and a prediction for each.
 
 prediction.json has every figure, watch.html the pairs and predictions as a page; the terminal gets
 the first of them.
@@ -7,26 +7,35 @@ the first of them.
 
 import json
 import textwrap
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from analysis.predict.model import Interval, Prediction, Verdict, observe, predict, read_fitted
-from analysis.predict.pairs import Pair, pairs, unpaired
-from analysis.predict.prices import Prices, read_prices
-from analysis.predict.words import WIDTH, advice, figures, number, sentence, size, span, verdict_of
+from analysis.predict.model import Prediction, Verdict, predict, read_fitted
+from analysis.predict.pairs import UNKNOWN_PLACEMENT, Observed, Pair, Party, pairs, unpaired
+from analysis.predict.prices import Prices, cpu_of, read_prices
 from analysis.raw.programs import Watched
-from analysis.raw.record import read_object
+from analysis.raw.record import Model, NotNegative, Positive, read_object
 from analysis.report import output
 from analysis.report.render import page, render
-from analysis.wording import DASH, counted
+from analysis.report.render import sentence as worded
+from analysis.statistics import Estimate
+from analysis.wording import DASH, capital, counted
 from probes.messages import RunError
 
 WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
+WHAT_IF, WIDTH = "what-if.json", 100
 MOST_ROWS, MOST_SENTENCES = 10, 4
+PROGRAMS = Path(__file__).with_name("programs.toml")
+NO_FOLDER = (
+    "not possible as they are: they see no folder in common, such as /tmp or /run. Mount one "
+    "into both, and put the socket there"
+)
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
 PAIRS = (
     *("client", "server", "at", "requests/s", "bytes, request / answer", "opened/s"),
@@ -61,7 +70,7 @@ def predictions(watched: Watched, prices: Prices) -> list[Predicted]:
     """Predict for each pair; None where nothing was requested."""
     fitted = read_fitted()
     return [
-        (pair, predict(observe(pair, watched.idle_cpus), prices, fitted) if pair.requests else None)
+        (pair, predict(pair.observed, prices, fitted) if pair.requests else None)
         for pair in pairs(watched)
     ]
 
@@ -88,19 +97,13 @@ def over_tcp(predicted: Sequence[Predicted]) -> list[tuple[Pair, Prediction]]:
 def lines(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
     """At most 25 lines."""
     yield cost_line(watched)
-    rows = [HEADS, *(row(pair) for pair, _ in predicted[:MOST_ROWS])]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for line in rows:
-        cells = [
-            cell.ljust(width) if place < 3 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
+    rows = [row(pair) for pair, _ in predicted[:MOST_ROWS]]
+    yield pd.DataFrame(rows, columns=HEADS).to_string(index=False)
     if len(predicted) > MOST_ROWS:
         yield f"and {len(predicted) - MOST_ROWS} pairs with fewer requests (--json has all)"
     for pair, prediction in over_tcp(predicted)[:MOST_SENTENCES]:
         yield from textwrap.wrap(spoken(pair, prediction), WIDTH, subsequent_indent="  ")
-        if prediction.time.low > 0 and (known := "; ".join(advice(pair))):
+        if prediction.time.ends[0] > 0 and (known := "; ".join(advice(pair))):
             yield from [f"  {text}" for text in textwrap.wrap(known, WIDTH - 2)[:2]]
     yield from remarks(watched)
 
@@ -135,22 +138,23 @@ def cost_line(watched: Watched) -> str:
 
 def row(pair: Pair) -> tuple[str, ...]:
     """The cells of HEADS."""
-    parties = (pair.client, pair.server)
+    parties, seen = (pair.client, pair.server), pair.observed
     return (
-        *(_named(party.comm, list(party.owners)) for party in parties),
+        *(_named(party) for party in parties),
         pair.place if len(pair.place) <= 24 else f"…{pair.place[-23:]}",
-        number(pair.rate),
-        " / ".join(size(party.per_turn) for party in parties),
-        number(pair.opened),
-        number(pair.answer_us),
+        number(seen.rate),
+        f"{size(seen.request)} / {size(seen.answer)}",
+        number(seen.opened * seen.rate),
+        number(seen.answer_us),
         " / ".join(number(min(99, pair.slept(party))) for party in parties),
         ",".join(map(str, sorted({cpu for party in parties for cpu in party.cpus}))),
-        " / ".join(f"{party.used('system_ms') / 10 / pair.seconds:.0f} %" for party in parties),
+        " / ".join(f"{party.used('system_ms') / 10:.0f} %" for party in parties),
     )
 
 
-def _named(comm: str, pids: list[int]) -> str:
-    return f"{comm} {pids[0]}" if len(pids) == 1 else f"{comm} ({len(pids)} processes)"
+def _named(party: Party) -> str:
+    count = len(party.owners)
+    return f"{party.comm} {f'({count} processes)' if count > 1 else min(party.owners)}"
 
 
 # prediction.json
@@ -174,42 +178,43 @@ def entry(pair: Pair, prediction: Prediction | None) -> dict[str, Any]:
             "pids": list(party.owners),
             "sends": party.sum("sends"),
             "bytes": party.sum("sent"),
-            "sizes": {str(low): count for low, count in sorted(party.sizes.items())},
             "cpus": party.cpus,
-            "slept_per_request": round(pair.slept(party), 4),
-            "cpu": round(pair.busy(party), 4),
-            "system_ms": party.used("system_ms"),
-            "user_ms": party.used("user_ms"),
+            "slept_per_request": pair.slept(party),
+            "cpu": party.busy,
         }
         for name, party in (("client", pair.client), ("server", pair.server))
     }
+    told: dict[str, Any] | None = None
+    if prediction and pair.family == "tcp":
+        told = {
+            "says": sentence(pair, prediction),
+            "verdict": verdict_of(pair, prediction),
+            **figures(prediction),
+            "advice": advice(pair),
+        }
     return {
         "family": pair.family,
         "place": pair.place,
         "requests": pair.requests,
-        "requests_per_s": round(pair.rate, 3),
         "connections": len(pair.client.ends),
-        "opened_per_s": round(pair.opened, 3),
-        "answer_us": round(pair.answer_us, 3),
-        "work_us": round(pair.work_us, 3),
-        "near": round(pair.near, 4),
+        "work_us": pair.server.sum("work_ns") / 1000 / max(1, pair.server.sum("works")),
         **sides,
-        "prediction": prediction_of(pair, prediction),
+        "observed": asdict(pair.observed),
+        "prediction": told,
     }
 
 
-def prediction_of(pair: Pair, prediction: Prediction | None) -> dict[str, Any] | None:
-    """The prediction; None of a pair that uses a Unix socket already."""
-    if prediction is None or pair.family != "tcp":
-        return None
-    return {
-        "says": sentence(pair, prediction),
-        "verdict": verdict_of(pair, prediction),
-        "limit": str(prediction.limit),
-        "elapsed_us": asdict(prediction.elapsed),
-        **figures(prediction),
-        "advice": advice(pair),
+def figures(prediction: Prediction) -> dict[str, Any]:
+    estimates = {
+        "time_us": prediction.time,
+        "elapsed_us": prediction.elapsed,
+        "cpu_us": prediction.cpu,
+        "core_at_this_rate": prediction.core,
     }
+    ends = {
+        name: {"value": it.value, "low": it.low, "high": it.high} for name, it in estimates.items()
+    }
+    return {"limit": str(prediction.limit), **ends}
 
 
 # watch.html
@@ -231,11 +236,12 @@ def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> s
             changes = (
                 change_text(prediction.time, even),
                 change_text(prediction.cpu),
-                change_text(prediction.growth * -1, even, unit=""),
+                change_text(-prediction.growth, even, unit=""),
             )
             limit = str(prediction.limit)
         ends = f"{pair.client.comm} → {pair.server.comm}, {pair.place}"
-        gains.append((ends, number(pair.rate), f"{number(pair.answer_us)} µs", *changes, limit))
+        rate, answer = number(pair.observed.rate), f"{number(pair.observed.answer_us)} µs"
+        gains.append((ends, rate, answer, *changes, limit))
     text = render(
         "watch.md.j2",
         name=name,
@@ -249,9 +255,125 @@ def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> s
     return page(text, f"pathcost: {name}")
 
 
-def change_text(less: Interval, even: bool = False, unit: str = "µs") -> str:
+def change_text(less: Estimate, even: bool = False, unit: str = "µs") -> str:
     """Write `18 to 27 µs less`; `even`: there is no measurable gain."""
-    low, high = sorted((less.low, less.high))
-    if even or low <= 0 <= high:
+    if even or less.spans(0):
         return "not measurable"
-    return f"{span(less if low > 0 else less * -1, unit)} {'less' if low > 0 else 'more'}"
+    return f"{span(less, unit)} less" if less.value > 0 else f"{span(-less, unit)} more"
+
+
+# Words
+
+
+def sentence(pair: Pair, prediction: Prediction) -> str:
+    """Say what a Unix socket would change for this pair, or why nothing."""
+    return change(prediction) if pair.share_a_folder else NO_FOLDER
+
+
+def verdict_of(pair: Pair, prediction: Prediction) -> str:
+    return str(prediction.verdict if pair.share_a_folder else Verdict.NOT_POSSIBLE)
+
+
+def change(prediction: Prediction) -> str:
+    """Say what a Unix socket would change between a client and a server that could use it."""
+    largest = size(max(prediction.observed.request, prediction.observed.answer))
+    return worded("change", prediction, largest, number, span)
+
+
+@cache
+def known_programs() -> dict[str, dict[str, str]]:
+    """The name of a process → how its program uses a Unix socket, and what to heed."""
+    return tomllib.loads(PROGRAMS.read_text(encoding="utf-8"))
+
+
+def advice(pair: Pair) -> list[str]:
+    """Lines of configuration, and pitfalls, for the programs of a pair that are known."""
+    texts = []
+    for party, role in ((pair.server, "server"), (pair.client, "client")):
+        if (program := known_programs().get(party.comm)) and role in program:
+            texts.append(f"{party.comm}: {program[role]}")
+            texts += [program["pitfall"]] if "pitfall" in program else []
+    return texts
+
+
+def span(estimate: Estimate, unit: str) -> str:
+    """Write `18 to 27 µs`."""
+    low, high = estimate.ends
+    return f"{number(max(0.0, low))} to {number(high)} {unit}".strip()
+
+
+def number(value: float) -> str:
+    """Write two significant digits; whole numbers from 10 on."""
+    if abs(value) >= 10 or value == 0:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
+
+
+def size(count: float) -> str:
+    for unit, factor in (("MB", 1 << 20), ("KB", 1 << 10)):
+        if count >= factor:
+            return f"{number(count / factor)} {unit}"
+    return f"{number(count)} B"
+
+
+# what-if
+
+
+class Described(Model):
+    """what-if.json: what the user says of the pair."""
+
+    rate: NotNegative  # requests a second, of all clients together
+    size: Positive  # bytes of a request, and of its answer
+    work_us: NotNegative  # what the server does for a request
+    clients: Positive
+    connect: bool  # each request has a connection of its own
+
+    def observed(self, prices: Prices) -> Observed:
+        """What `watch` would see of it over TCP."""
+        pattern = "connect" if self.connect and prices.connects else "pingpong"
+        path = [
+            prices.price("tcp", pattern, place, self.size) for place in ("same-cpu", "cross-cpu")
+        ]
+        cpu = sum(map(cpu_of, path)) / 2
+        answer = self.work_us + sum(float(price[0]) for price in path) / 2
+        serving = self.rate * (cpu / 2 + self.work_us) / 1e6
+        return Observed(
+            rate=self.rate, request=self.size, answer=self.size, sends=2,
+            opened=float(self.connect), near=UNKNOWN_PLACEMENT, bound=False,
+            # Who is busy all the time never sleeps.
+            waiting=max(0.0, 1 - serving),
+            at_once=min(self.clients, self.rate * answer / 1e6), answer_us=answer,
+            server_wants=min(1.0, serving), server_busy=min(1.0, serving),
+            busy=self.rate * (cpu + self.work_us) / 1e6, idle=1.0,
+        )  # fmt: skip
+
+    @property
+    def command(self) -> str:
+        """The command that runs the C workload so; empty where its pattern `paced` cannot."""
+        if self.connect or self.rate != round(self.rate) or not self.rate:
+            return ""
+        work = f" --work {self.work_us:.0f}us" if self.work_us >= 1 else ""
+        return (
+            "./runners/run.sh --target host --instruments kernel --patterns paced "
+            f"--rate {self.rate:.0f} --sizes {self.size} --clients {self.clients}{work}"
+        )
+
+
+def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
+    """Print the prediction. Raises RunError."""
+    described = read_object(folder / WHAT_IF, Described)
+    prices = read_prices(priced)
+    prediction = predict(described.observed(prices), prices, read_fitted())
+    text = change(prediction)
+    if how == "json":
+        told = {"says": text, "verdict": str(prediction.verdict), **figures(prediction)}
+        document = told | {"observed": asdict(prediction.observed)}
+        print(json.dumps(document, indent=1, ensure_ascii=False))
+        return
+    print(textwrap.fill(f"{capital(text)}.", WIDTH))
+    if prediction.has_figures:
+        print(textwrap.fill(worded("priced", prediction, described, number, span), WIDTH))
+    if described.command:
+        print(f"Measure it: {described.command}")
+    if not prices.has_cold:
+        print("These prices are of a hot path: with work of its own a request gains more.")

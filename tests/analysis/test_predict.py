@@ -15,16 +15,15 @@ from analysis.predict.model import (
     Fitted,
     Kind,
     Limit,
-    Observed,
     State,
     Verdict,
     limit_of,
     predict,
     saved,
 )
-from analysis.predict.pairs import Pair, pairs, unpaired
+from analysis.predict.pairs import Observed, Pair, pairs, unpaired
 from analysis.predict.prices import Price, Prices
-from analysis.predict.words import Described, change
+from analysis.predict.show import Described, change
 from analysis.raw.programs import PriceList, Watched
 from runners.cli import parse
 
@@ -59,7 +58,7 @@ def price_list(**changes: float) -> dict[str, Any]:
 
 @pytest.fixture
 def prices() -> Prices:
-    return Prices(PriceList.model_validate_json(json.dumps(price_list())))
+    return Prices(PriceList.model_validate_json(json.dumps(price_list())).cells)
 
 
 def end(own: str, peer: str, pid: int, **changes: Any) -> dict[str, Any]:
@@ -99,11 +98,12 @@ def made(*ends: dict[str, Any], **changes: Any) -> list[Pair]:
 def test_two_ends_make_a_pair_and_the_smaller_port_is_the_server() -> None:
     (pair,) = made(*TALK)
     assert (pair.client.comm, pair.server.comm, pair.place) == ("p1", "p2", SERVER)
-    assert (pair.requests, pair.rate, pair.answer_us) == (10, 5.0, 80.0)
-    assert pair.near == 0.4
+    seen = pair.observed
+    assert (pair.requests, seen.rate, seen.answer_us) == (10, 5.0, 80.0)
+    assert seen.near == 0.4
     assert pair.slept(pair.client) == 2.0  # 20 in 2 s, 5 requests a second
-    assert pair.waiting == 1.0
-    assert pair.busy(pair.server) == 0.2
+    assert seen.waiting == 1.0
+    assert pair.server.busy == 0.2
 
 
 def test_connections_between_processes_of_the_same_names_are_one_pair() -> None:
@@ -129,16 +129,16 @@ def test_only_these_processes_or_ports(only: dict[str, Any], count: int) -> None
 
 def test_a_price_lies_on_the_line_between_two_sizes(prices: Prices) -> None:
     # Half way between 64 B and 64,064 B: half of 9 and 9000.
-    assert prices.price("unix", "pingpong", "same-cpu", 32064).time == pytest.approx(4504.5)
-    assert prices.price("unix", "pingpong", "same-cpu", 1).time == 9.0
+    assert prices.price("unix", "pingpong", "same-cpu", 32064)[0] == pytest.approx(4504.5)
+    assert prices.price("unix", "pingpong", "same-cpu", 1)[0] == 9.0
     # Beyond the largest it goes on: 64 kB more cost 8991 µs more.
-    assert prices.price("unix", "pingpong", "same-cpu", 128064).time == pytest.approx(17991)
+    assert prices.price("unix", "pingpong", "same-cpu", 128064)[0] == pytest.approx(17991)
 
 
 def test_what_a_request_saves_by_hand(prices: Prices) -> None:
     def time(**changes: Any) -> float:
         seen = replace(PING, **changes)
-        return saved(seen, prices, State(seen.waiting, seen.near)).time
+        return float(saved(seen, prices, State(seen.waiting, seen.near))[0])
 
     assert time() == pytest.approx(4)  # 13 - 9
     assert time(waiting=0.0) == pytest.approx(5)  # 8 - 3
@@ -154,7 +154,7 @@ def test_own_work_makes_the_path_colder_and_the_difference_larger() -> None:
         cell = next(cell for cell in listed["cells"] if cell["transport"] == transport)
         cpu = {"client_cpu_us": [time / 2] * 3, "server_cpu_us": [time / 2] * 3}
         listed["cells"].append(cell | cpu | {"cold": True})
-    prices = Prices(PriceList.model_validate_json(json.dumps(listed)))
+    prices = Prices(PriceList.model_validate_json(json.dumps(listed)).cells)
     # 93 µs of CPU for a request, 13 the path's: 40 of own work for each message.
     seen = replace(PING, bound=True, busy=0.93, answer_us=93)
     found = predict(seen, prices, Fitted(half_cold_us=40)).time
@@ -168,7 +168,7 @@ def test_the_interval_is_what_pairs_of_this_kind_were_off(prices: Prices) -> Non
 
     def ends(**changes: Any) -> tuple[float, float]:
         found = predict(replace(PING, bound=True, **changes), prices, fitted).time
-        return found.low, found.high
+        return found.ends
 
     assert ends() == pytest.approx((2, 6))  # of 4 µs
     assert ends(more_sleeps=True) == pytest.approx((0.4, 12))
@@ -224,7 +224,7 @@ def test_verdicts(prices: Prices) -> None:
         def saved(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
             return super().saved(pattern, near, size, cold) * -1
 
-    worse = Dear(PriceList.model_validate_json(json.dumps(price_list())))
+    worse = Dear(PriceList.model_validate_json(json.dumps(price_list())).cells)
     noisy = Fitted(noise=0.02)
     gain, loss = predict(PING, prices, noisy), predict(PING, worse, noisy)
     busy = predict(replace(PING, answer_us=5000, rate=150), prices, noisy)
