@@ -5,9 +5,10 @@ A line with `probed` is of a run of its own, after the timed ones, while the BCC
 client, its server, all their threads and what these start. Its times are in no table.
 """
 
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Tag, TypeAdapter
+from pydantic import Discriminator, Tag, TypeAdapter, model_validator
 
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word
 
@@ -36,8 +37,8 @@ class KernelCounts(Model):
     system_ns: Count
 
 
-class AppRun(Model):
-    """What a line of every program has."""
+class ProgramRun(Model):
+    """What every line has."""
 
     program: Word
     variant: Word
@@ -46,39 +47,10 @@ class AppRun(Model):
     repeat: Count
 
 
-class FailedRun(AppRun, extra="allow"):
+class FailedRun(ProgramRun, extra="allow"):
     """A measurement that failed, with whatever else its program knows by then."""
 
     error: str
-
-
-class MeasuredRun(AppRun):
-    """What every measurement has."""
-
-    error: None
-    size: Positive | None = None  # of a message, as its file says
-    requests: Positive | None = None  # of the client
-    # Connections of this machine in TIME_WAIT, before and after
-    time_wait: tuple[Count | None, Count | None] | None = None
-    counters: KernelCounts | None = None
-    probed: Probed | None = None
-
-
-class Redis(MeasuredRun):
-    """Requests to redis-server. Pattern `redis-<variant>`; a request and its answer are two
-    messages."""
-
-    program: Literal["redis"]
-    requests: Positive
-    window_ns: Positive
-    user_us: Count = 0  # CPU time of the clients
-    system_us: Count = 0
-    server_calls: Count  # by the server's own statistics, as `server_usec`
-    server_usec: Count
-    counted: Count  # what the server has counted up
-    time_wait: tuple[Count | None, Count | None]
-    # Over TCP: how long filling in the address takes (gethostbyname, htons)
-    address_ns: Count | None = None
 
 
 class CpuTime(Model):
@@ -88,122 +60,128 @@ class CpuTime(Model):
     system_us: Count
 
 
-class Asyncio(MeasuredRun):
-    """Python's event loops. Pattern `<loop>-<variant>`."""
-
-    program: Literal["asyncio"]
-    loop: Word
-    size: Positive
-    messages: Positive
-    window_ns: Positive
-    sent: Count  # bytes
-    received: Count  # bytes, by the server
-    client: CpuTime
-    server: CpuTime
-    # Median and 99th percentile of the round trips; empty for a stream
-    iterations_ns: tuple[Count, ...]
-
-
-class Dotnet(MeasuredRun):
-    """The methods of the .NET benchmark. Pattern `dotnet-<variant>`, placement `same-cpu`."""
-
-    program: Literal["dotnet"]
-    size: Positive
-    calls: Positive
-    messages: Positive  # in all calls
-    with_warm_up: Positive | None = None  # messages with those before the window
-    sent: Count  # bytes
-    received: Count
-    # Median and 99th percentile of a call, divided by the messages in it
-    message_ns: tuple[Count, Count]
-
-
-class Echo(MeasuredRun):
-    """Lines and their echoes, in Go and in Java. Pattern `<program>-echo`; a line and its echo are
-    two messages."""
-
-    program: Literal["go", "java"]
-    size: Positive
-    sent: Positive  # lines
-    echoed: Count
-    window_ns: Positive
-    runtime: str  # the version of Go or Java
-
-
-class RequestTimes(Model):
-    """Times of the requests, by the client."""
-
-    mean: Count
-    p50: Count
-    p99: Count
-
-
-class Gin(MeasuredRun):
-    """HTTP requests to Gin. Pattern `gin-<variant>`, with `-log` where it logs; a request
-    and its answer are two messages."""
-
-    program: Literal["gin"]
-    log: bool  # whether the server writes its request log
-    requests: Positive
-    window_ns: Positive
-    # In older lines `answered`, those with status 200, and `iterations_ns`; a client that gets
-    # another status ends with an error
-    answered: Count | None = None
-    latency_ns: RequestTimes | None = None
-    iterations_ns: RequestTimes | None = None
-
-
-class Served(MeasuredRun):
-    """Requests to a program of a file. Pattern `<program>/<variant>`; a request and its answer are
-    two messages."""
-
-    size: Positive  # of a request, as the file says
-    requests: Positive  # by the client
-    counted: Count | None = None  # by the server; null where nobody counts
-    window_ns: Positive
-    latency_ns: dict[Literal["mean", "p50", "p99"], Count]  # as far as the client tells
-
-
 Protocol = Literal["fastcgi", "http", "else", "nothing"]
+Times = dict[Literal["mean", "p50", "p99"], Count]
 
 
-class GinInFastcgi(MeasuredRun):
-    """Requests in FastCGI to Gin. Pattern `gin-fastcgi`; requests alone are messages."""
+class MeasuredRun(ProgramRun):
+    """A measurement. Which fields it has depends on its program: see KINDS."""
 
-    program: Literal["gin"]
-    variant: Literal["fastcgi"]
-    asked: Positive
-    answers: dict[Protocol, Count]  # protocol of the answer → how many
+    error: None
+    size: Positive | None = None  # of a message or a request
+    window_ns: Positive | None = None
+    requests: Positive | None = None  # by the client
+    counted: Count | None = None  # requests, by the server; null where nobody counts
+    latency_ns: Times | None = None  # of requests, as far as the client knows them
+    # Connections of this machine in TIME_WAIT, before and after
+    time_wait: tuple[Count | None, Count | None] | None = None
+    counters: KernelCounts | None = None
+    probed: Probed | None = None
+    # redis: CPU time of the clients
+    user_us: Count = 0
+    system_us: Count = 0
+    server_calls: Count | None = None  # by the server's own statistics, as `server_usec`
+    server_usec: Count | None = None
+    # Over TCP: how long filling in the address takes (gethostbyname, htons)
+    address_ns: Count | None = None
+    loop: Word | None = None  # of asyncio
+    messages: Positive | None = None  # of asyncio; of dotnet in all calls
+    calls: Positive | None = None
+    with_warm_up: Positive | None = None  # messages with those before the window
+    sent: Count | None = None  # bytes; of an echo lines
+    received: Count | None = None  # bytes, by the server
+    client: CpuTime | None = None
+    server: CpuTime | None = None
+    # Median and 99th percentile of the round trips, none of a stream; of Gin in older runs as
+    # latency_ns, with `answered`, the requests answered with status 200
+    iterations_ns: tuple[Count, ...] | Times | None = None
+    answered: Count | None = None
+    # Median and 99th percentile of a call, divided by the messages in it
+    message_ns: tuple[Count, Count] | None = None
+    echoed: Count | None = None  # lines
+    runtime: str = ""  # the version of Go or Java
+    log: bool | None = None  # whether Gin writes its request log
+    asked: Positive | None = None  # requests in FastCGI
+    answers: dict[Protocol, Count] | None = None  # protocol of the answer → how many
+
+    @property
+    def kind(self) -> "Kind":
+        return KINDS.get(f"{self.program} {self.variant}") or KINDS.get(self.program, OTHER)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        lacking = [name for name in self.kind.fields if getattr(self, name) is None]
+        if lacking:
+            raise ValueError(f"a line of {self.program} has {' and '.join(lacking)}")
+        return self
 
 
-# The programs with a class of their own here.
-PACKAGES = {
-    *("(redis)", "(asyncio)", "(dotnet)", "(go)", "(java)", "(gin)", "(gin in FastCGI)"),
-}
+@dataclass(frozen=True)
+class Kind:
+    """How the lines of one program are read."""
+
+    pattern: str  # in the tables, made of the line's fields
+    messages: str  # the field that counts them, or what is each two of them
+    fields: tuple[str, ...]  # what a line must have
+    each: int = 2  # a request and its answer, a line and its echo
+    agree: tuple[str, ...] = ()  # numbers that are equal in a valid line, as far as it has them
+    rate: str = ""  # what the speed counts in a second
+    # Of the counters: numbers alone, or times and rates of the window too, or the machine's too
+    counters: Literal["none", "numbers", "rates", "machine"] = "none"
+    size: int = 0  # of a message, where the line does not say it
+    placement: str = "free"
+    many: bool = False  # whether its cells differ in the number of clients
+
+
+ECHO = Kind("{program}-echo", "sent", ("size", "sent", "echoed", "window_ns"),
+            agree=("sent", "echoed"), rate="messages", counters="rates")  # fmt: skip
+KINDS = {
+    "redis": Kind(
+        "redis-{variant}", "requests",
+        ("requests", "window_ns", "server_calls", "server_usec", "counted", "time_wait"),
+        agree=("requests", "counted", "server_calls"), rate="requests", counters="numbers",
+        size=23, many=True,  # `*2 $4 INCR $3 foo` in its protocol
+    ),
+    "asyncio": Kind(
+        "{loop}-{variant}", "messages",
+        ("loop", "size", "messages", "window_ns", "sent", "received", "client", "server",
+         "iterations_ns"),
+        each=1, agree=("sent", "received"), rate="messages", counters="numbers",
+    ),
+    "dotnet": Kind(
+        "dotnet-{variant}", "messages",
+        ("size", "calls", "messages", "sent", "received", "message_ns"),
+        each=1, agree=("sent", "received"), placement="same-cpu",
+    ),
+    "go": ECHO,
+    "java": ECHO,
+    # Its answer is {"message":"pong"}.
+    "gin": Kind(
+        "gin-{variant}{logs}", "requests", ("log", "requests", "window_ns"),
+        agree=("requests", "answered"), rate="requests", counters="machine", size=18,
+    ),
+    "gin fastcgi": Kind(
+        "gin-fastcgi", "asked", ("asked", "answers"),
+        each=1, agree=("asked", "answers"), size=18,
+    ),
+}  # fmt: skip
+OTHER = Kind(
+    "{program}/{variant}", "requests", ("size", "requests", "window_ns", "latency_ns"),
+    agree=("requests", "counted"), rate="requests", counters="rates", many=True,
+)  # fmt: skip
 
 
 def _choice(line: Any) -> str:
-    record = line if isinstance(line, dict) else {}
-    if record.get("error") is not None:
-        return "(failed)"
-    fastcgi = " in FastCGI" if record.get("variant") == "fastcgi" else ""
-    name = f"({record.get('program')}{fastcgi})"
-    return name if name in PACKAGES else "(file)"
+    failed = isinstance(line, dict) and line.get("error") is not None
+    return "(failed)" if failed else "(measured)"
 
 
-ProgramLine = Annotated[
-    Annotated[FailedRun, Tag("(failed)")]
-    | Annotated[Redis, Tag("(redis)")]
-    | Annotated[Asyncio, Tag("(asyncio)")]
-    | Annotated[Dotnet, Tag("(dotnet)")]
-    | Annotated[Echo, Tag("(go)")]
-    | Annotated[Echo, Tag("(java)")]
-    | Annotated[Gin, Tag("(gin)")]
-    | Annotated[GinInFastcgi, Tag("(gin in FastCGI)")]
-    | Annotated[Served, Tag("(file)")],
-    Discriminator(_choice),
-]
-PROGRAM_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(ProgramLine)
+PROGRAM_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(
+    Annotated[
+        Annotated[FailedRun, Tag("(failed)")] | Annotated[MeasuredRun, Tag("(measured)")],
+        Discriminator(_choice),
+    ]
+)
 
 
 class ProbeCost(Model):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analysis.programs.records import FIGURES
+from analysis.programs import records
 from analysis.raw.programs import PROGRAM_LINES, MeasuredRun
 from runners.programs import PROGRAMS, engine, experiments, program
 from runners.programs.experiments import Experiment
@@ -54,7 +54,7 @@ def measured(name: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]
     for line in lines:
         record = PROGRAM_LINES.validate_json(json.dumps(line))
         assert isinstance(record, MeasuredRun), line
-        _, messages, valid, figures = FIGURES[type(record)](record)
+        messages, valid, figures = records.measured(record)
         assert valid and messages and figures, line
     assert len(lines) == len(cases) * len(found.transports)
     return lines
