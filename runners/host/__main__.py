@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,15 +49,6 @@ KINDS: dict[str, Callable[[Sequence[Script], Context], Instrument]] = {
 }
 
 
-@dataclass
-class Attached:
-    """An instrument that is attached: the scripts that the plan wants of it, and those it runs."""
-
-    wanted: tuple[str, ...]
-    instrument: Instrument
-    scripts: list[str] = field(default_factory=list)
-
-
 class Collector:
     """Runs a plan. It writes each result to a file in `out` as soon as it is known."""
 
@@ -67,40 +57,41 @@ class Collector:
         self._execution = execution
         self._out = out
         self._missing: list[dict[str, Any]] = []
+        self._held: list[Instrument] = []
         self._done = self._hung = 0
         (out / "samples").mkdir(parents=True)
         (out / "cells.jsonl").touch()
 
     def run(self, wait: Callable[[], Plan] | None = None) -> None:
         """All passes in order. To `wait`: attach the first pass' scripts, and get the plan then."""
-        held: dict[str, Attached] = {}
         _write_json(self._out / "environment.json", environment())
         with ExitStack() as stack:
             with suppress(OSError):  # before Linux 5.8 the kernel counts no runs of BPF programs
                 stack.callback(os.close, enable_statistics())
             if wait is not None:
-                self._attach(held, _by_kind(self._plan.passes[0].scripts), 0)
+                self._attach(_by_kind(self._plan.passes[0].scripts), 0)
                 self._plan = wait()
-            self._passes(held)
+            self._passes()
         self._checks()
         _write_json(self._out / "missing.json", self._missing)
 
-    def _passes(self, held: dict[str, Attached]) -> None:
+    def _passes(self) -> None:
         """What the next pass wants as well stays attached: attaching and detaching take seconds."""
         try:
             for number, part in enumerate(self._plan.passes):
                 wanted = _by_kind(part.scripts)
-                self._detach(held, [kind for kind in held if held[kind].wanted != wanted.get(kind)])
-                self._attach(held, wanted, number)
+                kept = wanted.values()
+                self._detach([one for one in self._held if tuple(one.quantities) not in kept])
+                self._attach(wanted, number)
                 for run in part.runs:
-                    record = self._run_cell(run, list(held.values()))
+                    record = self._run_cell(run)
                     with (self._out / "cells.jsonl").open("a", encoding="utf-8") as cells:
                         cells.write(json.dumps(record) + "\n")
                     self._done += 1
-            self._detach(held, list(held))
+            self._detach(list(self._held))
         finally:
-            for left in held.values():
-                left.instrument.stop()
+            for left in self._held:
+                left.stop()
 
     def _checks(self) -> None:
         """Run the checks, when nothing is attached any more."""
@@ -109,41 +100,42 @@ class Collector:
                 with (self._out / "checks.jsonl").open("a", encoding="utf-8") as lines:
                     lines.write(json.dumps(answer) + "\n")
 
-    def _attach(
-        self, held: dict[str, Attached], wanted: dict[str, tuple[str, ...]], number: int
-    ) -> None:
+    def _attach(self, wanted: dict[str, tuple[str, ...]], number: int) -> None:
         """Attach all new instruments, side by side."""
-        if not (new := [kind for kind in wanted if kind not in held]):
-            return
-        began = time.monotonic()
-        miss, table = partial(reasons.add, self._missing), read_scripts()
-        workload, own_kernel = self._execution.workload, self._execution.own_kernel
+        began, miss, table = time.monotonic(), partial(reasons.add, self._missing), read_scripts()
         transports = frozenset(cell.transport for cell in self._plan.cells)
-        context = Context(workload, transports, self._out, number, miss, own_kernel)
-        for kind in new:
-            scripts = [table[name] for name in wanted[kind]]
-            held[kind] = Attached(wanted[kind], KINDS[kind](scripts, context))
-        count = sum(len(wanted[kind]) for kind in new)
-        self._progress(f"attaching {_words(held[kind] for kind in new)}, {count} scripts")
+        context = Context(self._execution.workload, transports, self._out, number, miss)
+        held = {tuple(instrument.quantities) for instrument in self._held}
+        new = [
+            KINDS[kind]([table[name] for name in names], context)
+            for kind, names in wanted.items()
+            if names not in held
+        ]
+        if not new:
+            return
+        self._held += new
+        count = sum(len(instrument.quantities) for instrument in new)
+        self._progress(f"attaching {_words(new)}, {count} scripts")
         with self._hurried_kernel():
-            for kind in new:
-                held[kind].instrument.attach()
-            for kind in new:
-                held[kind].scripts = held[kind].instrument.wait()
-        done = sum(len(held[kind].scripts) for kind in new)
+            for instrument in new:
+                instrument.attach()
+            for instrument in new:
+                instrument.scripts = instrument.wait()
+        done = sum(len(instrument.scripts) for instrument in new)
         self._progress(f"attached {done} scripts in {time.monotonic() - began:.1f} s")
 
-    def _detach(self, held: dict[str, Attached], kinds: list[str]) -> None:
-        if not kinds:
+    def _detach(self, old: list[Instrument]) -> None:
+        if not old:
             return
-        self._progress(f"detaching {_words(held[kind] for kind in kinds)}")
+        self._progress(f"detaching {_words(old)}")
         with self._hurried_kernel():
-            for kind in kinds:
-                held[kind].instrument.ask_to_finish()
-            for kind in kinds:
-                held[kind].instrument.finish()
-        for kind in kinds:
-            held.pop(kind).instrument.stop()
+            for instrument in old:
+                instrument.ask_to_finish()
+            for instrument in old:
+                instrument.finish()
+        for instrument in old:
+            self._held.remove(instrument)
+            instrument.stop()
 
     @contextmanager
     def _hurried_kernel(self) -> Iterator[None]:
@@ -160,14 +152,13 @@ class Collector:
         finally:
             RCU_EXPEDITED.write_text("0")
 
-    def _run_cell(self, run: CellRun, held: list[Attached]) -> dict[str, Any]:
-        self._progress(f"{run.cell}, {_words(held) or 'no probe'}")
-        attached = [holder.instrument for holder in held]
+    def _run_cell(self, run: CellRun) -> dict[str, Any]:
+        self._progress(f"{run.cell}, {_words(self._held) or 'no probe'}")
         scripts = [
             name
-            for holder in held
-            for name in holder.scripts
-            if run.cell.transport not in holder.instrument.blind(name)
+            for instrument in self._held
+            for name in instrument.scripts
+            if run.cell.transport not in instrument.blind(name)
         ]
         scripts.sort(key=list(read_scripts()).index)  # whichever was attached first
         record: dict[str, Any] = {
@@ -181,7 +172,7 @@ class Collector:
         # The function tracer slows a round trip down too much for its time to mean anything.
         wanted = self._plan.samples and "ftrace" not in record["instruments"]
         samples = self._out / "samples" / f"{run.id}.u32" if wanted else None
-        windows = [instrument.before(run) for instrument in attached]
+        windows = [instrument.before(run) for instrument in self._held]
         try:
             record |= run_cell(self._execution, self._plan, run, samples, windows)
         except CellError as error:
@@ -192,7 +183,7 @@ class Collector:
             if samples is not None:
                 samples.unlink(missing_ok=True)
         record |= {"lost": 0, "missed": {}, "calls_missed": {}, "bpf_programs": {}}
-        for instrument in attached:
+        for instrument in self._held:
             losses = instrument.after(run)
             record["lost"] += losses.lost
             record["missed"] |= losses.missed
@@ -216,8 +207,8 @@ def _by_kind(scripts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return by_kind
 
 
-def _words(held: Iterable[Attached]) -> str:
-    return ", ".join(holder.instrument.name for holder in held)
+def _words(held: Iterable[Instrument]) -> str:
+    return ", ".join(instrument.name for instrument in held)
 
 
 def _write_json(path: Path, data: Any) -> None:

@@ -40,7 +40,6 @@ class Context:
     out         the folder for its files
     number      which pass this is
     miss        reports what cannot be counted: an entry made by probes.reasons.missing
-    own_kernel  nobody else uses this kernel's tracing
     """
 
     workload: str
@@ -48,7 +47,6 @@ class Context:
     out: Path
     number: int
     miss: Callable[[dict[str, Any]], None]
-    own_kernel: bool = False
 
     def folder(self, instrument: str) -> Path:
         """The instrument's folder for this pass."""
@@ -88,13 +86,14 @@ class Losses:
 class Instrument:
     """The base class: does nothing. `name` is the instrument's name in every table.
 
-    `quantities`: script → what it counts.
+    `quantities`: script → what it counts. `scripts` are those that are attached.
     """
 
     name = ""
 
     def __init__(self, scripts: Sequence[Script], context: Context) -> None:
         self.context = context
+        self.scripts: list[str] = []
         self.quantities = {script.name: script.quantities for script in scripts}
 
     def attempt(self, step: Callable[[], None], quantities: Mapping[str, Sequence[str]]) -> bool:

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Starts the server of a program's file, drives its client, and reads the server's own count.
 
-    python3 -m runners.programs.engine PROGRAM CASE TRANSPORT SECONDS
-
-drives a case for about so many seconds and prints its result as JSON; PROGRAM is a name or a .toml.
 Servers and clients run as the invoking user or, where that is root, as nobody. A server lives as
 long as its keeper (runners/programs/keeper.py).
 """
@@ -20,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.guest.store import Say
 from runners.host.workload import private_directory
-from runners.process import OVERDUE, RunError, UsageError, attempt, last_words, run_main, stop
+from runners.process import OVERDUE, RunError, attempt, last_words, stop
 from runners.programs.client import Result, run_beside
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import (
@@ -46,9 +42,8 @@ from runners.programs.program import (
     find,
 )
 from runners.programs.watch import Watch
-from runners.store import invoker
 
-__all__ = ["Service", "find", "running", "serving", "unpacked"]
+__all__ = ["Service", "find", "serving", "unpacked"]
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
 READY_SECONDS = 30  # for a server to come up
@@ -74,23 +69,6 @@ def serving(program: Program, case: Case, transport: str, root: Path | None) -> 
             service.prepare(process.before, values)
         for number, process in enumerate(program.processes):
             stack.enter_context(service.started(process, values, number))
-        yield service
-
-
-@contextmanager
-def running(
-    program: Program, case: str, transport: str, cache: Path | None = None, say: Say = print
-) -> Iterator["Service"]:
-    """The program's server, ready for `drive(service.program.case(case), transport, …)`, after a
-    warm-up. Raises RunError, UsageError.
-    """
-    chosen = program.case(case)
-    if transport not in program.transports:
-        known = ", ".join(program.transports)
-        raise UsageError(f"unknown transport '{transport}': there is {known}.")
-    root = unpacked(program, cache or invoker().cache, say)
-    with serving(program, chosen, transport, root) as service:
-        service.warm_up(chosen, transport)
         yield service
 
 
@@ -326,18 +304,3 @@ def ask(end: str, text: str) -> str:
             f"the server's counter does not answer on {place_of(end)}: {error}"
         ) from None
     return answer.decode(errors="replace")
-
-
-def main(argv: list[str]) -> int:
-    if len(argv) != 4 or not argv[3].isdigit():
-        raise UsageError("usage: python3 -m runners.programs.engine PROGRAM CASE TRANSPORT SECONDS")
-    program = find(argv[0])
-    say: Say = lambda text: print(text, file=sys.stderr)  # noqa: E731
-    with running(program, argv[1], argv[2], say=say) as service:
-        result = service.drive(program.case(argv[1]), argv[2], seconds=int(argv[3]))
-    print(json.dumps(result))
-    return 1 if result["error"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_main(lambda: main(sys.argv[1:])))

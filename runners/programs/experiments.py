@@ -76,11 +76,6 @@ class Experiment:
         cases = len(self.program.cases) * len(self.program.transports)
         return self.program.takes or 10 + cases * (REPEATS + PROBED_REPEATS + 1)
 
-    def set_up(self, build: Callable[[str], object], cache: Path, say: Say, note: Say) -> None:
-        """Raises RunError."""
-        build("--programs")
-        self.root = engine.unpacked(self.program, cache, say, note)
-
     def run(self, say: Say, probes: Probes | None = None) -> Records:
         """Yield a record per measurement, interleaved A B B A. Raises RunError."""
         program = self.program
@@ -129,8 +124,11 @@ class Experiments:
         for name in self.names:
             try:
                 with self.progress.step(f"set-up for {title(name)}"):
-                    say, note = self.progress.say, self.progress.note
-                    experiment(name).set_up(build, self.cache, say, note)
+                    build("--programs")
+                    made, progress = experiment(name), self.progress
+                    made.root = engine.unpacked(
+                        made.program, self.cache, progress.say, progress.note
+                    )
             except RunError as error:
                 self.lacking[name] = str(error).rstrip(".")
                 self.progress.note(f"without {title(name)}: {error}")

@@ -21,6 +21,7 @@ from runners.host import instrument
 from runners.host.root import mount_tracing
 from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
+from runners.store import invoker
 from tests.docs.reference import RUN, unpack
 
 EVERY_CALL = "100"
@@ -80,7 +81,9 @@ PRICES = {
 def test_requests_are_those_of_memcacheds_own_counter(transport: str, tmp_path: Path) -> None:
     program = engine.find("memcached")
     case = program.case("get")
-    with engine.running(program, "get", transport) as service:
+    root = engine.unpacked(program, invoker().cache, print)
+    with engine.serving(program, case, transport, root) as service:
+        service.warm_up(case, transport)
         with watching(60) as seen:
             result = service.drive(case, transport, requests=REQUESTS)
         pids = service.pids
