@@ -124,7 +124,7 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("run_dir", metavar="RUN_DIR", type=folder, nargs="?", help="the folder with run.json")
     add("--diff", nargs=2, metavar=("A", "B"), type=folder, help="compare two runs instead")
-    add("--pool", nargs="+", metavar="RUN", type=folder, help="ratios of times over several runs")
+    add("--pool", nargs="+", metavar="RUN", type=folder, help="times and verdicts of several runs")
     add("--out", metavar="DIR", type=folder, help="of --diff: its folder (default: beside B)")
     add("--allowance", metavar="N", help="of --diff: judge exact round trips; may grow by N or N%%")
     add("--watch", metavar="DIR", type=folder, help="predict for what --watch of run.sh has seen")

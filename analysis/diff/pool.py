@@ -1,22 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Ratios of times over several runs: what a run's interval cannot know is how runs differ.
+"""Several runs together: what a run's interval cannot know is how runs differ.
 
 Runs that lie hours apart met another machine each. Their ratios count alike, in logarithms: the
 interval of their mean, and the one in which the next run's ratio lies (Student's prediction
 interval), which is the one to use where a sentence says `on this machine`.
+
+Each run is judged alone, then all together: what holds in one run and not in another is CONDITIONAL
+on the run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import t
 
-from analysis.analyse import analyse
-from analysis.raw.run import read_run
+from analysis.analyse import Figures, judge_again
+from analysis.claims.files import load_claims
+from analysis.claims.verdict import NOT_MEASURED, tally
+from analysis.counts.measures import TIMES, measure_of
+from analysis.raw.run import Run, read_run
 from analysis.statistics import Estimate, Values
 from analysis.times.waterfall import conditions_text
-from analysis.wording import number
+from analysis.wording import counted, number
 from probes.messages import UsageError, one_line
 
 LEAST_RUNS = 2
@@ -25,17 +32,15 @@ LEAST_RUNS = 2
 Ratios = Mapping[tuple[str, str], Mapping[str, Estimate]]
 
 
-def read_ratios(folders: list[Path]) -> Ratios:
-    """The ratios of all runs, by what was compared on which kernel. Raises RunError."""
-    if len({folder.resolve() for folder in folders}) < max(LEAST_RUNS, len(folders)):
-        raise UsageError("--pool needs two runs or more, each named once.")
+def read_ratios(runs: list[Run]) -> Ratios:
+    """The ratios of all runs, by what was compared on which kernel."""
     ratios: dict[tuple[str, str], dict[str, Estimate]] = {}
-    for folder in folders:
-        for times in analyse(read_run(folder)).timings:
+    for run in runs:
+        for times in Figures(run).timings:
             for ratio in times.ratios:
                 pair = f"{ratio.transport.transport} / {ratio.than.transport}"
                 key = f"{conditions_text(times)}; {ratio.transport.kernel}", pair
-                ratios.setdefault(key, {})[str(folder)] = ratio.median
+                ratios.setdefault(key, {})[run.name] = ratio.median
     return ratios
 
 
@@ -51,18 +56,48 @@ def between_runs(values: Values) -> tuple[Estimate, Estimate]:
 
 
 def show_pool(folders: list[Path]) -> None:
-    """Print each ratio of each run, their mean, and where another run's would lie."""
-    ratios = {key: runs for key, runs in read_ratios(folders).items() if len(runs) >= LEAST_RUNS}
-    if not ratios:
-        raise UsageError("These runs timed nothing alike: --pool needs the same cells in each.")
-    for (conditions, pair), runs in ratios.items():
+    """Print each ratio of each run, their mean, and where another run's would lie; then the claims
+    that not all runs judge alike. Raises RunError.
+    """
+    if len({folder.resolve() for folder in folders}) < max(LEAST_RUNS, len(folders)):
+        raise UsageError("--pool needs two runs or more, each named once.")
+    # Two runs may have one name, in two folders.
+    runs = [replace(read_run(folder), name=str(folder)) for folder in folders]
+    for (conditions, pair), ratios in read_ratios(runs).items():
+        if len(ratios) < LEAST_RUNS:
+            continue
         print(one_line(f"{conditions}: median of {pair}"))
-        for folder, ratio in runs.items():
-            print(one_line(f"  {_text(ratio)}  {folder}"))
-        mean, next_run = between_runs(np.log([ratio.value for ratio in runs.values()]))
+        for name, ratio in ratios.items():
+            print(one_line(f"  {_text(ratio)}  {name}"))
+        mean, next_run = between_runs(np.log([ratio.value for ratio in ratios.values()]))
         low, high = (number(float(np.exp(end))) for end in next_run.ends)
         print(f"  {_text(mean, np.exp)}  mean of the runs, 95 %")
         print(f"  {low} to {high}  another run on this machine, 95 %")
+    print(*map(one_line, verdicts(runs)), sep="\n")
+
+
+def verdicts(runs: list[Run]) -> Iterator[str]:
+    """How many verdicts are the same in all runs, and the others."""
+    claims = load_claims()
+    alone, together = [judge_again([run], claims) for run in runs], judge_again(runs, claims)
+    for name, judged in zip(
+        [*(run.name for run in runs), "together"], [*alone, together], strict=True
+    ):
+        yield f"{name}  {tally(judged)}"
+    for words, timed in (("counts and answers", False), ("times", True)):
+        rows = [
+            (both, by_run)
+            for both, *by_run in zip(together, *alone, strict=True)
+            if both.settled and all(v.verdict != NOT_MEASURED for v in by_run)
+            if bool((m := measure_of(both.claim.quantity)) and m.quantity in TIMES) is timed
+        ]
+        differ = [(both, by_run) for both, by_run in rows if len({v.text for v in by_run}) > 1]
+        same = len(rows) - len(differ)
+        yield f"by {words}: {counted(len(rows), 'claim')}, {same} with one verdict"
+        for both, by_run in differ:
+            yield f"  {both.claim.id}: {both.text}, {both.condition}"
+            for run, v in zip(runs, by_run, strict=True):
+                yield f"    {run.name}  {v.text}{f', {v.condition}' if v.condition else ''}"
 
 
 def _text(ratio: Estimate, scale: "np.ufunc" = np.positive) -> str:
