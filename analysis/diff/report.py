@@ -23,12 +23,12 @@ from analysis.diff.compare import (
 )
 from analysis.drawing import Drawn, drawn
 from analysis.paths import gate
-from analysis.paths.changes import ExactPair, Fates, Moved
+from analysis.paths.changes import ExactPair, Fates
 from analysis.paths.figures import legend, painted
 from analysis.paths.tree import Box, Graph, own_by_path
 from analysis.raw.run import read_run
-from analysis.report import output
-from analysis.report.render import code, page, render
+from analysis.report import frames, output
+from analysis.report.render import page, render
 from analysis.statistics import LEAST_REPEATS
 from analysis.wording import amount, counted, listed, number, place, signed, size_text, source_text
 from probes.messages import UsageError, one_line
@@ -111,8 +111,7 @@ def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:
         changed=df_words(diff.of(BEYOND)),
         others=[(title, df_words(diff.of(verdict))) for verdict, title in others],
         fates=_fates,
-        layers=lambda pair: _moved(pair.layers(), "layer"),
-        functions=lambda pair: _moved(pair.functions(), "function"),
+        moved=lambda rows: frames.moved(rows, len(rows), "first", "second"),
         kernels=kernels_text,
         figures={figure.name: figure for figure in figures},
     )
@@ -187,16 +186,6 @@ def df_words(shifts: pd.DataFrame) -> pd.DataFrame:
 def kernels_text(first: str, second: str) -> str:
     """The kernel of both, or the two."""
     return first if first == second else f"{first} → {second}"
-
-
-def _moved(moved: Sequence[Moved], name: str) -> pd.DataFrame:
-    rows = [
-        (code(m.name) if name == "function" else m.name, f"{m.before:,}", f"{m.after:,}",
-         signed(m.difference), kernels_text(str(m.calls_before), str(m.calls_after)))
-        for m in moved
-    ]  # fmt: skip
-    table = pd.DataFrame(rows, columns=[name, "first", "second", "change", "calls"])
-    return table if name == "function" else table.drop(columns="calls")
 
 
 def _fates(fates: Fates, *, names: bool = True) -> str:

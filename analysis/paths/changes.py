@@ -29,7 +29,6 @@ from analysis.paths.cells import ExactCell, scheduling_text
 from analysis.paths.tree import SUFFIX, Span, by_function, summed
 from analysis.wording import size_text
 
-TOP = 12
 # Of difflib's ratio: tcp_sendmsg and tcp_sendmsg_locked have 0.76, sk_stream_alloc_skb and
 # tcp_stream_alloc_skb 0.87, kfree_skb and kfree_skb_reason 0.72, dequeue_task_rt and
 # dequeue_task_fair 0.88: hence the callers too.

@@ -8,26 +8,24 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from analysis.answer import RATES, Answer, Pair, Share
+from analysis.answer import Answer
 from analysis.claims.verdict import VERDICTS, Verdict
 from analysis.counts.ledger import GUEST, Ledger, Row
 from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
 from analysis.machine import loopback_row, target_text
 from analysis.paths.cells import Comparison
-from analysis.paths.changes import TOP, ExactPair, knob_name
+from analysis.paths.changes import ExactPair, Moved, knob_name
 from analysis.paths.functions import CELL
 from analysis.programs.survival import ProgramRow, Survival, transports
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
 from analysis.report.render import code, link
 from analysis.statistics import Estimate
-from analysis.times import waterfall as words
-from analysis.times.timing import Times
+from analysis.times.timing import Latency, Times
 from analysis.wording import (
     MINUS,
     NOT_MEASURED,
     amount,
-    capital,
     conditions_text,
     counted,
     extent,
@@ -37,19 +35,13 @@ from analysis.wording import (
     signed,
     size_text,
     spread,
-    title_of,
 )
 
-COUNTS = {
-    "payload_copies": "copies of each byte",
-    "instructions": "instructions, emulated",
-}
 TIMES = (
     ("iteration, median (p50)", "p50", "ns"),
     ("iteration, p99", "p99", "ns"),
     ("messages a second", "messages_per_s", ""),
 )
-COPIES = ("in", "kernel", "out")
 LEAST_WAKEUPS = 0.005  # a round trip
 PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
 ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
@@ -73,59 +65,14 @@ def frame(heads: Iterable[Any], lines: Iterable[Line]) -> pd.DataFrame:
     return made
 
 
-def answer(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
-    """Times with their p99, CPU time, copies and instructions, each with its difference."""
-    p99 = {
-        (timing.conditions, latency.transport): latency.p99.value
+def latencies(at: Answer | Ledger, timings: Iterable[Times]) -> dict[tuple[str, str], Latency]:
+    """Conditions and transport → the times of the pattern and size of `at`."""
+    return {
+        (timing.conditions, latency.transport): latency
         for timing in timings
         for latency in timing.latencies
-        if (timing.pattern, timing.size) == (found.pattern, found.size) and latency.p99
+        if (timing.pattern, timing.size) == (at.pattern, at.size)
     }
-    lines: list[Line] = []
-    for placed in found.times:
-        slow = [p99.get((placed.conditions, name)) for name in found.transports]
-        lines.append((title_of(placed.conditions), *_pair(placed.iteration_ns), _both(slow)))
-    for placed in found.asleep:
-        if placed.cpu_ns:
-            name = f"CPU time, {title_of(placed.conditions)}"
-            lines.append((name, *_pair(placed.cpu_ns), ""))
-    for measure, name in COUNTS.items():
-        if (count := found.count(measure)) and len(count.figures) > 1:
-            each = (*count.figures.values(), "none" if count.alike else count.times)
-            lines.append((name, *each, ""))
-    title = f"{found.iteration}, {size_text(found.size)}"
-    slowest = f"p99: {', '.join(found.transports)}"
-    return frame((title, *found.transports, "difference (95 %)", slowest), lines)
-
-
-def _both(ns: Iterable[float | None]) -> str:
-    """`15.6, 29.7 µs`: the unit once where it is the same."""
-    texts = [amount(each, "ns") for each in ns if each is not None]
-    units = {text.rpartition(" ")[2] for text in texts}
-    return ", ".join(
-        [t.rpartition(" ")[0] for t in texts[:-1]] + texts[-1:] if len(units) == 1 else texts
-    )
-
-
-def _pair(pair: Pair) -> tuple[str, str, str]:
-    first, second = amount(pair.first.value, "ns"), amount(pair.second.value, "ns")
-    return first, second, words.part_text(pair.added)
-
-
-def shares(found: Answer) -> pd.DataFrame:
-    """The share of a CPU that the second transport takes more, at three rates."""
-    heads = ["requests/s", *(capital(title_of(placed.conditions)) for placed in found.asleep)]
-    places = [placed.shares for placed in found.asleep]
-    by_rate = zip(RATES, *places, strict=True)
-    return frame(heads, [(f"{rate:,}", *map(_share, each)) for rate, *each in by_rate])
-
-
-def _share(share: Share) -> str:
-    figure = share.cpu_share
-    text = f"{number(100 * figure.value)} %{'*' if share.beyond else ''}"
-    if figure.low is None or figure.high is None:
-        return text
-    return f"{text} ({number(100 * figure.low)} to {number(100 * figure.high)})"
 
 
 def ledger(
@@ -141,14 +88,9 @@ def ledger(
             name = f"… {row.disturbed(line) or 'another source'}" if place else _name(row.measure)
             figures = (_entry(row.measure, line.entries.get(column)) for column in found.columns)
             lines.append((name, *figures, line.source))
-    latencies = {
-        (timing.conditions, latency.transport): latency
-        for timing in timings
-        if (timing.pattern, timing.size) == (found.pattern, found.size)
-        for latency in timing.latencies
-    }
-    for words_, field, unit in TIMES if latencies else ():
-        times_ = (getattr(latencies.get(column), field, None) for column in found.columns)
+    known = latencies(found, timings)
+    for words_, field, unit in TIMES if known else ():
+        times_ = (getattr(known.get(column), field, None) for column in found.columns)
         lines.append((words_, *(spanned(time, unit) for time in times_), "workload's clock · host"))
     return frame(("measure", *columns, "where from"), lines)
 
@@ -165,22 +107,15 @@ def _entry(measure: Measure, entry: Estimate | None) -> str:
 def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
     """Each transport under the first conditions: its median time, the headlines' best figures."""
     conditions = found.conditions[0]
-    here = (found.pattern, found.size, conditions)
     rows = [row for row in found.headline() if row.lines]
-    p50 = {
-        latency.transport: latency.p50
-        for timing in timings
-        for latency in timing.latencies
-        if (timing.pattern, timing.size, timing.conditions) == here
-    }
-
-    def line(transport: str) -> Line:
-        entries = (row.lines[0].entries.get((conditions, transport)) for row in rows)
-        counts = (_entry(row.measure, each) for row, each in zip(rows, entries, strict=True))
-        return (transport, spanned(p50.get(transport), "ns"), *counts)
-
+    known = latencies(found, timings)
+    lines = []
+    for column in ((conditions, transport) for transport in found.transports):
+        counts = (_entry(row.measure, row.lines[0].entries.get(column)) for row in rows)
+        p50 = known[column].p50 if column in known else None
+        lines.append((column[1], spanned(p50, "ns"), *counts))
     heads = ("transport", "iteration, median", *(_name(row.measure) for row in rows))
-    return frame(heads, map(line, found.transports))
+    return frame(heads, lines)
 
 
 def times(timings: Iterable[Times]) -> pd.DataFrame:
@@ -203,17 +138,17 @@ def times(timings: Iterable[Times]) -> pd.DataFrame:
 def wakeups(found: pd.DataFrame) -> pd.DataFrame:
     """In which system call of its waker a process is woken, and by which function."""
     lines = [
-        (_cell(cell), number(row["per_round_trip"]), code(row["call"]), code(row["cause"]))
-        for cell, rows in found.groupby(list(CELL), sort=False)
-        for row in rows.to_dict("records")
-        if row["per_round_trip"] >= LEAST_WAKEUPS
+        (
+            f"{row.transport} · {conditions_text(row)} · {row.target}",
+            number(row.per_round_trip),
+            code(row.call),
+            code(row.cause),
+        )
+        for _, rows in found.groupby(list(CELL), sort=False)
+        for row in rows_of(rows)
+        if row.per_round_trip >= LEAST_WAKEUPS
     ]
     return frame(("cell", "wake-ups a round trip", "in", "by"), lines)
-
-
-def _cell(cell: tuple[Any, ...]) -> str:
-    pattern, size, conditions, target, _, transport = cell
-    return f"{transport} · {pattern} · {size_text(size)} · {title_of(conditions)} · {target}"
 
 
 def switches(found: pd.DataFrame) -> pd.DataFrame:
@@ -301,7 +236,6 @@ def sources(verdicts: Iterable[Verdict]) -> pd.DataFrame:
         [
             (source.id, *(str(found[name]) for name in names), source.description)
             for source, found in by_source.items()
-            if any(found[name] for name in names)
         ],
     )
 
@@ -330,7 +264,11 @@ def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
         for cell in comparison.cells:
             each, payload = cell.messages_per_iteration, cell.payload
             size = payload.messages * cell.size if payload else 0
-            copies = (number(payload.copied[way] / size) for way in COPIES) if payload else ()
+            copies = (
+                (number(payload.copied[way] / size) for way in ("in", "kernel", "out"))
+                if payload
+                else ()
+            )
             lines.append((
                 comparison.title, cell.transport, f"{cell.of_message:,.0f}",
                 number(cell.of_message / comparison.cells[0].of_message),
@@ -365,18 +303,19 @@ def knobs(pairs: Sequence[ExactPair]) -> pd.DataFrame:
     return frame(heads, lines)
 
 
-def moved(change: ExactPair) -> pd.DataFrame:
-    """The functions that a difference is made of, a round trip, without callees."""
-    functions = change.functions()
+def moved(
+    rows: Sequence[Moved], most: int, first: str = "without", second: str = "with"
+) -> pd.DataFrame:
+    """The functions or layers that a difference is made of, a round trip, without callees."""
     lines: list[Line] = [
         (code(one.name), one.fate, f"{one.before:,}", f"{one.after:,}", signed(one.difference),
          f"{one.calls_before} → {one.calls_after}")
-        for one in functions[:TOP]
+        for one in rows[:most]
     ]  # fmt: skip
-    if others := functions[TOP:]:
+    if others := rows[most:]:
         rest = signed(sum(one.difference for one in others))
         lines.append((counted(len(others), "other function"), "", "", "", rest, ""))
-    heads = ("function", "what became of it", "without", "with", "difference", "calls")
+    heads = ("function", "what became of it", first, second, "difference", "calls")
     return frame(heads, lines)
 
 
@@ -401,13 +340,12 @@ def invalid(found: Iterable[Any]) -> pd.DataFrame:
 
 
 def disturbed(found: Iterable[tuple[Target, Cell, Iterable[float]]]) -> pd.DataFrame:
-    return frame(
-        ("disturbed cell run", "stolen from a CPU", "taken by other processes"),
-        [
-            (_cell_run(target, cell), *(f"{number(share * 100)} %" for share in shares))
-            for target, cell, shares in found
-        ],
-    )
+    lines = [
+        (_cell_run(target, cell), *(f"{number(share * 100)} %" for share in shares))
+        for target, cell, shares in found
+    ]
+    heads = ("disturbed cell run", "stolen from a CPU", "taken by other processes")
+    return frame(heads, lines)
 
 
 def _cell_run(target: Target, cell: Cell) -> str:

@@ -3,11 +3,13 @@
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+import pandas as pd
+
 from analysis.analyse import Analysis
-from analysis.answer import PLACES, Document, build_answer, document
+from analysis.answer import PLACES, RATES, Answer, Document, Pair, Share, build_answer, document
 from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import MOST_TOGETHER
@@ -19,9 +21,15 @@ from analysis.paths.figures import alike_first, one_of_each_family, usual_first
 from analysis.report import frames
 from analysis.report.render import render, sentence
 from analysis.statistics import LEAST_REPEATS
-from analysis.wording import size_text
+from analysis.times import waterfall as words
+from analysis.times.timing import Times
+from analysis.wording import amount, capital, number, size_text, title_of
 
 EARLY = "unix_write_space"
+COUNTS = {
+    "payload_copies": "copies of each byte",
+    "instructions": "instructions, emulated",
+}
 
 
 class Report:
@@ -76,6 +84,8 @@ class Report:
             "d": self.document,
             "f": frames,
             "headline": self.headline,
+            "compared": compared,
+            "shares": shares,
             "matter": self.matter,
             "medians": lambda timing: sentence("medians", timing),
             "loopback": loopback_sentences(self.analysis.run),
@@ -135,3 +145,53 @@ class Report:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--out", default=f"reports/{self.analysis.run.name}")
         return str(parser.parse_known_args(self.analysis.run.manifest.command)[0].out)
+
+
+def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
+    """Times with their p99, CPU time, copies and instructions, each with its difference."""
+    known = frames.latencies(found, timings)
+    lines: list[frames.Line] = []
+    for placed in found.times:
+        own = (known.get((placed.conditions, name)) for name in found.transports)
+        slow = [one.p99.value for one in own if one and one.p99]
+        lines.append((title_of(placed.conditions), *_pair(placed.iteration_ns), _both(slow)))
+    for placed in found.asleep:
+        if placed.cpu_ns:
+            name = f"CPU time, {title_of(placed.conditions)}"
+            lines.append((name, *_pair(placed.cpu_ns), ""))
+    for measure, name in COUNTS.items():
+        if (count := found.count(measure)) and len(count.figures) > 1:
+            each = (*count.figures.values(), "none" if count.alike else count.times)
+            lines.append((name, *each, ""))
+    title = f"{found.iteration}, {size_text(found.size)}"
+    slowest = f"p99: {', '.join(found.transports)}"
+    return frames.frame((title, *found.transports, "difference (95 %)", slowest), lines)
+
+
+def _both(ns: Iterable[float]) -> str:
+    """`15.6, 29.7 µs`: the unit once where it is the same."""
+    texts = [amount(each, "ns") for each in ns]
+    unit = f" {texts[-1].rpartition(' ')[2]}" if texts else ""
+    same = all(text.endswith(unit) for text in texts)
+    return ", ".join([t.removesuffix(unit) for t in texts[:-1]] + texts[-1:] if same else texts)
+
+
+def _pair(pair: Pair) -> tuple[str, str, str]:
+    first, second = amount(pair.first.value, "ns"), amount(pair.second.value, "ns")
+    return first, second, words.part_text(pair.added)
+
+
+def shares(found: Answer) -> pd.DataFrame:
+    """The share of a CPU that the second transport takes more, at three rates."""
+    heads = ["requests/s", *(capital(title_of(placed.conditions)) for placed in found.asleep)]
+    places = [placed.shares for placed in found.asleep]
+    by_rate = zip(RATES, *places, strict=True)
+    return frames.frame(heads, [(f"{rate:,}", *map(_share, each)) for rate, *each in by_rate])
+
+
+def _share(share: Share) -> str:
+    figure = share.cpu_share
+    text = f"{number(100 * figure.value)} %{'*' if share.beyond else ''}"
+    if figure.low is None or figure.high is None:
+        return text
+    return f"{text} ({number(100 * figure.low)} to {number(100 * figure.high)})"

@@ -9,8 +9,7 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from analysis.report import frames
-from analysis.report.report import Report
+from analysis.report.report import COUNTS, Report, compared
 from analysis.times.waterfall import part_text
 from analysis.wording import amount, capital, counted
 from probes.messages import one_line
@@ -71,7 +70,7 @@ def _answer(report: Report) -> Iterator[list[str]]:
     answer = report.answer
     if answer is None or report.analysis.run.for_claims or len(answer.transports) < 2:
         return
-    rows = frames.answer(answer, report.analysis.timings)
+    rows = compared(answer, report.analysis.timings)
     rows = rows[~rows.iloc[:, 0].str.startswith("CPU")]  # the shares of a CPU say it
     yield ["", *table(pd.concat([rows, programs(report, list(rows.columns))]))]
     differing = answer.differing(alike=False)
@@ -81,7 +80,7 @@ def _answer(report: Report) -> Iterator[list[str]]:
     if each:
         yield _wrapped(f"Differs ({', '.join(answer.transports)}): {'; '.join(each)}.")
     counters: dict[str, list[str]] = {}
-    for count in filter(None, map(answer.count, frames.COUNTS)):
+    for count in filter(None, map(answer.count, COUNTS)):
         name = count.measure.removeprefix("payload_")
         where = count.counted.removeprefix("counted ")
         counters.setdefault(count.kernel, []).append(f"{name} {where}")
