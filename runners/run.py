@@ -63,11 +63,6 @@ class Prepared:
     plans: dict[str, Plan]
     experiments: Experiments
 
-    @property
-    def emulated(self) -> bool:
-        """Whether this kernel's CPU is emulated."""
-        return preflight.emulated(self.checks)
-
 
 @dataclass(frozen=True)
 class FinishedTarget:
@@ -167,7 +162,8 @@ def run_on_host(session: Session, prepared: Prepared, root: Root, raw: Path) -> 
     planner, plan = prepared.planner, prepared.plans["host"]
     probe_level = preflight.probe_level(prepared.checks)
     lacks = planner.uncounted("host", prepared.plans, probe_level)
-    lacks += [NO_TIMES] if prepared.emulated else []
+    emulated = preflight.emulated(prepared.checks)
+    lacks += [NO_TIMES] if emulated else []
     with session.progress.step("host: measuring"), tempfile.TemporaryFile() as complaints:
         collector = root.start("collect", stderr=complaints.fileno())
         with suppress(BrokenPipeError):
@@ -181,8 +177,7 @@ def run_on_host(session: Session, prepared: Prepared, root: Root, raw: Path) -> 
         shutil.copytree(results, raw / "host")
     if planner.needs is not None:
         try_tools(planner.needs["tools"], raw / "host")
-    accelerator = "tcg" if prepared.emulated else None
-    return finish(plan, raw / "host", "host", probe_level, accelerator, lacks)
+    return finish(plan, raw / "host", "host", probe_level, "tcg" if emulated else None, lacks)
 
 
 def lines(stream: IO[bytes], silence: float) -> Iterator[str]:
@@ -252,7 +247,13 @@ def run_in_guest(
         modules = [(file, f"modules/{n:02}-{file.name}") for n, file in enumerate(machine.modules)]
         pack(payload, [(order, order.name), *modules])
         command = ["sh", "-c", LOAD_MODULES, "sh", *COLLECT, *(["--wait"] if first else [])]
-        stored = keep(cache, machine, payload, command, progress) if cache and first else None
+        stored: Path | None = None
+        if cache and first:
+            try:
+                with progress.step(f"guest {machine.release}: preparing"):
+                    stored = stored_guest(cache, machine, payload, command, memory=GUEST_MEMORY)
+            except (RunError, OSError) as error:
+                progress.note(f"this guest boots in each run, as it cannot be stored: {error}")
         with progress.step(f"guest {machine.release}: measuring"):
             machine.run(
                 payload,
@@ -265,18 +266,6 @@ def run_in_guest(
                 stored=stored,
             )
     return finish(plan, out, "guest", "function", machine.accelerator, uncounted)
-
-
-def keep(
-    cache: Cache, machine: guest.Guest, payload: Path, command: list[str], progress: Progress
-) -> Path | None:
-    """Store the guest; None where it cannot be stored, and then it boots."""
-    try:
-        with progress.step(f"guest {machine.release}: preparing"):
-            return stored_guest(cache, machine, payload, command, memory=GUEST_MEMORY)
-    except (RunError, OSError) as error:
-        progress.note(f"this guest boots in each run, as it cannot be stored: {error}")
-        return None
 
 
 def waiting_plan(plan: Plan) -> Plan | None:

@@ -185,23 +185,17 @@ class Scratch:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._held: list[tuple[Path, int]] = []
+        self.held: list[tuple[Path, int]] = []
 
     def folder(self, above: Path, name: str = "", mode: int = 0o777) -> Path:
         """Make a folder in `above`, from which what dead runs left goes first. Raises OSError."""
         for removed in sweep(above):
             self._say(f"removed what a killed run had left: {removed}")
         path, descriptor = make_folder(above, name, mode)
-        self._held.append((path, descriptor))
-        if len(self._held) > 1:  # a link, by which a later start with another --out finds it
-            (self._held[0][0] / f"link{len(self._held)}").symlink_to(path.absolute())
+        self.held.append((path, descriptor))
+        if len(self.held) > 1:  # a link, by which a later start with another --out finds it
+            (self.held[0][0] / f"link{len(self.held)}").symlink_to(path.absolute())
         return path
-
-    def close(self) -> None:
-        """Remove what is still there under the name that it was made with."""
-        for path, descriptor in reversed(self._held):
-            shutil.rmtree(path, ignore_errors=True)
-            os.close(descriptor)
 
 
 @contextmanager
@@ -214,7 +208,10 @@ def scratch(say: Callable[[str], None] = lambda _: None) -> Iterator[Scratch]:
         yield folders
     finally:
         tempfile.tempdir = before
-        folders.close()
+        # What was moved away has another name by now.
+        for path, descriptor in reversed(folders.held):
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(descriptor)
 
 
 def hold(folder: Path, say: Callable[[str], None] = lambda _: None, *, alone: bool = False) -> None:

@@ -6,11 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from runners.host import bpftrace, ftrace, loopback
@@ -57,11 +55,15 @@ def checks() -> list[Check]:
     # Each bpftrace takes its time to start, and needs little CPU. Not by threads of ours: where
     # memory is short, one can die before it says that it runs, and Python waits for it for ever.
     with ExitStack() as started:
-        tries = [_BpftraceTry(*row, started) for row in BPFTRACE_TRIES]
+        tries = [_start(program, started) for _, program, _ in BPFTRACE_TRIES]
         deadline = time.monotonic() + TRY_SECONDS
         first, last = (_root, _btf, _lockdown), (_function_tracer, cpu, bare_loopback)
         before, after = ([check() for check in some] for some in (first, last))
-        return [*before, *(trying.check(deadline) for trying in tries), *after]
+        probes = [
+            Check(name, *(seen := _attached(process, deadline)), "" if seen[0] else lack)
+            for (name, _, lack), process in zip(BPFTRACE_TRIES, tries, strict=True)
+        ]
+        return [*before, *probes, *after]
 
 
 def probe_level(found: list[Check]) -> str:
@@ -118,39 +120,34 @@ def _libc() -> str:
     return next((line.split()[-1] for line in maps.splitlines() if "libc.so" in line), "libc.so.6")
 
 
-class _BpftraceTry:
-    """A program that attaches a probe and exits at once: status 0 means that it was attached."""
+def _start(program: str, started: ExitStack) -> subprocess.Popen[bytes] | None:
+    """A bpftrace that attaches a probe and exits at once; None where there is none."""
+    if not shutil.which("bpftrace"):
+        return None
+    process = subprocess.Popen(
+        command(["bpftrace", "-e", program.replace("LIBC", _libc())]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {bpftrace.NOTIFY: "1"},
+    )
+    started.callback(stop, process)
+    return process
 
-    def __init__(self, name: str, program: str, lack: str, started: ExitStack) -> None:
-        self._fail = partial(Check, name, False, lack=lack)
-        self._attached = Check(name, True, "attached")
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115
-        started.callback(self._output.close)
-        self._process: subprocess.Popen[bytes] | None = None
-        if shutil.which("bpftrace"):
-            self._process = subprocess.Popen(
-                command(["bpftrace", "-e", program.replace("LIBC", _libc())]),
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=self._output,
-                env=os.environ | {bpftrace.NOTIFY: "1"},
-            )
-            started.callback(stop, self._process)
 
-    def check(self, deadline: float) -> Check:
-        """Wait for its end, until the deadline of all."""
-        if self._process is None:
-            return self._fail("bpftrace is not installed")
-        try:
-            status = self._process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return self._fail(f"not attached in {TRY_SECONDS} s")
-        self._output.seek(0)
-        output = self._output.read().decode(errors="replace")
-        if status == 0 and bpftrace.NOTIFY in output:
-            return self._attached
-        lines = [line.strip() for line in output.splitlines() if "ERROR" in line]
-        return self._fail(lines[-1] if lines else f"status {status}")
+def _attached(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[bool, str]:
+    """Whether it has attached its probe, until the deadline of all, and what was seen."""
+    if process is None:
+        return False, "bpftrace is not installed"
+    try:
+        output = process.communicate(timeout=max(0.5, deadline - time.monotonic()))[0]
+    except subprocess.TimeoutExpired:
+        return False, f"not attached in {TRY_SECONDS} s"
+    text = output.decode(errors="replace")
+    if process.returncode == 0 and bpftrace.NOTIFY in text:
+        return True, "attached"
+    lines = [line.strip() for line in text.splitlines() if "ERROR" in line]
+    return False, lines[-1] if lines else f"status {process.returncode}"
 
 
 def _function_tracer() -> Check:
