@@ -30,6 +30,8 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAME = re.compile(r"`((?:runners|probes|analysis|tests|docs|reports)/[\w./*-]+)`")
 # What the reader writes or a command makes.
 OPEN = re.compile(r"NAME|FAMILY|/build/|reports/lesson")
+MOST_WORDS, MOST_WORDS_OF_A_PAGE = 35_000, 1_500
+GENERATED = {"hooks.md", "path-over-time.md"}  # by python -m probes.hooks, tests.docs.over_time
 FOLDERS = {"diff", "gate", "report"}  # what follows is the reader's own
 
 
@@ -47,6 +49,17 @@ def commands() -> set[str]:
             if words and not left_open and not own:
                 found.add(" ".join(words).rstrip(",."))
     return found
+
+
+def test_pages_are_short() -> None:
+    words = {
+        path.relative_to(REPOSITORY): len(path.read_text(encoding="utf-8").split())
+        for path in PAGES
+        if path.parent.name != "reports"
+    }
+    assert sum(words.values()) <= MOST_WORDS
+    long = {page for page, count in words.items() if count > MOST_WORDS_OF_A_PAGE}
+    assert {page.name for page in long} <= GENERATED
 
 
 def test_pages_hold_commands() -> None:
