@@ -59,9 +59,8 @@ def spanned(figure: Estimate | None, unit: str = "") -> str:
 def frame(heads: Iterable[Any], lines: Iterable[Line]) -> pd.DataFrame:
     """Lines below heads; heads of two levels are tuples. Heads may repeat."""
     made = pd.DataFrame(list(lines), dtype=object)
-    if made.empty:
-        return made
-    made.columns = pd.Index(list(heads), tupleize_cols=False)
+    if not made.empty:
+        made.columns = pd.Index(list(heads), tupleize_cols=False)
     return made
 
 
@@ -125,11 +124,11 @@ def times(timings: Iterable[Times]) -> pd.DataFrame:
     for timing in timings:
         ratios = {ratio.transport.transport: ratio.median for ratio in timing.ratios}
         for one in timing.latencies:
-            packed = (one.per_segment, one.per_read)
             lines.append((
                 conditions_text(timing), one.transport,
                 spanned(one.p50, "ns"), spanned(one.p99, "ns"), spanned(one.messages_per_s),
-                spanned(ratios.get(one.transport)), ", ".join(map(spanned, packed)),
+                spanned(ratios.get(one.transport)),
+                f"{spanned(one.per_segment)}, {spanned(one.per_read)}",
                 one.modality.words() if one.modality else NOT_MEASURED,
             ))  # fmt: skip
     return frame(heads, lines)
@@ -185,19 +184,14 @@ def kernels(found: pd.DataFrame) -> pd.DataFrame:
 
 def compared(found: pd.DataFrame) -> pd.DataFrame:
     """Pairs of counts, per message, in the run where the two are furthest apart."""
-    return frame(
-        ("quantity", "cell", "one", "other", "apart"),
-        [
-            (
-                f"{one.quantity} {one.key}".strip(),
-                f"{one.transport} · {conditions_text(one)} · {target_text(one.target, one.kernel)}",
-                f"{number(one.first_value)} {one.first}",
-                f"{number(one.second_value)} {one.second}",
-                f"{number(one.apart * 100)} %",
-            )
-            for one in rows_of(found)
-        ],
-    )
+    lines = [
+        (f"{one.quantity} {one.key}".strip(),
+         f"{one.transport} · {conditions_text(one)} · {target_text(one.target, one.kernel)}",
+         f"{number(one.first_value)} {one.first}", f"{number(one.second_value)} {one.second}",
+         f"{number(one.apart * 100)} %")
+        for one in rows_of(found)
+    ]  # fmt: skip
+    return frame(("quantity", "cell", "one", "other", "apart"), lines)
 
 
 def programs(rows: Sequence[ProgramRow]) -> pd.DataFrame:
@@ -365,9 +359,8 @@ def missing(found: Iterable[Missing]) -> pd.DataFrame:
         names = dict.fromkeys(name for lack in group for name in (lack.quantities or (lack.what,)))
         targets = dict.fromkeys(lack.target or "all" for lack in group)
         why, *others = dict.fromkeys(lack.why for lack in group)
-        more = f" (and {counted(len(others), 'other reason')})" if others else ""
-        more = f" ({GUEST})" if kind == GUEST else more
-        lines.append((", ".join(names), ", ".join(targets), f"{why}{more}"))
+        more = GUEST if kind == GUEST else others and f"and {counted(len(others), 'other reason')}"
+        lines.append((", ".join(names), ", ".join(targets), f"{why} ({more})" if more else why))
     return frame(("what", "target", "why"), lines)
 
 
