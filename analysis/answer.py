@@ -326,7 +326,7 @@ def ledger_frame(figures: pd.DataFrame) -> pd.DataFrame:
 
 
 def _verdict(verdict: Verdict) -> FlatRow:
-    claim, coverage = verdict.claim, verdict.coverage
+    claim = verdict.claim
     return {
         "claim": claim.id,
         "source": claim.source.id,
@@ -334,9 +334,9 @@ def _verdict(verdict: Verdict) -> FlatRow:
         "statement": claim.statement,
         "verdict": verdict.verdict,
         "rests_on": verdict.kind,
-        "measured_conditions": coverage.measured,
-        "conditions": coverage.of,  # of its scope
-        "lacking": coverage.lacking,
+        "measured_conditions": verdict.measured,
+        "conditions": verdict.scope,  # of its scope
+        "lacking": verdict.lacking,
         "why": verdict.why,
     }
 

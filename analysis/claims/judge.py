@@ -35,10 +35,9 @@ from analysis.claims.verdict import (
     FLIPS,
     NOT_MEASURED,
     NOT_REPRODUCED,
+    QUOTIENT,
     REFUTED,
-    Coverage,
     Evidence,
-    Figure,
     Finding,
     Verdict,
     joined,
@@ -57,6 +56,7 @@ from analysis.counts.measures import (
     source_rank,
 )
 from analysis.raw.run import Missing
+from analysis.statistics import Estimate
 from analysis.wording import amount, capital, counted, extent, listed, size_text
 
 # `run` where the figures of several runs are judged together.
@@ -120,6 +120,7 @@ def _judge_measured(
     verdict, condition = joined(deciding, CROSSES if timed else FLIPS)
     if verdict == REFUTED and claim.measurement:
         verdict = NOT_REPRODUCED
+    scope, lacking = _coverage(claim, rule, deciding)
     texts = [_why(measure, rule, deciding, condition)]
     texts += [DISTURBED] if len(deciding) < len(decisive) else []
     texts += [BESIDE] if in_workload else []
@@ -129,7 +130,7 @@ def _judge_measured(
         mechanism=_mechanism(claim, measured),
         evidence=evidence,
         kernels=() if timed else on_each_kernel(deciding),
-        coverage=_coverage(claim, rule, deciding),
+        scope=scope, lacking=lacking,
     )  # fmt: skip
 
 
@@ -141,18 +142,14 @@ def _measure(claim: Claim) -> Measure:
 
 def _least_disturbed(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
     """For each cell, the evidence from the source that disturbed its scheduler least."""
-    ranks: dict[tuple[object, ...], list[tuple[tuple[int, int], Evidence]]] = {}
-    for item in evidence:
-        cell = tuple(v for k, v in item.condition.items() if k not in ("target", "kernel"))
-        rank = disturbance(str(item.condition["target"]), item.probed)
-        ranks.setdefault(cell, []).append((rank, item))
-    least = {
-        id(item)
-        for group in ranks.values()
-        for rank, item in group
-        if rank == min(rank for rank, _ in group)
-    }
-    return tuple(item for item in evidence if id(item) in least)
+    cells = [
+        tuple(v for k, v in item.condition.items() if k not in ("target", "kernel"))
+        for item in evidence
+    ]
+    ranks = [disturbance(str(item.condition["target"]), item.probed) for item in evidence]
+    least = dict(sorted(zip(cells, ranks, strict=True), key=lambda pair: pair[1], reverse=True))
+    every = zip(evidence, cells, ranks, strict=True)
+    return tuple(item for item, cell, rank in every if rank == least[cell])
 
 
 # Evidence
@@ -212,14 +209,14 @@ def _one_condition(
         name: by_repeat[name] if timed else rows[rows["side"] == name]["value"]
         for name in rule.labels
     }
-    figures = [
-        Figure(name, float(v.mean() if timed else v.median()), float(v.min()), float(v.max()))
+    figures = {
+        name: Estimate(float(v.mean() if timed else v.median()), float(v.min()), float(v.max()))
         for name, v in values.items()
-    ]
+    }
     holds = None if 0 < sum(held) < len(held) else sum(held) > 0
     if isinstance(rule, Quotient):
         quotient = _quotient(rule, by_repeat)
-        figures += [quotient] if quotient else []
+        figures |= {rule.quotient: quotient} if quotient else {}
         if timed:
             # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
             holds = _by_interval(rule, quotient) if quotient else None
@@ -228,7 +225,7 @@ def _one_condition(
         condition=condition,
         instrument=str(first["instrument"]),
         probed=bool(first["probed"]),
-        figures=tuple(figures),
+        figures=figures,
         held=sum(held),
         repeats=len(held),
         holds=holds,
@@ -237,7 +234,7 @@ def _one_condition(
     )
 
 
-def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Figure | None:
+def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Estimate | None:
     """The quotient of two means, paired by repeat; None where a repeat has none.
 
     It has its interval, or the range where repeats are few.
@@ -248,14 +245,14 @@ def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Figure | None:
     ratio, each = statistics.quotient(over, under), over / under
     low = float(each.min()) if ratio.low is None else ratio.low
     high = float(each.max()) if ratio.high is None else ratio.high
-    return Figure(rule.quotient, ratio.value, low, high, quotient=True)
+    return Estimate(ratio.value, low, high)
 
 
-def _by_interval(rule: Quotient, figure: Figure) -> bool | None:
-    least, most = rule.range
-    if least <= figure.low and figure.high <= most:
+def _by_interval(rule: Quotient, figure: Estimate) -> bool | None:
+    (least, most), (low, high) = rule.range, figure.ends
+    if least <= low and high <= most:
         return True
-    return False if figure.high < least or most < figure.low else None
+    return False if high < least or most < low else None
 
 
 # Coverage
@@ -268,8 +265,10 @@ def _scope(claim: Claim) -> dict[str, tuple[str, ...]]:
     return {"pattern": scope.pattern, "size": size, "conditions": scope.conditions}
 
 
-def _coverage(claim: Claim, rule: Measured, evidence: Iterable[Evidence]) -> Coverage:
-    """Count the conditions of the scope that have evidence.
+def _coverage(
+    claim: Claim, rule: Measured, evidence: Iterable[Evidence]
+) -> tuple[int, tuple[str, ...]]:
+    """Count the conditions of the scope, and name those without evidence.
 
     A rule across patterns, placements or sizes has both of them in one condition, and each
     transport in one of its own.
@@ -282,8 +281,7 @@ def _coverage(claim: Claim, rule: Measured, evidence: Iterable[Evidence]) -> Cov
         for item in evidence
     }
     conditions = list(product(*scope.values()))
-    lacking = tuple(_place(place) for place in conditions if place not in measured)
-    return Coverage(len(conditions) - len(lacking), len(conditions), lacking)
+    return len(conditions), tuple(_place(p) for p in conditions if p not in measured)
 
 
 def _place(values: tuple[str, ...]) -> str:
@@ -356,24 +354,27 @@ def _why(measure: Measure, rule: Measured, evidence: tuple[Evidence, ...], condi
         texts = [f"{capital(words)}, in {measurements}: {figures}."]
         if isinstance(rule, Values) and not all(item.holds for item in evidence):
             fits = Counter(
-                f.label for item in evidence for f in item.figures if rule.fits(f.label, f.value)
+                label
+                for item in evidence
+                for label, f in item.figures.items()
+                if rule.fits(label, f.value)
             )
             each = ", ".join(f"{name} in {fits[name]} of {len(evidence)}" for name in rule.labels)
             texts.append(f"Within {rule.tolerance:g} of what is claimed: {each}.")
-    if isinstance(rule, Quotient) and not all(item.figure(rule.quotient) for item in evidence):
+    if isinstance(rule, Quotient) and not all(rule.quotient in item.figures for item in evidence):
         texts.append(f"Where {rule.under} is 0 there is no ratio.")
     return " ".join(texts)
 
 
 def _figures(measure: Measure, rule: Measured, evidence: Iterable[Evidence]) -> str:
-    by_label: dict[str, list[Figure]] = {}
+    by_label: dict[str, list[Estimate]] = {}
     for item in evidence:
-        for figure in item.figures:
-            by_label.setdefault(figure.label, []).append(figure)
+        for label, figure in item.figures.items():
+            by_label.setdefault(label, []).append(figure)
     texts = []
     for label, figures in by_label.items():
-        unit = "" if figures[0].quotient else measure.unit
-        low, high = min(f.low for f in figures), max(f.high for f in figures)
+        unit = "" if QUOTIENT in label else measure.unit
+        low, high = min(f.ends[0] for f in figures), max(f.ends[1] for f in figures)
         claimed = (
             f" (claimed: {amount(rule.expected[label], unit)})" if isinstance(rule, Values) else ""
         )

@@ -6,7 +6,7 @@ holds, does not hold, or is left open. Where they do not all agree, the variable
 sides apart is looked for, then the pair of variables.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
@@ -16,6 +16,7 @@ import pandas as pd
 from analysis.claims.files import Claim
 from analysis.counts.measures import TIMES, measure_of, program_of
 from analysis.programs import records
+from analysis.statistics import Estimate
 from analysis.wording import counted, listed, size_text
 
 CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
@@ -31,6 +32,7 @@ KINDS = {
     NOT_MEASURED: "not measured",
 }
 CELLS = "cells.jsonl"
+QUOTIENT = " / "  # in the label of a figure that has no unit
 COLUMNS = (
     *("claim", "source", "verdict", "coverage", "lacking", "family"),
     *("condition", "value", "low", "high", "unit", "why", "cells", "raw"),
@@ -44,16 +46,6 @@ FLIPS, CROSSES = "flips from repeat to repeat", "its interval crosses the limit"
 Side = tuple[Callable[[str], str], bool | None]
 
 
-class Figure(NamedTuple):
-    """One transport's figure in one condition, or the quotient of two."""
-
-    label: str
-    value: float
-    low: float
-    high: float
-    quotient: bool = False
-
-
 @dataclass(frozen=True)
 class Evidence:
     """One condition, measured by the best source that it has."""
@@ -61,7 +53,7 @@ class Evidence:
     condition: dict[str, str | int]
     instrument: str
     probed: bool
-    figures: tuple[Figure, ...]
+    figures: dict[str, Estimate]  # by transport; of a quotient by `tcp / unix`
     held: int  # in how many repeats the rule holds
     repeats: int
     holds: bool | None  # None: some repeats say so and some not, or the interval crosses the limit
@@ -69,14 +61,12 @@ class Evidence:
     decides: bool = True  # False: beside an article's program, or times of too few repeats
 
     def words(self) -> str:
-        texts = self.condition | {"size": self.place("size"), "instrument": self.instrument}
-        cell = ("pattern", "size", "conditions", "transport")
-        names = (*cell, "instrument", "target", "kernel", "run")
-        return " · ".join(str(texts[name]) for name in names if name in texts)
+        names = ("pattern", "size", "conditions", "transport", "instrument", "target", "kernel")
+        return " · ".join(filter(None, map(self.place, (*names, "run"))))
 
     def place(self, name: str) -> str:
         """Its value of a variable, in words."""
-        value = self.condition.get(name, "")
+        value = self.instrument if name == "instrument" else self.condition.get(name, "")
         if name != "size" or not value:
             return str(value)
         return size_text(value) if isinstance(value, int) else f"{value} B"
@@ -91,23 +81,6 @@ class Evidence:
         """The file of raw/ that holds its runs. A rule across patterns names both: `a / b`."""
         patterns = str(self.condition["pattern"]).split(" / ")
         return records.FILE if any(map(program_of, patterns)) else CELLS
-
-    def figure(self, label: str) -> Figure | None:
-        return next((figure for figure in self.figures if figure.label == label), None)
-
-
-class Coverage(NamedTuple):
-    """How many conditions of a claim's scope have figures."""
-
-    measured: int = 0
-    of: int = 0
-    lacking: tuple[str, ...] = ()  # the others, in words
-
-    def __str__(self) -> str:
-        return f"{self.measured} of {counted(self.of, 'condition')} of its scope"
-
-
-NO_SCOPE = Coverage()  # of a claim that is about no figures
 
 
 class Finding(NamedTuple):
@@ -131,23 +104,29 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
     # Each kernel, and its own verdict; times come from one kernel only.
     kernels: tuple[tuple[str, str], ...] = ()
-    coverage: Coverage = NO_SCOPE
+    scope: int = 0  # how many conditions it has
+    lacking: tuple[str, ...] = ()  # those of them without figures, in words
     family: tuple[str, ...] = ()  # claims that rest on the same figure or ratio, this one too
 
     @property
     def text(self) -> str:
-        """The verdict, on times `on this machine`; of a part of its scope `REFUTED in …`."""
+        """The verdict, on times `on this machine`; and on how much of its scope."""
         measure = measure_of(self.claim.quantity)
         timed = self.kind == MEASURED and measure is not None and measure.quantity in TIMES
         text = f"{self.verdict} on this machine" if timed else self.verdict
-        return f"{text} in {self.coverage}" if self.coverage.lacking else text
+        lacks = f"{counted(self.scope, 'condition')}; {len(self.lacking)} not measured"
+        return f"{text} where measured ({self.measured} of {lacks})" if self.lacking else text
+
+    @property
+    def measured(self) -> int:
+        """How many conditions of its scope have figures."""
+        return self.scope - len(self.lacking)
 
     @property
     def lacks(self) -> str:
         """What of its scope was not measured, and what would; empty where nothing lacks."""
-        if not self.coverage.lacking:
-            return ""
-        return f"Not measured: {listed(list(self.coverage.lacking))} ({self.claim.command})."
+        lacking = listed(list(self.lacking))
+        return f"Not measured: {lacking} ({self.claim.command})." if lacking else ""
 
     @property
     def kin(self) -> tuple[str, ...]:
@@ -171,7 +150,7 @@ class Verdict:
     @property
     def labels(self) -> tuple[str, ...]:
         """The columns of its table of evidence."""
-        return tuple(dict.fromkeys(f.label for item in self.evidence for f in item.figures))
+        return tuple(dict.fromkeys(label for item in self.evidence for label in item.figures))
 
     @property
     def unit(self) -> str:
@@ -187,15 +166,13 @@ class Verdict:
         They are about one quantity, share a condition, and the transports of one are among the
         other's.
         """
-        (labels, conditions), (labels2, conditions2) = self._base(), other._base()
-        among = labels <= labels2 or labels2 <= labels
+        deciding = [[item for item in each.evidence if item.decides] for each in (self, other)]
+        labels, labels2 = (
+            {label for item in items for label in item.figures} for items in deciding
+        )
+        conditions, conditions2 = ({item.words() for item in items} for items in deciding)
         same = self.claim.quantity == other.claim.quantity
-        return same and among and bool(conditions & conditions2)
-
-    def _base(self) -> tuple[set[str], set[str]]:
-        deciding = [item for item in self.evidence if item.decides]
-        labels = {figure.label for item in deciding for figure in item.figures}
-        return labels, {item.words() for item in deciding}
+        return same and (labels <= labels2 or labels2 <= labels) and bool(conditions & conditions2)
 
 
 def with_families(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
@@ -233,25 +210,17 @@ def separating(sides: Sequence[Side], names: Iterable[str], undecided: str = FLI
     """
     names = tuple(names)
     for chosen in (*((name,) for name in names), *combinations(names, 2)):
-        states = _states(sides, chosen[0])
-        if len(chosen) > 1:
-            mixed = {place for place, held in states.items() if len(held) > 1}
-            states = _states(sides, chosen[0], chosen[1], mixed)
-        if all(len(held) == 1 for held in states.values()):
+        mixed: set[str] = set()
+        for _ in chosen:
+            states: dict[str, set[bool | None]] = {}
+            for place, holds in sides:
+                name = place(chosen[0])
+                name = f"{name} ({place(chosen[1])})" if name in mixed else name
+                states.setdefault(name, set()).add(holds)
+            mixed = {name for name, held in states.items() if len(held) > 1}
+        if not mixed:
             return f"{listed(list(chosen))}: {_sides_text(states, undecided)}"
     return ""
-
-
-def _states(
-    sides: Sequence[Side], first: str, second: str = "", mixed: Container[str] = ()
-) -> dict[str, set[bool | None]]:
-    """Value of the first variable, of both where the first is mixed → the states there."""
-    states: dict[str, set[bool | None]] = {}
-    for place, holds in sides:
-        name = place(first)
-        name = f"{name} ({place(second)})" if name in mixed else name
-        states.setdefault(name, set()).add(holds)
-    return states
 
 
 def _sides_text(sides: dict[str, set[bool | None]], undecided: str) -> str:
@@ -291,8 +260,8 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     texts = []
     for kind, words in KINDS.items():
         if group := [verdict for verdict in verdicts if verdict.kind == kind]:
-            full = _by_name(verdict for verdict in group if not verdict.coverage.lacking)
-            part = _by_name(verdict for verdict in group if verdict.coverage.lacking)
+            full = _by_name(verdict for verdict in group if not verdict.lacking)
+            part = _by_name(verdict for verdict in group if verdict.lacking)
             how = "; ".join(filter(None, (full, part and f"in part of their scope {part}")))
             rests = {verdict.claim.quantity for verdict in group} if kind == MEASURED else ()
             on = f", which rest on {counted(len(rests), 'quantity', 'quantities')}" if rests else ""
@@ -308,16 +277,9 @@ def _by_name(verdicts: Iterable[Verdict]) -> str:
 def steadiness(verdicts: Iterable[Verdict]) -> str:
     """Count the verdicts that are the same on every kernel; empty where each has one kernel."""
     several = [verdict.kernels for verdict in verdicts if len(verdict.kernels) > 1]
-    if not several:
-        return ""
     same = sum(len({verdict for _, verdict in kernels}) == 1 for kernels in several)
-    rests = "1 verdict rests" if len(several) == 1 else f"{len(several)} verdicts rest"
-    agree = (
-        "all agree across kernels"
-        if same == len(several)
-        else f"{same} of {len(several)} agree across kernels; the others say what they depend on"
-    )
-    return f"{rests} on counts or answers of more than one kernel: {agree}."
+    rest = counted(len(several), "verdict of counts or answers", "verdicts of counts or answers")
+    return f"Of {rest} on more than one kernel {same} agree across them." if several else ""
 
 
 def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
@@ -338,18 +300,17 @@ def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str
     """
     rows: list[tuple[object, ...]] = []
     for v in verdicts:
-        covered = f"{v.coverage.measured} of {v.coverage.of}" if v.coverage.of else ""
-        scope = (covered, "; ".join(v.coverage.lacking), "".join(v.family[:1]))
+        covered = f"{v.measured} of {v.scope}" if v.scope else ""
+        scope = (covered, "; ".join(v.lacking), "".join(v.family[:1]))
         head = (v.claim.id, v.claim.source.id, v.verdict, *scope)
         why = f"{v.condition}. {v.why}" if v.condition else v.why
         for item in v.evidence:
             folder = folders.get(item.machine, "")
-            raw = f"raw/{folder}/{item.file}" if folder else ""
-            tail = (why, " ".join(map(str, item.cells)), raw)
+            tail = (why, " ".join(map(str, item.cells)), folder and f"raw/{folder}/{item.file}")
             rows += (
-                (*head, f"{f.label} · {item.words()}", f.value, f.low, f.high,
-                 "" if f.quotient else v.unit, *tail)
-                for f in item.figures
+                (*head, f"{label} · {item.words()}", f.value, f.low, f.high,
+                 "" if QUOTIENT in label else v.unit, *tail)
+                for label, f in item.figures.items()
             )  # fmt: skip
         rows += ((*head, f.text, None, None, None, "", why, "", f.raw) for f in v.findings)
         if not v.evidence and not v.findings:

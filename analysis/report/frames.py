@@ -238,8 +238,7 @@ def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.Dat
     lines = []
     for one in verdict.evidence:
         figures = [
-            spanned(Estimate(figure.value, figure.low, figure.high)) if figure else ""
-            for figure in map(one.figure, verdict.labels)
+            spanned(figure) if figure else "" for figure in map(one.figures.get, verdict.labels)
         ]
         file = f"raw/{folders[one.machine]}/{one.file}"
         cells = Markup("{} in {}").format(

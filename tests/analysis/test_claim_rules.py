@@ -132,16 +132,16 @@ def test_part_of_a_scope_is_said_and_tallied_apart() -> None:
     figures = measured("segments_data", lambda *_: 16.9, patterns=("pingpong",))
     about = claim(BOUNDS, "segments_data", scope=scope)
     (found,) = judge([about], figures[figures["conditions"] == "same-cpu"], [])
-    assert (found.verdict, found.coverage.measured, found.coverage.of) == ("REFUTED", 1, 4)
-    assert found.text == "REFUTED in 1 of 4 conditions of its scope"
-    assert set(found.coverage.lacking) == {
+    assert (found.verdict, found.measured, found.scope) == ("REFUTED", 1, 4)
+    assert found.text == "REFUTED where measured (1 of 4 conditions; 3 not measured)"
+    assert set(found.lacking) == {
         "pingpong · 77 B · cross-cpu",
         "pingpong · 4 KiB · same-cpu",
         "pingpong · 4 KiB · cross-cpu",
     }
     assert "--claims one" in found.lacks
     whole = verdict(BOUNDS, "segments_data", lambda *_: 16.9)
-    assert (whole.text, whole.coverage.lacking, whole.lacks) == ("REFUTED", (), "")
+    assert (whole.text, whole.lacking, whole.lacks) == ("REFUTED", (), "")
     assert "(1 refuted; in part of their scope 1 refuted)" in tally([whole, found])
     table = claims_table([whole, found], {})
     assert list(dict.fromkeys(table["coverage"])) == ["4 of 4", "1 of 4"]
@@ -175,7 +175,7 @@ def test_nothing_over_nothing_is_no_ratio() -> None:
     found = verdict(rule, "segments_data", lambda *_: 0.0)
     assert found.verdict == "REFUTED"
     assert "no ratio" in found.why
-    assert not any(one.figure("tcp / unix") for one in found.evidence)
+    assert not any(one.figures.get("tcp / unix") for one in found.evidence)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_ratio_of_times_is_the_quotient_of_the_figures_beside_it() -> None:
         RATIO, "rtt_p50", lambda t, p, c, r: (900.0 if r == 2 else 400) if t == "tcp" else 100
     )
     for evidence in found.evidence:
-        tcp, unix, ratio = (evidence.figure(name) for name in ("tcp", "unix", "tcp / unix"))
+        tcp, unix, ratio = (evidence.figures.get(name) for name in ("tcp", "unix", "tcp / unix"))
         assert tcp and unix and ratio
         assert ratio.value == pytest.approx(tcp.value / unix.value)
 
@@ -249,7 +249,7 @@ def test_a_claim_about_a_program_is_judged_by_that_program() -> None:
         return judge([about], measured(speed, figure, patterns=patterns), [])[0]
 
     both = judged("connect", "redis-new")
-    assert (both.verdict, both.condition, both.coverage.lacking) == ("REFUTED", "", ())
+    assert (both.verdict, both.condition, both.lacking) == ("REFUTED", "", ())
     assert "in 2 measurements: tcp 100; unix 100; tcp / unix 1.00." in both.why
     assert both.why.endswith(BESIDE)
     assert {evidence.condition["pattern"] for evidence in both.evidence} == {"connect", "redis-new"}

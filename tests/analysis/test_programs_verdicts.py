@@ -21,7 +21,7 @@ from tests.analysis.made_programs import (
 def test_a_ratio_of_requests(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path, both()), "twenty-clients")
     (evidence,) = found.evidence
-    assert evidence.figure("unix / tcp").value == pytest.approx(2)  # type: ignore[union-attr]
+    assert evidence.figures.get("unix / tcp").value == pytest.approx(2)  # type: ignore[union-attr]
     assert (evidence.file, len(evidence.cells)) == ("programs.jsonl", 12)
     assert found.verdict == "NOT REPRODUCED"  # about 1.48, the article says
     assert "TCP left 17.0 connections" in found.mechanism
@@ -34,7 +34,7 @@ def test_the_share_of_a_request_that_its_address_takes(
     """Of TCP's millisecond a tenth, and a hundredth."""
     found = verdict(analysed(tmp_path, both(clients=1, address_ns=filling)), "address-set-up")
     assert found.verdict == expected
-    tcp = found.evidence[0].figure("tcp")
+    tcp = found.evidence[0].figures.get("tcp")
     assert tcp and tcp.value == pytest.approx(filling / 1e6)
 
 
@@ -49,7 +49,7 @@ def test_round_trips_of_an_event_loop(tmp_path: Path) -> None:
     found = verdict(analysis, "latency-in-asyncio")
     (evidence,) = found.evidence
     assert found.verdict == "NOT REPRODUCED"  # three to five times, the article says
-    assert evidence.figure("tcp / unix").value == pytest.approx(2.5)  # type: ignore[union-attr]
+    assert evidence.figures.get("tcp / unix").value == pytest.approx(2.5)  # type: ignore[union-attr]
     # Both processes' 8 and 12 ms, over 2,000 messages.
     assert (
         "A message took 4.00 µs in user mode and 6.00 µs in the kernel over TCP" in found.mechanism
@@ -61,7 +61,7 @@ def test_two_messages_against_one(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path, both(calls)), "dotnet-as-written")
     (evidence,) = found.evidence
     assert found.verdict == "CONFIRMED"  # at least twice as long
-    assert evidence.figure("tcp / unix").value == pytest.approx(2)  # type: ignore[union-attr]
+    assert evidence.figures.get("tcp / unix").value == pytest.approx(2)  # type: ignore[union-attr]
     corrected = analysed(tmp_path / "corrected", both(calls, variant="corrected"))
     # Slightly, it says.
     assert verdict(corrected, "dotnet-per-message").verdict == "NOT REPRODUCED"
@@ -70,7 +70,7 @@ def test_two_messages_against_one(tmp_path: Path) -> None:
 def test_an_echo_and_its_segments(tmp_path: Path) -> None:
     found = verdict(analysed(tmp_path, both(echoes)), "echo-5-times")
     (evidence,) = found.evidence
-    assert evidence.figure("unix / tcp").value == pytest.approx(1 / 8)  # type: ignore[union-attr]
+    assert evidence.figures.get("unix / tcp").value == pytest.approx(1 / 8)  # type: ignore[union-attr]
     assert found.verdict == "NOT REPRODUCED"
     # 60 segments for 2,000 messages; 40 and 400 switches.
     assert "Segments for each message: 0.03" in found.mechanism
@@ -81,14 +81,14 @@ def test_requests_over_http(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, both(pings))
     found = verdict(analysis, "http-3-times")
     (evidence,) = found.evidence
-    assert evidence.figure("unix / tcp").value == pytest.approx(1.5)  # type: ignore[union-attr]
+    assert evidence.figures.get("unix / tcp").value == pytest.approx(1.5)  # type: ignore[union-attr]
     assert found.verdict == "NOT REPRODUCED"  # nearly three times, the article says
-    assert found.coverage.lacking == ("gin-keep · 18 B · free",)
+    assert found.lacking == ("gin-keep · 18 B · free",)
     assert verdict(analysis, "http-latency").verdict == "NOT REPRODUCED"
     found = verdict(analysis, "switches-at-risk-in-gin")
     (evidence,) = found.evidence
-    assert evidence.figure("unix").value == pytest.approx(15_000)  # type: ignore[union-attr]
-    assert evidence.figure("tcp").value == pytest.approx(10_000)  # type: ignore[union-attr]
+    assert evidence.figures.get("unix").value == pytest.approx(15_000)  # type: ignore[union-attr]
+    assert evidence.figures.get("tcp").value == pytest.approx(10_000)  # type: ignore[union-attr]
 
 
 def test_what_answers_in_http_does_not_speak_fastcgi(tmp_path: Path) -> None:
