@@ -265,14 +265,11 @@ class Progress:
             now = time.monotonic()
             name, text, began = self._steps[thread]
             line = f"{name}: {text} ({now - began:.0f} s)"
-            if self._terminal and thread == max(self._steps, key=self._began):
+            if self._terminal and thread == max(self._steps, key=lambda each: self._steps[each][2]):
                 self._line(line, final=False)
             elif not self._terminal and now - spoke >= SIGN_OF_LIFE_SECONDS:
                 spoke = now
                 self._line(line, final=True)
-
-    def _began(self, thread: int) -> float:
-        return self._steps[thread][2]
 
     def _line(self, text: str, *, final: bool) -> None:
         with self._lock:

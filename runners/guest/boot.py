@@ -111,19 +111,6 @@ class Guest:
             results.rename(out)
         return texts
 
-    def store(self, folder: Path, input_tar: Path, command: Sequence[str], memory: int) -> None:
-        """Boot, and store the machine in `folder` as soon as `command` waits. Raises RunError."""
-        drivers = {f"drivers/{n}": file.read_bytes() for n, file in enumerate(self.drivers)}
-        first = {"init": INIT.read_bytes(), "bin/busybox": self.image.busybox.read_bytes()}
-        (folder / INITRAMFS).write_bytes(initramfs(first | drivers))
-        with tempfile.TemporaryDirectory(prefix="pathcost-") as scratch:
-            output = write_output_disk(Path(scratch, "disk"), order(command))
-            argv = self.command_line((input_tar, output), memory, folder / INITRAMFS)
-            snapshot = Snapshot(WAITING, folder / STATE, stop=True)
-            ended = watch(argv, STORE_SECONDS, idle=IDLE_SECONDS, snapshot=snapshot)
-        if not ended.stored:
-            raise explain(ended)
-
     def command_line(
         self,
         disks: Sequence[Path] = (),
@@ -198,12 +185,21 @@ def stored_guest(
 ) -> Path:
     """The folder of the guest, from the cache or booted and stored there.
 
-    Raises RunError, OSError.
+    It is stored as soon as `command` waits. Raises RunError, OSError.
     """
 
     def build(partial: Path) -> dict[str, object]:
         cache.say(f"guest: booting {guest.release} once, to store it")
-        guest.store(partial, input_tar, command, memory)
+        drivers = {f"drivers/{n}": file.read_bytes() for n, file in enumerate(guest.drivers)}
+        first = {"init": INIT.read_bytes(), "bin/busybox": guest.image.busybox.read_bytes()}
+        (partial / INITRAMFS).write_bytes(initramfs(first | drivers))
+        with tempfile.TemporaryDirectory(prefix="pathcost-") as scratch:
+            output = write_output_disk(Path(scratch, "disk"), order(command))
+            argv = guest.command_line((input_tar, output), memory, partial / INITRAMFS)
+            snapshot = Snapshot(WAITING, partial / STATE, stop=True)
+            ended = watch(argv, STORE_SECONDS, idle=IDLE_SECONDS, snapshot=snapshot)
+        if not ended.stored:
+            raise explain(ended)
         return {"what": guest.release}
 
     recipe = {

@@ -90,25 +90,18 @@ class Service:
         case: Case,
         transport: str,
         requests: int | None = None,
-        seconds: float | None = None,
         watch: Watch | None = None,
     ) -> Result:
-        """Run the client to its end; the case says how long, unless `requests` or `seconds` do.
+        """Run the client to its end; the case says how long, unless `requests` do.
 
         Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
         `window_ns`, `per_second`, `latency_ns` (of what the client prints), `counters` (the
         kernel's, of the client and of all of the server's processes), `probed` with a watch; and
         `error`, null or a sentence. Raises RunError where the server does not answer its counter.
         """
-        if seconds is not None and "{seconds}" not in " ".join(self.program.client.command):
-            if (first := self.warm_up(case, transport))["error"]:
-                return first
-            requests = round(seconds * first["per_second"])
         values = LiveValues(self.program, case, transport, self.place)
         numbers = case.counts(requests or case.requests)
         values |= {name: str(number) for name, number in numbers.items()}
-        if seconds is not None:
-            values["seconds"] = str(max(1, round(seconds)))
         if watch is not None:
             values["run"] = "probed"
         argv = client_command(self.program, values)

@@ -130,14 +130,6 @@ class Program:
     def name(self) -> str:
         return self.file.stem
 
-    def case(self, name: str) -> Case:
-        """Raises UsageError."""
-        for case in self.cases:
-            if case.name == name:
-                return case
-        names = ", ".join(case.name for case in self.cases)
-        raise UsageError(f"{self.file} has no case {shown(name)}: there is {names}.")
-
 
 def names() -> tuple[str, ...]:
     """The programs that have a file here."""

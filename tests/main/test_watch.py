@@ -80,7 +80,7 @@ PRICES = {
 @pytest.mark.parametrize("transport", ["tcp", "unix"])
 def test_requests_are_those_of_memcacheds_own_counter(transport: str, tmp_path: Path) -> None:
     program = engine.find("memcached")
-    case = program.case("get")
+    case = next(case for case in program.cases if case.name == "get")
     root = engine.unpacked(program, invoker().cache, print)
     with engine.serving(program, case, transport, root) as service:
         service.warm_up(case, transport)

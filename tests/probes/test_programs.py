@@ -128,7 +128,7 @@ def probed(
     monkeypatch.setattr(experiments, "PROBED_REPEATS", 1)
     monkeypatch.setattr(Service, "warm_up", lambda *_: {"error": None})
     found, packages = engine.find(name), packages_or_skip(name)
-    few = [replace(found.case(case), requests=N * found.case(case).clients) for case in cases]
+    few = [replace(case, requests=N * case.clients) for case in found.cases if case.name in cases]
     experiment = Experiment(replace(found, cases=tuple(few)), packages)
     runs = list(experiment.run(lambda _: None, Probes(root)))
     assert [run["error"] for run in runs if run["error"]] == []
