@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from analysis.claims.verdict import Verdict
-from analysis.counts.ledger import MOST_TOGETHER, Ledger, Row, in_conditions
+from analysis.counts.ledger import Ledger, Row, in_conditions
 from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.paths.cells import Comparison
@@ -212,7 +212,7 @@ def build_answer(found: Counted) -> Answer | None:
     """Compare the first two transports; None where no cell has figures."""
     if not found.ledgers:
         return None
-    ledger = found.ledgers[0].narrow(MOST_TOGETHER)
+    ledger = found.ledgers[0].narrow()
     names = tuple(ledger.transports[:2])
     where = (ledger.pattern, ledger.size)
     timings = [times for times in found.timings if (times.pattern, times.size) == where]

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.counts.ledger import MOST_TOGETHER, Ledger, Line, Row, in_reading_order
+from analysis.counts.ledger import Ledger, Line, Row, in_reading_order
 from analysis.counts.measures import (
     MEASURE_BY_ID,
     ROUND_TRIP_PATTERNS,
@@ -42,7 +42,7 @@ Best = list[tuple[Row, Line]]  # rows with their best source
 def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
     """The figures of a ledger, in the order of the report; of many transports the first few."""
     conditions = f"{ledger.pattern}, {size_text(ledger.size)}"
-    narrow = ledger.narrow(MOST_TOGETHER)
+    narrow = ledger.narrow()
     if narrow is not ledger:
         conditions = f"{conditions}, {listed(narrow.transports)}: the others are in the full ledger"
         measured = measured[measured["transport"].isin(narrow.transports)]

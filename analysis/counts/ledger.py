@@ -15,7 +15,6 @@ from analysis.counts.measures import (
     WORKLOAD,
     Measure,
     best_source,
-    disturbance,
     estimate_of,
     groups,
     measure_of,
@@ -49,10 +48,6 @@ class Line(NamedTuple):
     entries: dict[Column, Estimate]
 
     @property
-    def disturbance(self) -> tuple[int, int]:
-        return disturbance(self.target, self.probed)
-
-    @property
     def source(self) -> str:
         return source_text(self.instrument, self.target, self.kernel, self.probed)
 
@@ -70,14 +65,6 @@ class Row:
         """The best source, and the best one of another instrument beside it."""
         others = (line for line in self.lines if line.instrument != self.lines[0].instrument)
         return (*self.lines[:1], *tuple(others)[:1])
-
-    def disturbed(self, line: Line) -> str:
-        """What disturbs a source more than the best one, where the scheduler decides the figure."""
-        if not self.measure.scheduler or line.disturbance <= self.lines[0].disturbance:
-            return ""
-        guest, probed = line.disturbance
-        words = ("in a guest" if guest else "", "with probes attached" if probed else "")
-        return ", ".join(filter(None, words))
 
 
 @dataclass(frozen=True)
@@ -101,9 +88,9 @@ class Ledger:
     def conditions(self) -> list[str]:
         return list(dict.fromkeys(place for place, _ in self.columns))
 
-    def narrow(self, most: int) -> "Ledger":
-        """The first two transports only, where there are more than `most`."""
-        if len(self.transports) <= most:
+    def narrow(self) -> "Ledger":
+        """The first two transports only, where there are more than MOST_TOGETHER."""
+        if len(self.transports) <= MOST_TOGETHER:
             return self
         first = self.transports[:2]
         return replace(self, columns=tuple(column for column in self.columns if column[1] in first))
@@ -121,8 +108,7 @@ def best_first(figures: pd.DataFrame, *within: str) -> pd.DataFrame:
     """
     by = [*within, "measure", *SOURCE]
     sources = figures.groupby(by)["valid"].agg(any_valid="any", fills="size").reset_index()
-    keys = [_source_order(row) for row in rows_of(sources)]
-    sources = sources.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
+    sources = ordered(sources, map(_source_order, rows_of(sources)))
     sources = sources[by].assign(place=range(len(sources)))
     return figures.merge(sources, on=by).sort_values("place", kind="stable")
 
@@ -180,8 +166,8 @@ def df_kernels(figures: pd.DataFrame) -> pd.DataFrame:
         return rows.iloc[:0]
     cell = [*WORKLOAD, "kernel", "measure", "transport"]
     best = best_first(rows, *WORKLOAD).drop_duplicates(cell)
-    keys = [(listed.index(row.measure), version(row.kernel)) for row in rows_of(best)]
-    return in_reading_order(best.iloc[sorted(range(len(keys)), key=keys.__getitem__)])
+    keys = ((listed.index(row.measure), version(row.kernel)) for row in rows_of(best))
+    return in_reading_order(ordered(best, keys))
 
 
 def conditions_order(conditions: str) -> tuple[object, ...]:
@@ -252,17 +238,25 @@ def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
 def in_reading_order(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by pattern, size, conditions and transport as everywhere; else in their order."""
     cells = zip(*(rows[name] for name in (*WORKLOAD, "transport")), strict=True)
-    keys = [
-        (order(pattern, FIRST_PATTERNS), size, conditions_order(place), transport_order(name))
-        for pattern, size, place, name in cells
-    ]
-    return rows.iloc[sorted(range(len(rows)), key=keys.__getitem__)]
+    return ordered(
+        rows, ((*_workload_order(*cell), transport_order(name)) for *cell, name in cells)
+    )
+
+
+def ordered(rows: pd.DataFrame, keys: Iterable[Any]) -> pd.DataFrame:
+    """Rows by a key for each, which need be no column's value."""
+    by = list(keys)
+    return rows.iloc[sorted(range(len(by)), key=by.__getitem__)]
+
+
+def _workload_order(pattern: str, size: int, conditions: str) -> tuple[Any, ...]:
+    return order(pattern, FIRST_PATTERNS), size, conditions_order(conditions)
 
 
 def all_conditions(figures: pd.DataFrame) -> list[tuple[str, int, str]]:
     """The conditions that a table of figures holds, in reading order."""
     cells = set(zip(*(figures[name] for name in WORKLOAD), strict=True))
-    return sorted(cells, key=lambda c: (order(c[0], FIRST_PATTERNS), c[1], conditions_order(c[2])))
+    return sorted(cells, key=lambda cell: _workload_order(*cell))
 
 
 def in_conditions(rows: pd.DataFrame, conditions: tuple[str, int, str]) -> pd.DataFrame:

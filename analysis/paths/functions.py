@@ -16,7 +16,7 @@ from analysis.counts.ledger import (
     transport_order,
     version,
 )
-from analysis.counts.measures import ELSEWHERE, WORKLOAD, KernelWorkload, round_trips
+from analysis.counts.measures import ELSEWHERE, WORKLOAD, Workload, round_trips
 from analysis.paths.cells import DEFAULT
 from analysis.paths.tree import USER, Path, Span, wakeup_cause
 from analysis.raw.record import read_text
@@ -58,13 +58,15 @@ def function_changes(tidy: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Profile(KernelWorkload):
+class Profile(Workload):
     """The samples of one cell, over its valid runs: each stack and how often it was seen.
 
     Source: `perf record -e cpu-clock -g` of the two processes between the client's first send and
     its last receive (probes/perf/profile.tsv), folded: `process;outermost;…;innermost N`.
     """
 
+    target: str
+    kernel: str
     transport: str
     emulated: bool
     stacks: Counter[Path]
@@ -80,7 +82,7 @@ class Profile(KernelWorkload):
     @property
     def where(self) -> str:
         size = size_text(self.size)
-        return f"{self.kernel_text} · {self.pattern} · {size} · {self.conditions}"
+        return f"{self.target} {self.kernel} · {self.pattern} · {size} · {self.conditions}"
 
     def folded(self) -> tuple[str, str]:
         """Return a file's name, and its lines, for any flame graph program."""

@@ -84,7 +84,7 @@ def ledger(
         if not row.lines:
             lines.append((row.measure.words, *[None] * len(columns), row.why_missing))
         for place, line in enumerate(row.best()[:sources]):
-            name = f"… {row.disturbed(line) or 'another source'}" if place else _name(row.measure)
+            name = "… another source" if place else _name(row.measure)
             figures = (_entry(row.measure, line.entries.get(column)) for column in found.columns)
             lines.append((name, *figures, line.source))
     known = latencies(found, timings)

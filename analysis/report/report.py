@@ -12,7 +12,6 @@ from analysis.analyse import Analysis
 from analysis.answer import PLACES, RATES, Answer, Document, Pair, Share, build_answer, document
 from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
-from analysis.counts.ledger import MOST_TOGETHER
 from analysis.drawing import Drawn
 from analysis.machine import loopback_sentences, machine_text
 from analysis.paths.cells import Comparison, ExactCell
@@ -98,9 +97,7 @@ class Report:
         exact: dict[tuple[str, int], list[Comparison]] = {}
         for comparison in sorted(analysis.exact, key=usual_first):
             exact.setdefault((comparison.kernel, comparison.size), []).append(comparison)
-        transports = (
-            analysis.ledgers[0].narrow(MOST_TOGETHER).transports if analysis.ledgers else ()
-        )
+        transports = analysis.ledgers[0].narrow().transports if analysis.ledgers else ()
         groups = groupby(analysis.knobs, lambda pair: same_table(pair.after))
         return {
             "measured_verdicts": [verdict for verdict in analysis.verdicts if verdict.settled],
