@@ -8,9 +8,7 @@ import pandas as pd
 
 from analysis.claims.files import Claim
 from analysis.claims.judge import judge
-from analysis.claims.verdict import (
-    Verdict,
-)
+from analysis.claims.verdict import Verdict
 
 SOURCE = {"id": "made-up", "description": "made up"}
 PATTERNS = ("pingpong", "connect")
