@@ -28,7 +28,6 @@ REPOSITORY = Path(__file__).parent.parent
 PROJECT = REPOSITORY / "pyproject.toml"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 DONE, FAILED, IMPOSSIBLE, UNTOLD, INTERRUPTED = 0, 1, 2, 125, 130
-STATUS = "Exit status: 0 done, 1 failed, 2 the request is impossible, 130 interrupted."
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 User = tuple[int, int]
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
@@ -187,15 +186,11 @@ def last_line(complaints: IO[bytes]) -> str:
     return ""
 
 
-def stop(
-    process: subprocess.Popen[bytes] | subprocess.Popen[str],
-    patience: float = 5.0,
-    how: int = signal.SIGTERM,
-) -> int:
-    """Send `how` to `process`, and kill it after `patience` seconds; return its status."""
+def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], patience: float = 5.0) -> int:
+    """Have `process` end, and kill it after `patience` seconds; return its status."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
-            process.send_signal(how)
+            process.terminate()
         try:
             process.wait(patience)
         except subprocess.TimeoutExpired:

@@ -210,9 +210,9 @@ def expectation(
         for kernel in options.kernels if target == "guest" else ("this kernel",):
             total += its
             lines.append(f"{target}, {kernel}: {runs} runs, about {its:.0f} s")
-    for name, its in experiments.durations(options.programs if "host" in plans else ()).items():
-        total += its
-        lines.append(f"{name}: about {its} s")
+    for name in options.programs if "host" in plans else ():
+        total += (its := experiments.experiment(name).seconds)
+        lines.append(f"{experiments.title(name)}: about {its} s")
     if needs := planner.needs:
         left = ",".join(name for name in needs["programs"] if name not in options.programs)
         lines += [

@@ -23,7 +23,7 @@ from runners.exact.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.knobs import Knob
 from runners.exact.machine import PLUGIN, RefusedError, boot, digest
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
-from runners.exact.record import Symbols, read_record, read_symbols
+from runners.exact.record import read_record, read_symbols
 from runners.guest.store import read_json, suspect, write_json
 from runners.process import RunError
 
@@ -236,11 +236,7 @@ def _boot(
 
 
 def _replay(guest: ExactGuest, run: CellRun, folder: Path) -> ReplayedWindow:
-    symbols, one_way = _symbols(guest, folder), run.cell.pattern in ONE_WAY
+    now = folder / "symbols"  # a knob may have brought functions that the stored machine lacks
+    symbols = read_symbols(now) if now.exists() else guest.symbols
+    one_way = run.cell.pattern in ONE_WAY
     return replay(read_record(folder), symbols, iterations_of(run.cell), one_way=one_way)
-
-
-def _symbols(guest: ExactGuest, folder: Path) -> Symbols:
-    """Read the symbols: a knob may have brought functions that the stored machine does not have."""
-    now = folder / "symbols"
-    return read_symbols(now) if now.exists() else guest.symbols

@@ -65,8 +65,13 @@ def _found(look: Callable[[], list[str]]) -> dict[str, Any]:
 
 
 def _nf_tables() -> list[str]:
-    if not has_nf_tables():
+    """Nothing where it is not loaded: opening a netlink socket of its family would load it."""
+    lines = SOCKETS.read_text(encoding="ascii").splitlines()[1:]
+    if not any(int(line.split()[1]) == NETLINK_NETFILTER for line in lines):
         return []
+    with SYMBOLS.open(encoding="ascii") as symbols:
+        if not any(NF_TABLES in line for line in symbols):
+            return []
     return chains(answer_of("nft", "-j", "list", "ruleset")["nftables"])
 
 
@@ -78,15 +83,6 @@ def answer_of(*words: str) -> Any:
     if done.returncode != 0:
         raise UnknownError(f"{words[0]}: {last_words(done.stderr)}")
     return json.loads(done.stdout)
-
-
-def has_nf_tables() -> bool:
-    """Whether nf_tables is loaded. Opening a netlink socket of its family would load it."""
-    lines = SOCKETS.read_text(encoding="ascii").splitlines()[1:]
-    if not any(int(line.split()[1]) == NETLINK_NETFILTER for line in lines):
-        return False
-    with SYMBOLS.open(encoding="ascii") as symbols:
-        return any(NF_TABLES in line for line in symbols)
 
 
 def chains(ruleset: list[dict[str, dict[str, Any]]]) -> list[str]:
@@ -105,16 +101,12 @@ def chains(ruleset: list[dict[str, dict[str, Any]]]) -> list[str]:
             family in FAMILIES
             and hook != "forward"
             and not elsewhere
-            and not _dormant(family, table)
+            # nft's JSON does not tell before nftables 1.0.9 that a table is switched off.
+            and "flags dormant" not in attempt(["nft", "list", "table", family, table]).stdout
         ):
             about = f"hook {hook}, priority {chain['prio']}, rules {rules[family, table, name]}"
             words.append(f"{family} {table} {name} ({about})")
     return words
-
-
-def _dormant(family: str, table: str) -> bool:
-    """Whether a table is switched off, which nft's JSON does not tell before nftables 1.0.9."""
-    return "flags dormant" in attempt(["nft", "list", "table", family, table]).stdout
 
 
 def _tables(path: str) -> list[str]:
@@ -155,11 +147,6 @@ def _qdiscs() -> list[str]:
     """The kinds of queue on lo, without `noqueue`. Filters of tc(8) need `clsact`."""
     kinds = (queue["kind"] for queue in answer_of("tc", "-j", "qdisc", "show", "dev", LO))
     return [kind for kind in kinds if kind != "noqueue"]
-
-
-def _xdp() -> list[str]:
-    """`attached` where lo has an XDP program, in any mode."""
-    return ["attached"] if "xdp" in answer_of("ip", "-j", "link", "show", "dev", LO)[0] else []
 
 
 def _cgroup_bpf() -> list[str]:
@@ -209,7 +196,10 @@ LOOKS: dict[str, Callable[[], list[str]]] = {
     "conntrack": _conntrack,
     "packet sockets": lambda: taps(PTYPE.read_text(encoding="utf-8", errors="replace")),
     "qdisc on lo": _qdiscs,
-    "XDP on lo": _xdp,
+    # In any mode.
+    "XDP on lo": lambda: [
+        "attached" for link in answer_of("ip", "-j", "link", "show", "dev", LO) if "xdp" in link
+    ],
     "tcx on lo": lambda: list(_programs(socket.if_nametoindex(LO), TCX_HOOKS)),
     "cgroup BPF": _cgroup_bpf,
 }

@@ -7,7 +7,7 @@ run.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,11 +28,6 @@ PROBED_REPEATS = 2  # the second run shows that counts repeat
 Case = TypeVar("Case")
 Records = Iterator[dict[str, Any]]
 """A record for each line of programs.jsonl."""
-
-
-def durations(names: Iterable[str]) -> dict[str, int]:
-    """About how many seconds each program's measurements take."""
-    return {title(name): experiment(name).seconds for name in names}
 
 
 def described() -> dict[str, str]:
