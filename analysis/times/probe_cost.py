@@ -4,7 +4,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import in_reading_order, order
@@ -27,8 +26,8 @@ def probe_costs(
     switches_without, switches_with: Estimates over repeats (median, lowest, highest), or None;
     added, nanoseconds that the median message takes longer, less than 0 under other conditions;
     events, for each message by instrument (runs of BPF programs by the kernel's statistics, other
-    processes' included; perf has no program: what it counted); ns, of one program's run, by
-    instrument; added_per_event, the way into the kernel's tracing and back included.
+    processes' included; perf has no program: what it counted); added_per_event, the way into the
+    kernel's tracing and back included.
     """
     rows = tidy[tidy["valid"] & tidy["pattern"].isin(ROUND_TRIP_PATTERNS)]
     cells = zip(rows["target"], rows["kernel"], rows["cell"], strict=True)
@@ -47,8 +46,7 @@ def probe_costs(
     }).reset_index()  # fmt: skip
     events = _events(rows, key)
     counted = [events.get(cell) for cell in costs[key].itertuples(index=False, name=None)]
-    costs["events"] = pd.Series([each and each[0] for each in counted], dtype=object)
-    costs["ns"] = pd.Series([each and each[1] for each in counted], dtype=object)
+    costs["events"] = pd.Series(counted, dtype=object)
     control = costs["instruments"].eq("") & costs["scripts"].eq("")
     costs = costs[~control].merge(
         costs.loc[control, [*CELL, "rtt", "switches"]], "left", list(CELL),
@@ -77,17 +75,13 @@ def _over_repeats(groups: Any) -> "pd.Series[Any]":
     return pd.Series([Estimate(*row) for row in table.itertuples(index=False)], table.index, object)
 
 
-def _events(rows: pd.DataFrame, key: list[str]) -> dict[Any, tuple[Any, Any]]:
-    """Events per message and time per run of each instrument's programs, over all repeats."""
+def _events(rows: pd.DataFrame, key: list[str]) -> dict[Any, dict[Any, float]]:
+    """Events per message of each instrument's programs, over all repeats."""
     by = [*key, "instrument"]
     runs = rows[rows["quantity"] == "program_runs"]
     perf = rows[(rows["instrument"] == "perf") & (rows["unit"] == "count")]
     perf = perf[~perf["quantity"].isin(HARDWARE)]
     # A cell has a row for each of perf's counters, and its messages once.
     messages = pd.concat([runs, perf.drop_duplicates([*key, "cell"])]).groupby(by)["messages"].sum()
-    counted = pd.concat([runs, perf]).groupby(by)["value"].sum()
-    spent = rows[rows["quantity"] == "program_ns"].groupby(by)["value"].sum()
-    table = pd.DataFrame({"events": counted / messages, "ns": spent / counted}).reset_index(-1)
-    table = table.replace({np.nan: None})
-    groups = ((cell, rows.set_index("instrument")) for cell, rows in table.groupby(level=key))
-    return {cell: (rows["events"].to_dict(), rows["ns"].to_dict()) for cell, rows in groups}
+    events = pd.concat([runs, perf]).groupby(by)["value"].sum() / messages
+    return {cell: each.droplevel(key).to_dict() for cell, each in events.groupby(level=key)}
