@@ -84,4 +84,5 @@ def _events(rows: pd.DataFrame, key: list[str]) -> dict[Any, dict[Any, float]]:
     # A cell has a row for each of perf's counters, and its messages once.
     messages = pd.concat([runs, perf.drop_duplicates([*key, "cell"])]).groupby(by)["messages"].sum()
     events = pd.concat([runs, perf]).groupby(by)["value"].sum() / messages
-    return {cell: each.droplevel(key).to_dict() for cell, each in events.groupby(level=key)}
+    groups = events.reset_index("instrument").groupby(level=key)
+    return {cell: dict(each.to_numpy().tolist()) for cell, each in groups}
