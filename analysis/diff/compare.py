@@ -214,22 +214,19 @@ def _exact_pairs(
     before: Analysis, after: Analysis, kernels: Mapping[str, str]
 ) -> tuple[tuple[ExactPair, ...], pd.DataFrame]:
     def cells(analysis: Analysis, paired: Mapping[str, str]) -> dict[tuple[Any, ...], ExactCell]:
-        every = [cell for comparison in analysis.exact for cell in comparison.cells]
         return {
-            (c.transport, c.size, c.where, c.sched, paired.get(c.kernel, c.kernel)): c
-            for c in every
-        }
+            (cell.transport, cell.size, cell.where, cell.sched,
+             paired.get(cell.kernel, cell.kernel)): cell
+            for comparison in analysis.exact for cell in comparison.cells
+        }  # fmt: skip
 
     first, second = cells(before, kernels), cells(after, {})
-    changes = [most_alike(first[key], second[key]) for key in first if key in second]
     alone = [
-        (run, f"exact, {transport}, {size} B, {where}, {scheduling} ({cell.kernel})")
+        (run, "exact, {}, {} B, {}, {} ({})".format(*key[:-1], own[key].kernel))
         for run, own, other in (("first", first, second), ("second", second, first))
-        for key, cell in own.items()
-        if key not in other
-        for transport, size, where, scheduling, _ in [key]
-    ]
-    pairs = tuple(ExactPair(each.before, each.after) for each in changes)
+        for key in own if key not in other
+    ]  # fmt: skip
+    pairs = tuple(most_alike(first[key], second[key]) for key in first if key in second)
     return pairs, pd.DataFrame(alone, columns=["run", "cell"])
 
 

@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
@@ -45,7 +47,7 @@ def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) 
             f"{first} and {second} have nothing that was measured alike: ask both for the same "
             "transports, sizes and placements, on one kernel each."
         )
-    path = _write(diff, target)
+    path = _write(diff, target, {})
     if quiet:
         print(path)
     else:
@@ -79,9 +81,9 @@ def _compared(first: Path, second: Path, out: Path | None) -> tuple[Diff, Path]:
     return compare(analyse(read_run(first)), analyse(read_run(second))), target
 
 
-def _write(diff: Diff, target: Path, more: dict[str, output.Write] | None = None) -> Path:
+def _write(diff: Diff, target: Path, more: dict[str, output.Write]) -> Path:
     """Write the comparison's page and tables, and what is `more`; the page's path."""
-    figures = draw_diff(diff.exact, diff.names)
+    figures = list(draw_diff(diff.exact, diff.names))
     text = markdown(diff, figures)
     files: dict[str, output.Write] = {
         "diff.md": output.text(text),
@@ -96,7 +98,7 @@ def _write(diff: Diff, target: Path, more: dict[str, output.Write] | None = None
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {target}: {error.strerror}.") from None
-    output.write_all(target, files | (more or {}))
+    output.write_all(target, files | more)
     return target / "diff.html"
 
 
@@ -149,16 +151,19 @@ def _round_trip(pair: ExactPair) -> str:
 def _times(diff: Diff) -> Iterator[str]:
     rows = diff.shifts[(diff.shifts["measure"] == "rtt_p50") & (diff.shifts["target"] == "host")]
     for row in rows_of(rows.head(MOST_TIMES)):
-        extent = ""
-        if row.low == row.low:
-            extent = (
-                f", 95 % interval of the change {amount(row.low, 'ns')} to {amount(row.high, 'ns')}"
-            )
+        extent = f", 95 % interval of the change {_interval(row)}" if _interval(row) else ""
         yield (
             f"The median round trip of {size_text(row.size)} over {row.transport} "
             f"{place(row.conditions)}: {amount(row.before, 'ns')} and {amount(row.after, 'ns')} "
             f"({number(row.after / row.before)} times{extent}): {row.verdict}."
         )
+
+
+def _interval(row: Any) -> str:
+    """Of the change, where it has one."""
+    if np.isnan(row.low):
+        return ""
+    return f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
 
 
 def df_words(shifts: pd.DataFrame) -> pd.DataFrame:
@@ -170,13 +175,12 @@ def df_words(shifts: pd.DataFrame) -> pd.DataFrame:
             " per round trip" if row.per == "round trip" else ""
         )
         times = f" ({row.after / row.before:.3g} times)" if row.before and row.change else ""
-        interval = f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
         kernels = kernels_text(row.first_kernel, row.second_kernel)
         rows.append((
             words, f"{row.pattern} · {size_text(row.size)} · {row.conditions} · {row.transport}",
             amount(row.before, row.unit), amount(row.after, row.unit),
             ("+" if row.change > 0 else "") + amount(row.change, row.unit) + times,
-            interval if row.low == row.low else "",
+            _interval(row),
             source_text(row.instrument, row.target, kernels, row.probed),
         ))  # fmt: skip
     heads = ["per message unless noted", "cell", "first", "second", "change", "95 % interval", "by"]
@@ -239,29 +243,21 @@ SHRANK, EQUAL, GREW = "#4a9ad4", "#dadcdf", "#e8743b"
 SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, EQUAL, GREW])
 
 
-def draw_diff(pairs: Sequence[ExactPair], names: tuple[str, str]) -> tuple[Drawn, ...]:
+def draw_diff(pairs: Sequence[ExactPair], names: tuple[str, str]) -> Iterator[Drawn]:
     """Of the first scheduling, size and placement: as wide as after, and as wide as before."""
-    if not pairs:
-        return ()
-    alike = of_first_conditions(pairs)
+    texts = (
+        ("diff-flame", "Differential flame graph", "second run, {1}: what vanished is not in it."),
+        ("diff-flame-first", "The same, as wide as before",
+         "first run, {0}: what vanished is in it, what is new is not."),
+    )  # fmt: skip
     colours = (
         "Orange: it takes more itself in the second run; blue: less; grey: as much. "
         "The transports are on one scale."
     )
-    alt = "Flame graphs coloured by what changed."
-    return (
-        drawn(
-            "diff-flame", "Differential flame graph",
-            f"As wide as in the second run, {names[1]}. {colours} What vanished is not in it.",
-            alt, _plot, alike, True,
-        ),
-        drawn(
-            "diff-flame-first", "The same, as wide as before",
-            f"As wide as in the first run, {names[0]}: what vanished is in it, what is new is not. "
-            f"{colours}",
-            alt, _plot, alike, False,
-        ),
-    )  # fmt: skip
+    for name, title, width in texts if pairs else ():
+        caption = f"As wide as in the {width.format(*names)} {colours}"
+        alt, alike = "Flame graphs coloured by what changed.", of_first_conditions(pairs)
+        yield drawn(name, title, caption, alt, _plot, alike, name == "diff-flame")
 
 
 def folded(pair: ExactPair) -> tuple[str, str]:
@@ -278,16 +274,16 @@ def _plot(pairs: Sequence[ExactPair], as_after: bool) -> Figure:
     for change, pair in zip(changes, pairs, strict=True):
         change.subtract(own_by_path(pair.before.tree))
     most = max((abs(n) for change in changes for n in change.values()), default=0) or 1
-    graphs = [_graph(pair, as_after) for pair in pairs]
+    graphs = [
+        Graph(
+            f"{pair.words}: {pair.before.total:,} → {pair.after.total:,} ({pair.more:+,})",
+            (pair.after if as_after else pair.before).tree,
+        )
+        for pair in pairs
+    ]
     figure = painted(graphs, UNIT, [partial(_colour, change, most) for change in changes])
     legend(figure, {"takes less itself": SHRANK, "as much": EQUAL, "takes more itself": GREW})
     return figure
-
-
-def _graph(pair: ExactPair, as_after: bool) -> Graph:
-    cell = pair.after if as_after else pair.before
-    title = f"{pair.words}: {pair.before.total:,} → {pair.after.total:,} ({pair.more:+,})"
-    return Graph(title, cell.tree)
 
 
 def _colour(changes: Counter[tuple[str, ...]], most: int, box: Box) -> str:
