@@ -54,12 +54,12 @@ WAITING, PLAN_START = "@waiting", 65536
 ONE_THREAD = ("selfloop", "selfecho")  # patterns in which one thread holds both ends
 
 # A condition that is not usual → its field. Numbers end in the name of theirs: 256-in-flight.
-WORDS = {
-    **{"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"},
-}
+WORDS = {"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"}
 ENDINGS = {
-    **{"in_flight": "-in-flight", "clients": "-clients"},
-    **{"rate": "-per-s", "work": "-us-work"},
+    "in_flight": "-in-flight",
+    "clients": "-clients",
+    "rate": "-per-s",
+    "work": "-us-work",
 }
 NUMBER = re.compile(r"([1-9][0-9]{0,8})(-[a-z-]+)")
 

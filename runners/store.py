@@ -295,14 +295,9 @@ def inherited() -> tuple[int, ...]:
 def place(out: Path | None, reports: Path) -> Path:
     """Where the run's folder will be. Raises UsageError where it cannot be there."""
     destination = out.absolute() if out else reports / f"{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    if destination.is_dir():
-        if any(destination.iterdir()):
-            raise UsageError(
-                f"--out {destination} holds files already: name a new or an empty folder."
-            )
-    elif destination.exists():
-        raise UsageError(f"--out {destination} is not a folder: name a new or an empty one.")
-    above = next(folder for folder in destination.parents if os.path.lexists(folder))
+    if destination.is_dir() and any(destination.iterdir()):
+        raise UsageError(f"--out {destination} holds files already: name a new or an empty folder.")
+    above = next(path for path in (destination, *destination.parents) if os.path.lexists(path))
     if not above.is_dir():
         raise UsageError(f"--out {destination} cannot be made, as {above} is not a folder.")
     total, _, free = shutil.disk_usage(above)
