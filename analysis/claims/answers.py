@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What checks answered about this kernel, and which options its tools have.
+"""Verdicts on no figures of ours: stated numbers, what checks answered, options that tools have.
 
 `raw/host/checks.jsonl` holds what the programs of runners/checks printed, `raw/host/tools.jsonl`
 what tools answered (docs/run-folder.md).
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pydantic import TypeAdapter
 
 from analysis.claims.files import Claim
-from analysis.claims.rules import CheckRule, Option, fact
+from analysis.claims.rules import CheckRule, Consistent, Option, Unsettled, fact
 from analysis.claims.verdict import (
     CONDITIONAL,
     CONFIRMED,
@@ -82,7 +82,29 @@ def _lines(target: Target, name: str, model: type[M]) -> Iterable[tuple[str, M]]
             yield raw, line
 
 
-def judge_check(claim: Claim, rule: CheckRule, observed: Observed) -> Verdict:
+def judge_answers(claim: Claim, observed: Observed) -> Verdict:
+    match claim.rule:
+        case Consistent() as rule:
+            return _consistent(claim, rule)
+        case CheckRule() as rule:
+            return _check(claim, rule, observed)
+        case Option() as rule:
+            return _option(claim, rule, observed)
+        case rule:
+            return Verdict(claim, NOT_MEASURED, "", rule.why if isinstance(rule, Unsettled) else "")
+
+
+def _consistent(claim: Claim, rule: Consistent) -> Verdict:
+    results = tuple(Finding(*result) for stated in rule.stated for result in stated.results())
+    wrong = [result.text for result in results if not result.holds]
+    checks = counted(len(results), "check")
+    why = f"The stated numbers agree in {checks}."
+    if wrong:
+        why = f"The stated numbers disagree in {len(wrong)} of {checks}: {'. '.join(wrong)}."
+    return Verdict(claim, REFUTED if wrong else CONFIRMED, "", why, findings=results)
+
+
+def _check(claim: Claim, rule: CheckRule, observed: Observed) -> Verdict:
     """Confirm where every run of the check found these facts, refute where none did.
 
     What it found in a circumstance that the source does not speak of is shown, and judged nowhere.
@@ -142,7 +164,7 @@ def _facts(answer: Answer, rule: CheckRule) -> str:
     return f"{when}: {_words(answer, rule)}" if when else _words(answer, rule)
 
 
-def judge_option(claim: Claim, rule: Option, observed: Observed) -> Verdict:
+def _option(claim: Claim, rule: Option, observed: Observed) -> Verdict:
     """Judge whether the tool accepts the option, or lists it in its help."""
     tool = observed.tools.get(rule.tool)
     if tool is None or tool.error:

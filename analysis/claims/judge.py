@@ -17,20 +17,15 @@ from typing import Any
 import pandas as pd
 
 from analysis import statistics
-from analysis.claims.answers import Observed, judge_check, judge_option
+from analysis.claims.answers import Observed, judge_answers
 from analysis.claims.files import FIGURE, Claim, Scope
 from analysis.claims.rules import (
     Across,
-    CheckRule,
-    Consistent,
     Measured,
-    Option,
     Quotient,
-    Unsettled,
     Values,
 )
 from analysis.claims.verdict import (
-    CONFIRMED,
     CROSSES,
     FLIPS,
     NOT_MEASURED,
@@ -38,7 +33,6 @@ from analysis.claims.verdict import (
     QUOTIENT,
     REFUTED,
     Evidence,
-    Finding,
     Verdict,
     joined,
     on_each_kernel,
@@ -74,34 +68,13 @@ def judge(
 ) -> tuple[Verdict, ...]:
     """Judge every claim by the figures of `measures.measure_all`; invalid figures are left out."""
     missing = tuple(missing)
-    verdicts = (_judge(claim, measured, missing, observed or Observed()) for claim in claims)
-    return with_families(verdicts)
-
-
-def _judge(
-    claim: Claim, measured: pd.DataFrame, missing: tuple[Missing, ...], observed: Observed
-) -> Verdict:
-    match claim.rule:
-        case Consistent():
-            return _consistent(claim, claim.rule)
-        case CheckRule():
-            return judge_check(claim, claim.rule, observed)
-        case Option():
-            return judge_option(claim, claim.rule, observed)
-        case Unsettled():
-            return Verdict(claim, NOT_MEASURED, "", claim.rule.why)
-        case _:
-            return _judge_measured(claim, claim.rule, measured, missing)
-
-
-def _consistent(claim: Claim, rule: Consistent) -> Verdict:
-    results = tuple(Finding(*result) for stated in rule.stated for result in stated.results())
-    wrong = [result.text for result in results if not result.holds]
-    checks = counted(len(results), "check")
-    why = f"The stated numbers agree in {checks}."
-    if wrong:
-        why = f"The stated numbers disagree in {len(wrong)} of {checks}: {'. '.join(wrong)}."
-    return Verdict(claim, REFUTED if wrong else CONFIRMED, "", why, findings=results)
+    observed = observed or Observed()
+    return with_families(
+        _judge_measured(claim, claim.measured, measured, missing)
+        if claim.measured
+        else judge_answers(claim, observed)
+        for claim in claims
+    )
 
 
 def _judge_measured(
