@@ -10,7 +10,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
@@ -20,7 +19,7 @@ from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.paths.cells import Comparison
 from analysis.raw.run import Run
-from analysis.statistics import Estimate, Values, estimates
+from analysis.statistics import Estimate, Values, compared
 from analysis.tidy import Tables
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import amount, listed, number, spread, ways
@@ -47,13 +46,8 @@ class Pair:
 
     @classmethod
     def of(cls, first: Values, second: Values) -> "Pair":
-        added, one, other, ratio = estimates(_compared, first, second)
+        added, one, other, ratio = compared(first, second)
         return cls(one, other, added, ratio, int((second > first).sum()))
-
-
-def _compared(means: Values) -> Values:
-    first, second = means
-    return np.stack([second - first, first, second, second / first])
 
 
 class Part(BaseModel):

@@ -121,9 +121,19 @@ def mean(values: Values) -> Estimate:
     return estimates(lambda means: means, values)[0]
 
 
+def compared(first: Values, second: Values) -> list[Estimate]:
+    """The second less the first, both, and the second through the first, of the same repeats."""
+    return estimates(_compared, first, second)
+
+
+def _compared(means: Values) -> Values:
+    first, second = means
+    return np.stack([second - first, first, second, second / first])
+
+
 def quotient(over: Values, under: Values) -> Estimate:
     """The quotient of two means, paired by repeat."""
-    return estimates(lambda means: means[:1] / means[1:], over, under)[0]
+    return compared(under, over)[-1]
 
 
 def change(before: Values, after: Values) -> Estimate:

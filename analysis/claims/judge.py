@@ -182,9 +182,14 @@ def _one_condition(
         name: by_repeat[name] if timed else rows[rows["side"] == name]["value"]
         for name in rule.labels
     }
+    middle = {name: float(v.median()) for name, v in values.items()}
+    if timed:
+        columns = [v.to_numpy(dtype=float) for v in values.values()]
+        pair = statistics.compared(*columns)[1:3] if isinstance(rule, Quotient) else ()
+        means = pair or [statistics.mean(column) for column in columns]
+        middle = {name: mean.value for name, mean in zip(values, means, strict=True)}
     figures = {
-        name: Estimate(float(v.mean() if timed else v.median()), float(v.min()), float(v.max()))
-        for name, v in values.items()
+        name: Estimate(middle[name], float(v.min()), float(v.max())) for name, v in values.items()
     }
     holds = None if 0 < sum(held) < len(held) else sum(held) > 0
     if isinstance(rule, Quotient):

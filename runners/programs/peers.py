@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.statistics import quotient
+from analysis.statistics import compared
 from runners.host.workload import private_directory
 from runners.process import WORKLOAD, RunError, command, free_port, last_words
 
@@ -205,16 +205,16 @@ def measure(
 
 
 def markdown(runs: pd.DataFrame) -> str:
-    """Return the means over blocks, and our time over the peer's, paired by block."""
+    """Return the trimmed means over blocks, and our time over the peer's, paired by block."""
     lines = [
         "| placement | transport | peer | size | compared | ours, µs | peer, µs | ratio | 95 % |",
         "| --- | --- | --- | ---: | --- | ---: | ---: | ---: | --- |",
     ]
     for cell, of_cell in runs.groupby(CELL):
         pairs = of_cell.pivot(index="block", columns="program", values="ns")
-        ratio = quotient(pairs["ours"].to_numpy(), pairs["peer"].to_numpy())
+        _, peer, ours, ratio = compared(pairs["peer"].to_numpy(), pairs["ours"].to_numpy())
         span = "too few blocks" if ratio.low is None else f"{ratio.low:.2f}-{ratio.high:.2f}"
-        times = f"{pairs['ours'].mean() / 1000:.2f} | {pairs['peer'].mean() / 1000:.2f}"
+        times = f"{ours.value / 1000:.2f} | {peer.value / 1000:.2f}"
         lines.append(f"| {' | '.join(map(str, cell))} | {times} | {ratio.value:.2f} | {span} |")
     return "\n".join(lines)
 

@@ -117,11 +117,6 @@ def mean(values: Sequence[float]) -> Estimate:
     return estimates(lambda means: means, [values])[0]
 
 
-def quotient(over: Sequence[float], under: Sequence[float]) -> Estimate:
-    """The quotient of two means, whose repeats are pairs."""
-    return estimates(lambda means: [means[0] / means[1]], [over, under])[0]
-
-
 def compared(first: Sequence[float], second: Sequence[float]) -> list[Estimate]:
     """The difference of two columns, both, and the second through the first."""
     return estimates(lambda m: [m[1] - m[0], m[0], m[1], m[1] / m[0]], [first, second])
