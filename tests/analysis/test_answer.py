@@ -57,7 +57,7 @@ def test_a_decision_names_who_pays_how_much_and_where(times: tuple[Placed, ...],
 def test_an_interval_that_holds_zero_decides_nothing() -> None:
     said = decision(placed("same-cpu", 5000), placed("cross-cpu", -9000, 9500))
     assert "adds 5.00 µs" in said
-    assert "across two CPUs, a difference that is not resolved (" in said
+    assert "across two CPUs, a difference that is not resolved: " in said
 
 
 def test_one_percent_is_of_the_largest_difference_that_is_left_open() -> None:

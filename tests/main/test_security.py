@@ -80,7 +80,7 @@ class Place:
 
     def listed(self, **sudo: str) -> str:
         """What `list` prints where tracefs is mounted, whose files are root's alone."""
-        mounted = 'mount -t tracefs tracefs /sys/kernel/tracing && exec "$0" list'
+        mounted = 'mount -t tracefs none /sys/kernel/tracing 2>/dev/null; exec "$0" list'
         argv = ["unshare", "--mount", "sh", "-c", mounted, str(REPOSITORY / "runners/run.sh")]
         done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | sudo)
         assert done.returncode == 0, done.stderr
