@@ -31,8 +31,7 @@ if __name__ == "__main__":
 from probes import callsite
 from probes.bcc import frame
 from probes.bcc.people import TICK_MS, People
-from probes.bpf import Programs, enable_statistics
-from probes.btf import Btf, BtfError
+from probes.bpf import Btf, BtfError, Programs, enable_statistics
 
 FORMAT = 1
 COUNTING = "counting"

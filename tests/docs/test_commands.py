@@ -31,7 +31,7 @@ NAME = re.compile(r"`((?:runners|probes|analysis|tests|docs|reports)/[\w./*-]+)`
 # What the reader writes or a command makes.
 OPEN = re.compile(r"NAME|FAMILY|/build/|reports/lesson")
 MOST_WORDS, MOST_WORDS_OF_A_PAGE = 35_000, 1_500
-GENERATED = {"hooks.md", "path-over-time.md"}  # by python -m probes.hooks, tests.docs.over_time
+GENERATED = {"hooks.md", "path-over-time.md"}  # by python -m tests.docs.hooks, tests.docs.over_time
 FOLDERS = {"diff", "gate", "report"}  # what follows is the reader's own
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from probes import callsite, hooks, program
+from probes import callsite, program
 from probes.bcc import counts
 from probes.counters import Counter, read_counters
 from probes.reasons import ReasonError, reason
@@ -20,6 +20,7 @@ from probes.transports import DIRECTIONS, Place, Transport, named, read_transpor
 from runners.host import bpftrace, perf
 from runners.host.instrument import AttachError, Context
 from runners.process import REPOSITORY
+from tests.docs import hooks
 
 SCRIPTS = [script for script in read_scripts().values() if script.instrument == "bpftrace"]
 WRITTEN = [script for script in SCRIPTS if script.text]
@@ -132,14 +133,14 @@ def test_messages_of_each_transport_are_counted(transport: str) -> None:
     kinds = (read_transports()[kind] for kind in path.kinds)
     names = {place.function for kind in kinds for place in kind.sends}
     script = read_scripts()["copies"]
-    hooks = {
+    known = {
         hook
         for part in program.parts(script, (transport,)).values()
         for c in part
         for hook in c.hook.split("|")
     }
-    hooks |= {block.probe.partition(":")[2] for block in program.written(script, "/w")}
-    assert names & hooks
+    known |= {block.probe.partition(":")[2] for block in program.written(script, "/w")}
+    assert names & known
 
 
 @pytest.mark.parametrize("path", read_transports().values(), ids=lambda path: path.name)
@@ -192,7 +193,7 @@ def test_output_is_dealt_out_to_the_scripts() -> None:
 
 def test_the_page_of_hooks_is_made_of_the_tables() -> None:
     page = hooks.PAGE.read_text(encoding="utf-8")
-    assert page == hooks.page(page), "run: python3 -m probes.hooks"
+    assert page == hooks.page(page), "run: python3 -m tests.docs.hooks"
 
 
 def counter(hook: str, script: str) -> Counter:

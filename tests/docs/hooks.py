@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Fill the tables of docs/hooks.md from the tables and scripts in probes/, so that it cannot drift.
 
-python3 -m probes.hooks
+python3 -m tests.docs.hooks
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Iterator
