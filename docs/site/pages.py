@@ -23,7 +23,6 @@ from analysis.claims.verdict import by_verdict, tally
 from analysis.machine import machine_text
 from analysis.report.frames import spanned
 from analysis.report.render import escape
-from analysis.statistics import Estimate
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = "reports/reference/default"
@@ -60,9 +59,7 @@ def _write_claims(analysis: Analysis, folder: Path) -> None:
     templates.filters |= {
         "plain": escape,
         "by_verdict": by_verdict,
-        "figure": lambda figure, unit: spanned(
-            Estimate(figure.value, figure.low, figure.high), "" if figure.quotient else unit
-        ),
+        "figure": lambda figure, unit: spanned(figure, unit) if figure else "",
     }
     folder.mkdir()
     for verdict in analysis.verdicts:

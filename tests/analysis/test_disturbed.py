@@ -77,7 +77,7 @@ def test_a_disturbed_repeat_is_marked_and_counted(analysed: Analyse) -> None:
     assert list(marked["cell"]) == [cell.id]
     assert found.share == pytest.approx(1 / 12)
     assert "1 of 12" in found.sentence()
-    assert "busy" not in Report(analysis).answer_md()
+    assert "machine was busy" not in Report(analysis).answer_md()
 
 
 def test_a_busy_machine_is_said_before_any_time(analysed: Analyse) -> None:
