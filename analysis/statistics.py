@@ -128,7 +128,8 @@ def compared(first: Values, second: Values) -> list[Estimate]:
 
 def _compared(means: Values) -> Values:
     first, second = means
-    return np.stack([second - first, first, second, second / first])
+    with np.errstate(divide="ignore", invalid="ignore"):  # a time that ticks did not see is 0
+        return np.stack([second - first, first, second, second / first])
 
 
 def quotient(over: Values, under: Values) -> Estimate:

@@ -185,8 +185,11 @@ def _one_condition(
     middle = {name: float(v.median()) for name, v in values.items()}
     if timed:
         columns = [v.to_numpy(dtype=float) for v in values.values()]
-        pair = statistics.compared(*columns)[1:3] if isinstance(rule, Quotient) else ()
-        means = pair or [statistics.mean(column) for column in columns]
+        if isinstance(rule, Quotient):  # in the quotient's order: over, under
+            _, *means, _ = statistics.compared(*reversed(columns))
+            means.reverse()
+        else:
+            means = [statistics.mean(column) for column in columns]
         middle = {name: mean.value for name, mean in zip(values, means, strict=True)}
     figures = {
         name: Estimate(middle[name], float(v.min()), float(v.max())) for name, v in values.items()

@@ -72,7 +72,7 @@ def show_pool(folders: list[Path]) -> None:
         mean, next_run = between_runs(np.log([ratio.value for ratio in ratios.values()]))
         low, high = (number(float(np.exp(end))) for end in next_run.ends)
         print(f"  {_text(mean, np.exp)}  mean of the runs, 95 %")
-        print(f"  {low} to {high}  another run on this machine, 95 %")
+        print(f"  {low} to {high}  another run, 95 %")
     print(*map(one_line, verdicts(runs)), sep="\n")
 
 

@@ -30,8 +30,9 @@ def show(report: Report, page: Path) -> None:
     """Print at most MOST_LINES lines; the path of the page is the last."""
     console = Console(width=WIDTH, highlight=False, soft_wrap=True)
     lines = [*_wrapped(report.headline, ""), *_wrapped(report.matter, ""), *_warnings(report)]
-    for part in _answer(report):
-        lines += part if len(lines) + len(part) < MOST_LINES else []
+    for number, part in enumerate(_answer(report)):  # the table stands in any case
+        if number == 0 or len(lines) + len(part) < MOST_LINES:
+            lines += part
     left = len(report.settled)
     for verdict in report.settled:
         claim = verdict.claim
@@ -59,7 +60,8 @@ def _warnings(report: Report) -> Iterator[str]:
         lines.append(f"DISAGREE  {counted(several, 'figure')}: instruments differ, see the report")
     if invalid:
         why = invalid[0].reasons[0]
-        lines += _wrapped(f"INVALID   {counted(len(invalid), 'cell run')}, in no verdict: {why}")
+        text = f"INVALID   {counted(len(invalid), 'cell run')}, in no verdict: {why}"
+        lines += textwrap.wrap(text, WIDTH, max_lines=2, placeholder=" …", subsequent_indent="  ")
     if analysis.disturbed.many:
         lines.append(f"BUSY      {analysis.disturbed.how_many()} were disturbed, see the report")
     yield from ["", *lines] if lines else []
