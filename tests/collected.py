@@ -74,6 +74,19 @@ def out_segments(cell: dict[str, Any]) -> int:
     return _tcp_delta(cell, "OutSegs") + segments_again(cell)
 
 
+def sent_elsewhere(cell: dict[str, Any]) -> int:
+    """Packets that other devices than lo sent over the window: the machine's own traffic."""
+    before, after = (
+        sum(
+            int(counts.split()[9])
+            for device, _, counts in (line.partition(":") for line in text.splitlines())
+            if counts and device.strip() != "lo"
+        )
+        for text in cell["result"]["proc"]["/proc/net/dev"]
+    )
+    return after - before
+
+
 def segments_again(cell: dict[str, Any]) -> int:
     """TCP segments sent again over the window: a starved guest's timers send one now and then."""
     return _tcp_delta(cell, "RetransSegs")

@@ -16,7 +16,7 @@ from runners.host import preflight
 from runners.host.root import mount_tracing
 from runners.plan import HOST, plan_for
 from tests.analysis.contract import check_contract
-from tests.collected import Collected, out_segments, switches
+from tests.collected import Collected, out_segments, sent_elsewhere, switches
 
 COLLECT = (sys.executable, "-B", "-m", "runners.host")
 pytestmark = pytest.mark.root
@@ -134,7 +134,8 @@ def test_a_tcp_message_is_one_packet_with_66_bytes_of_headers(collected: Collect
         payload = cell["messages"] * cell["size"]
         assert counts["lo_bytes"] == payload + HEADERS * counts["lo_packets"]
         assert counts["lo_header_bytes"] == HEADERS * counts["lo_packets"]
-        assert counts["lo_packets"] == out_segments(cell)
+        # The kernel counts segments of all devices together.
+        assert 0 <= out_segments(cell) - counts["lo_packets"] <= sent_elsewhere(cell)
 
 
 def test_unprobed_cells_keep_each_round_trip(collected: Collected) -> None:
