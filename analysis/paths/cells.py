@@ -106,9 +106,20 @@ class ExactCell(ExactLine):
 
     @property
     def of_message(self) -> float:
-        """Return a message's part of the instructions of the steady iteration, or of the window."""
-        iteration = self.total if self.pattern in WHOLE else self.mean
-        return iteration / self.messages_per_iteration
+        """Return the instructions of a message, the mean over the window."""
+        return self.window.instructions / self.messages
+
+    @property
+    def steady(self) -> float:
+        """Return a message's part of the steady iteration; of a pattern without one, the mean."""
+        return (
+            self.total / self.messages_per_iteration if self.pattern in WHOLE else self.of_message
+        )
+
+    @property
+    def frequency(self) -> str:
+        """Say how many of the iterations are the steady round trip."""
+        return f"as {self.identical} of {self.iterations} went"
 
     def functions(self) -> Counter[str]:
         """Return the self instructions of each function."""
@@ -158,11 +169,6 @@ class Comparison:
         return ", ".join([*words, self.unusual] if self.unusual else words)
 
     @property
-    def iteration(self) -> str:
-        """Return what an iteration is."""
-        return "round trip" if self.pattern in ("pingpong", "selfecho") else "iteration"
-
-    @property
     def sentence(self) -> str:
         """What a message takes over each transport; of many over the cheapest and the costliest."""
         shown = self.cells
@@ -175,13 +181,8 @@ class Comparison:
         ])  # fmt: skip
         times = number(shown[-1].of_message / shown[0].of_message)
         ratio = f" ({times} times as many)" if len(shown) > 1 else ""
-        part = f"half of the steady {self.iteration}"
-        if self.pattern not in WHOLE:
-            part = "the mean of the window, where the two sides run ahead of each other"
-        elif shown[0].messages_per_iteration != 2:
-            part = f"its part of the steady {self.iteration}"
         size = size_text(self.size)
-        return f"Instructions of a message of {size} {self.title}: {costs}{ratio}, {part}."
+        return f"Instructions of a message of {size} {self.title}: {costs}{ratio}, the mean of all."
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:
         """Layer → instructions by transport, the most expensive first."""
@@ -224,9 +225,8 @@ def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
         valid = not cell.broken
         for count in _counts(cell) if cell.pattern in WHOLE else ():
             yield (*source, *what, *count, "count", cell.messages_per_iteration, valid)
-        for key in ("window",) if cell.pattern in WHOLE else ("window", "total"):
-            mean = ("instructions", key, cell.window.instructions, "count", cell.messages, valid)
-            yield (*source, *what, *mean)
+        total = ("instructions", "total", cell.window.instructions, "count", cell.messages)
+        yield (*source, *what, *total, valid)
         if payload := cell.payload:
             for way, size in payload.copied.items():
                 copies = ("copy_bytes", way, size, "bytes", payload.messages, payload.valid)
@@ -256,7 +256,7 @@ def as_sources(rows: pd.DataFrame) -> pd.DataFrame:
 def _counts(cell: ExactCell) -> list[tuple[str, str, float]]:
     """Quantity, key and value of the steady iteration."""
     return [
-        ("instructions", "total", cell.total),
+        ("instructions", "steady", cell.total),
         *(("instructions", f"layer:{name}", n) for name, n in cell.layers().items()),
         *(("instructions", name, n) for name, n in cell.functions().items()),
         ("steps", "total", cell.steps),

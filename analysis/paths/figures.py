@@ -258,12 +258,12 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
         if message.softirq
     )
     caption = (
-        f"The client's message, from its system call to the server's return from its own "
-        f"({place}, {comparison.title}): {listed(costs)} instructions. The answer takes another "
-        f"path, so the mean of a message is another number.{''.join(softirqs)} A box lies below "
-        "the layer that called it and is as wide as its instructions. The grey row says who is in "
-        "which system call. Signs mark where payload is copied, a sleeper is woken, and the CPU "
-        "switches."
+        "The client's message, from its system call to the server's return from its own, in the "
+        f"most frequent round trip ({place}, {comparison.title}): {listed(costs)} instructions. "
+        "The answer takes another path, so the mean of a message is another number."
+        f"{''.join(softirqs)} A box lies below the layer that called it and is as wide as its "
+        "instructions. The grey row says who is in which system call. Signs mark where payload is "
+        "copied, a sleeper is woken, and the CPU switches."
     )
     alt = "; ".join(
         f"{message.transport}: " + ", ".join(f"{name} {n:,}" for name, n in message.by_stage())
@@ -279,7 +279,10 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
 
 def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
     views = {
-        c.title: [Graph(f"{cell.transport}: {cell.total:,} {UNIT}", cell.tree) for cell in c.cells]
+        c.title: [
+            Graph(f"{cell.transport}: {cell.total:,} {UNIT}, {cell.frequency}", cell.tree)
+            for cell in c.cells
+        ]
         for c in comparisons
     }
     caption = (

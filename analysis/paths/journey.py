@@ -108,6 +108,7 @@ class Journey:
 
     transport: str
     total: int
+    frequency: str
     stages: tuple[Box, ...]  # who is in which system call, one after the other
     boxes: tuple[LayerBox, ...]  # layers, each below the one that called it
     marks: tuple[Mark, ...]
@@ -116,7 +117,7 @@ class Journey:
     @property
     def title(self) -> str:
         """Return the heading of its figure."""
-        return f"{self.transport}: {self.total:,} instructions, client to server"
+        return f"{self.transport}: {self.total:,} instructions, client to server, {self.frequency}"
 
     def by_stage(self) -> list[tuple[str, int]]:
         """Return stages of one name together, in the order in which each began."""
@@ -146,7 +147,8 @@ def _journey(cell: ExactCell, known: frozenset[str]) -> Journey | None:
     )  # fmt: skip
     layered = sorted(_boxes(way, marks), key=lambda layer: (layer.box.depth, layer.box.start))
     total = sum(span.instructions for span in way)
-    return Journey(cell.transport, total, tuple(_stages(way)), tuple(layered), marks, dict(softirq))
+    stages, words = tuple(_stages(way)), cell.frequency
+    return Journey(cell.transport, total, words, stages, tuple(layered), marks, dict(softirq))
 
 
 def _boxes(way: Sequence[Span], marks: Sequence[Mark]) -> Iterator[LayerBox]:

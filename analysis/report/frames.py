@@ -250,7 +250,7 @@ def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.Dat
 
 def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
     """A row for each transport and scheduler: what a message costs."""
-    heads = ("cell", "transport", "instructions", "of the first", "mean", "identical",
+    heads = ("cell", "transport", "instructions", "of the first", "most frequent", "identical",
              "system calls", "switches", "preempted", "copies in, within, out")  # fmt: skip
     lines = []
     for comparison in found:
@@ -265,7 +265,7 @@ def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
             lines.append((
                 comparison.title, cell.transport, f"{cell.of_message:,.0f}",
                 number(cell.of_message / comparison.cells[0].of_message),
-                f"{cell.mean / each:,.0f}", f"{cell.identical} of {cell.iterations}",
+                f"{cell.steady:,.0f}", f"{cell.identical} of {cell.iterations}",
                 *(number(count / each) for count in (cell.system_calls(), *cell.switches())),
                 ", ".join(copies) or None,
             ))  # fmt: skip
@@ -287,7 +287,7 @@ def knobs(pairs: Sequence[ExactPair]) -> pd.DataFrame:
         name = f"{knob.name}: {knob.what}" if knob and knob.what else knob_name(pair)
         lines.append((
             name, pair.transport,
-            f"{pair.before.of_message:,.0f} → {pair.after.of_message:,.0f}",
+            f"{pair.before.steady:,.0f} → {pair.after.steady:,.0f}",
             signed(pair.difference) + ("" if pair.valid else " invalid"),
             f"{pair.share:+.1%}".replace("-", MINUS), signed(pair.steps),
             f"{pair.events:,.1f}" if pair.events else None,

@@ -47,7 +47,7 @@ TOPICS = {
     "other counts": (),
 }
 # Older analyses leave them out.
-OPTIONAL = {("steps", "total"), ("steady_share", ""), ("instructions", "window")}
+OPTIONAL = {("steps", "total"), ("steady_share", "")}
 NEAR = 1e-9  # relative: of times, rates and means, which are no whole numbers
 
 

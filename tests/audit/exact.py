@@ -94,7 +94,7 @@ def _cell(raw: Path, kernel: str, cell: dict[str, Any]) -> Iterator[tuple[Where,
     share = cell["shapes"][0]["identical"] / cell["iterations"] if cell["shapes"] else 0
     yield row("steady_share", "", share, "count", TRIP, valid)
     window = cell["window"]["instructions"]
-    yield row("instructions", "window", window, "count", cell["messages"], valid)
+    yield row("instructions", "total", window, "count", cell["messages"], valid)
     if payload := cell.get("payload"):
         messages = payload["messages"]
         for way, size in payload["copied"].items():
@@ -112,7 +112,7 @@ def _sums(paths: list[Call]) -> dict[tuple[str, str], int]:
     """Instructions by function and layer, calls by function, and steps."""
     sums: Counter[tuple[str, str]] = Counter()
     for path in paths:
-        for key in ("total", f"layer:{layer(path.names)}", path.names[-1]):
+        for key in ("steady", f"layer:{layer(path.names)}", path.names[-1]):
             sums["instructions", key] += path.instructions
         sums["steps", "total"] += path.steps
         sums["function_calls", path.names[-1]] += path.calls

@@ -16,6 +16,8 @@ NOW: dict[str, Any] = json.loads(
     (HERE.parents[1] / "reports/reference/default/answer.json").read_text(encoding="utf-8")
 )
 SOURCE = ("instrument", "target", "kernel", "probe_level", "probed")
+# As in changes.toml: the most frequent round trip is not the headline any more.
+RENAMED = {"instructions": "instructions_steady", "instructions_mean": "instructions"}
 FIGURE = ("conditions", "transport", "value", "low", "high", "repeats", "valid")
 
 
@@ -38,17 +40,24 @@ def test_what_kept_its_place(name: str) -> None:
 
 
 def test_the_answer() -> None:
-    before = dict(FROZEN["answer"])
-    assert NOW["copied_and_run"] == before.pop("copied_and_run")
-    del before["decision"], before["times"]  # of another formula: see changes.toml
-    same(NOW["answer"], before)
+    now, before = dict(NOW["answer"]), dict(FROZEN["answer"])
+    # Of another formula: see changes.toml.
+    del before["copied_and_run"], before["decision"], before["times"]
+    for answer in (now, before):
+        answer["counts"] = {
+            count["measure"]: {name: value for name, value in count.items() if name != "words"}
+            for count in answer["counts"]
+            if count["measure"] not in RENAMED
+        }
+    same(now, before)
 
 
 def test_the_ledger_is_flat() -> None:
     def rows() -> Any:
         for ledger in FROZEN["ledgers"]:
             for row in ledger["rows"]:
-                head = (ledger["pattern"], ledger["size"], row["measure"], row["per"], row["unit"])
+                measure = RENAMED.get(row["measure"], row["measure"])
+                head = (ledger["pattern"], ledger["size"], measure, row["per"], row["unit"])
                 for source in row["sources"]:
                     for figure in source["figures"]:
                         yield (*head, *(source[n] for n in SOURCE), *(figure[n] for n in FIGURE))

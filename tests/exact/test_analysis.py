@@ -78,13 +78,13 @@ def test_the_tidy_table_has_the_steady_round_trip_and_the_windows_mean(tmp_path:
     tcp = tidy[tidy["transport"] == "tcp"].assign(each=tidy["value"] / tidy["messages"])
     instructions = tcp[tcp["quantity"] == "instructions"]
     assert dict(zip(instructions["key"], instructions["each"], strict=True)) == {
-        "total": 31,
+        "steady": 31,
         "layer:syscall": 5,
         "layer:tcp": 26,  # memset's two belong to its caller
         "entry_SYSCALL_64": 5,
         "tcp_sendmsg": 25,
         "memset": 1,
-        "window": 20_100 / 600,
+        "total": 20_100 / 600,
     }
     steps = tidy[tidy["quantity"] == "steps"].set_index("transport")["value"]
     assert dict(steps) == {"unix": 40, "tcp": 67}
@@ -121,7 +121,7 @@ def test_a_cut_off_file_is_a_sentence(tmp_path: Path) -> None:
 def test_the_ledger_has_the_default_scheduler_first_and_marks_the_other(tmp_path: Path) -> None:
     analysis = analyse(read_run(write_run(tmp_path, ("fifo", "other"))))
     (ledger,) = analysis.ledgers
-    for measure in ("instructions", "steps", "instructions_mean", "instructions_share"):
+    for measure in ("instructions", "steps", "instructions_steady", "instructions_share"):
         lines = ledger.row(measure).lines
         sources = [line.source.split(" · ")[1] for line in lines]
         assert sources == ["default scheduler", "SCHED_FIFO"]
