@@ -143,6 +143,8 @@ def _parser() -> Parser:
 def make_report(run: Path, how: str | None = None) -> Analysis:
     """Read, analyse, draw, write, show."""
     path, analysis = run / "report.html", analyse(read_run(run))
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
     report = Report(analysis)
     output.write_all(run, _files(report))
     with reader_may_leave():

@@ -19,18 +19,25 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from analysis.__main__ import main as analyse
+from analysis.__main__ import main as make_report
+from analysis.analyse import analyse
+from analysis.raw.run import read_run
+from analysis.report.frames import spanned
+from analysis.wording import NOT_MEASURED, amount
 from runners.process import REPOSITORY
 from tests import browser
 from tests.docs import notebooks
 from tests.docs.transcripts import clone
 
 RUNS = Path("reports/reference")
+CHOOSING = REPOSITORY / "docs/choosing.md"
+SIZES = (64, 65536)  # bytes, of its tables
 RUN, TRANSPORTS = RUNS / "default", RUNS / "transports"
 # Name → the options that it was recorded with.
 OPTIONS = {
@@ -88,7 +95,7 @@ def _nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 def analyse_again(kept: Path, run: Path) -> Path:
     """Make `run` of the raw files of `kept`, with nothing in it that an older analysis left."""
     unpack(kept, run)
-    if analyse([str(run), "--quiet"]) != 0:
+    if make_report([str(run), "--quiet"]) != 0:
         raise SystemExit(f"pathcost: {kept} is as it was, since it could not be analysed.")
     return run
 
@@ -139,6 +146,48 @@ def _forget(run: Path, copy: Path) -> None:
         path.write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
 
 
+def chosen(run: Path) -> str:
+    """docs/choosing.md with the figures of this run of all transports in its tables."""
+    analysis = analyse(read_run(run))
+    newest = analysis.exact[-1].kernel
+    counts = {
+        (cell.transport, comparison.size): cell.of_message
+        for comparison in analysis.exact
+        if (comparison.kernel, comparison.sched) == (newest, "other")
+        for cell in comparison.cells
+        if not cell.broken
+    }
+    times = {
+        (one.transport, timing.size): one.p50
+        for timing in analysis.timings
+        for one in timing.latencies
+    }
+    ratios = {each.transport.transport: each.median for each in analysis.timings[0].ratios}
+
+    def cells(name: str) -> list[str]:
+        both = [(name, size) for size in SIZES]
+        executed = [f"{counts[key]:,.0f}" if key in counts else NOT_MEASURED for key in both]
+        took = [
+            amount(one.value, "ns") if (one := times.get(key)) else NOT_MEASURED for key in both
+        ]
+        return [*executed, *took, spanned(ratios.get(name))]
+
+    def quotients(figures: Mapping[tuple[str, int], float], name: str, than: str) -> str:
+        return ", ".join(f"{figures[name, size] / figures[than, size]:.2f}" for size in SIZES)
+
+    lines = []
+    for line in CHOOSING.read_text(encoding="utf-8").splitlines():
+        row = [word.strip() for word in line.strip("|").split("|")]
+        if (row[0], SIZES[0]) in counts and len(row) == 6:
+            line = f"| {' | '.join([row[0], *cells(row[0])])} |"
+        elif len(row) == 6 and (row[1], SIZES[0]) in counts:
+            values = {key: one.value for key, one in times.items() if one}
+            row[3:5] = (quotients(each, row[1], row[2]) for each in (values, counts))
+            line = f"| {' | '.join(row)} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 def draw(run: Path, picture: Path, place: Path) -> None:
     """The page's first screen, in 256 colours; left alone where it is of this answer already."""
     if pictured(picture) == digest(run):
@@ -161,6 +210,8 @@ def main() -> None:
         if options.run:
             fresh = measure(options.run, place / "pathcost")
             store(fresh, REPOSITORY / RUNS / options.run)
+            if options.run == TRANSPORTS.name:
+                CHOOSING.write_text(chosen(fresh), encoding="utf-8")
             run = complete(REPOSITORY / RUN, place / "tree")
         store(run, REPOSITORY / RUN)
         draw(run, REPOSITORY / PICTURE, place)
