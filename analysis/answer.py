@@ -26,6 +26,7 @@ from analysis.wording import amount, listed, number, spread, ways
 
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
+EVEN = 0.05  # of an iteration's time: an unresolved difference that is surely smaller is none
 # Conditions that the answer shows, and the option that measures them.
 PLACES = {
     "same-cpu": "--placements same-cpu",
@@ -49,6 +50,13 @@ class Pair:
         added, one, other, ratio = compared(first, second)
         return cls(one, other, added, ratio, int((second > first).sum()))
 
+    @property
+    def even(self) -> float | None:
+        """The share of the first figure that the difference surely stays within, if it is small."""
+        within = self.added.far / self.first.value
+        resolved = self.added.low is None or not self.added.spans(0)
+        return None if resolved or within > EVEN else within
+
 
 class Part(BaseModel):
     """A part of answer.json."""
@@ -71,17 +79,13 @@ class Placed(Part):
     messages: int  # in an iteration
     reached: dict[str, float]  # requests a second that one connection reached, by transport
     shares: tuple[Share, ...]
-    one_percent_ns: Estimate  # a request of which the difference is one percent
+    one_percent_ns: float  # a request of which the interval's far end is one percent
 
     @classmethod
     def of(
         cls, conditions: str, iteration: Pair, cpu: Pair | None, messages: int,
         reached: dict[str, float],
     ) -> "Placed":  # fmt: skip
-        added = -iteration.added if iteration.added.value < 0 else iteration.added
-        if added.low is not None and added.high is not None and added.spans(0):
-            # The largest difference that the interval leaves open.
-            added = Estimate(max(-added.low, added.high), None, None, added.repeats)
         shares = [
             Share(
                 requests_per_s=rate, cpu_share=cpu.added * (rate * messages / 1e9),
@@ -91,7 +95,7 @@ class Placed(Part):
         ]  # fmt: skip
         return cls(
             conditions=conditions, iteration_ns=iteration, cpu_ns=cpu, messages=messages,
-            reached=reached, shares=tuple(shares), one_percent_ns=added * (1 / SMALL),
+            reached=reached, shares=tuple(shares), one_percent_ns=iteration.added.far / SMALL,
         )  # fmt: skip
 
 

@@ -56,6 +56,11 @@ class Estimate:
             return self.value, self.value
         return self.low, self.high
 
+    @property
+    def far(self) -> float:
+        """How far from 0 the figure may lie."""
+        return max(map(abs, self.ends))
+
     def spans(self, limit: float) -> bool:
         """Whether the interval leaves open on which side of `limit` the figure lies."""
         return self.low is None or self.high is None or self.low <= limit <= self.high

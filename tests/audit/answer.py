@@ -81,10 +81,8 @@ def _answer(answer: dict[str, Any], times: _Times) -> Numbers:
         medians = _paired(*(times.samples(name, where, "p50") for name in names))
         yield from _pair(f"{where}: iteration", placed["iteration_ns"], *medians)
         added = _difference(*medians)
-        added = added.negative() if added.value < 0 else added
-        if added.low is not None and added.high is not None and added.low <= 0:
-            added = Estimate(max(-added.low, added.high), None, None, added.repeats)
-        yield from _estimate(f"{where}: request of 1 %", placed["one_percent_ns"], added.times(100))
+        far = max(abs(end) for end in (added.low, added.high, added.value) if end is not None)
+        yield "answer", f"{where}: request of 1 %", placed["one_percent_ns"], 100 * far
         reached = {
             name: 1e9 / placed["messages"]
             * intervals.mean([1 / ns for ns in times.windows(name, where).values()]).value

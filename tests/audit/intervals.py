@@ -31,11 +31,6 @@ class Estimate(NamedTuple):
         low, high = (None if end is None else factor * end for end in (self.low, self.high))
         return Estimate(factor * self.value, low, high, self.repeats)
 
-    def negative(self) -> Estimate:
-        """The figure with the other sign."""
-        low, high = (None if end is None else -end for end in (self.high, self.low))
-        return Estimate(-self.value, low, high, self.repeats)
-
 
 def beta(x: float, a: float, b: float) -> float:
     """The regularised incomplete beta function, by its continued fraction."""

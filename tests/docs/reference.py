@@ -32,11 +32,14 @@ from analysis.report.frames import spanned
 from analysis.wording import NOT_MEASURED, amount
 from runners.process import REPOSITORY
 from tests import browser
+from tests.audit import audit
+from tests.audit.folder import open_folder
 from tests.docs import notebooks
 from tests.docs.transcripts import clone
 
 RUNS = Path("reports/reference")
 CHOOSING = REPOSITORY / "docs/choosing.md"
+AUDIT = REPOSITORY / "docs/audit.md"
 SIZES = (64, 65536)  # bytes, of its tables
 RUN, TRANSPORTS = RUNS / "default", RUNS / "transports"
 # Name → the options that it was recorded with.
@@ -188,6 +191,14 @@ def chosen(run: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def audited(run: Path) -> None:
+    """Put what the audit says of this run into its page."""
+    checked, _ = audit.audit(open_folder(run, run))
+    before, rest = AUDIT.read_text(encoding="utf-8").split("| what | compared |")
+    after = rest.partition(" different.\n")[2]
+    AUDIT.write_text(before + audit.outcome(checked) + after, encoding="utf-8")
+
+
 def draw(run: Path, picture: Path, place: Path) -> None:
     """The page's first screen, in 256 colours; left alone where it is of this answer already."""
     if pictured(picture) == digest(run):
@@ -215,6 +226,7 @@ def main() -> None:
             run = complete(REPOSITORY / RUN, place / "tree")
         store(run, REPOSITORY / RUN)
         draw(run, REPOSITORY / PICTURE, place)
+        audited(run)
         for notebook in notebooks.PAGES:
             notebooks.refresh(notebook, place / "tree")
 
