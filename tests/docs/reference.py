@@ -193,10 +193,10 @@ def chosen(run: Path) -> str:
 
 def audited(run: Path) -> None:
     """Put what the audit says of this run into its page."""
-    checked, _ = audit.audit(open_folder(run, run))
+    checked, wrong = audit.audit(open_folder(run, run))
     before, rest = AUDIT.read_text(encoding="utf-8").split("| what | compared |")
-    after = rest.partition(" different.\n")[2]
-    AUDIT.write_text(before + audit.outcome(checked) + after, encoding="utf-8")
+    words = f"{audit.outcome(checked)}\n\n{checked.total():,} compared, {len(wrong)} different.\n"
+    AUDIT.write_text(before + words + rest.partition(" different.\n")[2], encoding="utf-8")
 
 
 def draw(run: Path, picture: Path, place: Path) -> None:
