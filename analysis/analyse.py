@@ -7,9 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.claims.answers import Observed, read_observed
 from analysis.claims.files import Claim, load_claims, quantities
-from analysis.claims.judge import judge
+from analysis.claims.judge import judge, read_observed
 from analysis.claims.verdict import CELLS, NOT_MEASURED, Verdict
 from analysis.counts.agreement import df_pairs
 from analysis.counts.ledger import build_ledgers, df_kernels, df_switches
@@ -180,12 +179,11 @@ def _concerned(run: Run, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
 
 def judge_again(runs: Sequence[Run], claims: tuple[Claim, ...]) -> tuple[Verdict, ...]:
     """The verdicts of several runs together: a condition is of one run, its name the run's."""
-    measured, missing, observed = [], list[Missing](), Observed()
+    measured, missing, observed = [], list[Missing](), list[Any]()
     for run in runs:
         counts = Counts(run, quantities(claims))
         missing += counts.tables.missing
-        if len(runs) == 1:
-            return judge(claims, counts.measured, missing, read_observed(run))
-        measured.append(counts.measured.assign(run=run.name))
-        observed = observed.also(read_observed(run), run.name)
+        name = {"run": run.name} if len(runs) > 1 else {}
+        measured.append(counts.measured.assign(**name))
+        observed += read_observed(run)
     return judge(claims, pd.concat(measured, ignore_index=True), missing, observed)

@@ -345,9 +345,9 @@ def planner_of(options: Options) -> Planner:
     """The planner of a run. Claims need the environment of the analysis. Raises UsageError."""
     if options.claims is None:
         return Planner(options)
-    from analysis.claims.files import required_cells
+    from analysis.claims.files import choose, needs
 
-    return Planner(options, required_cells(options.claims))
+    return Planner(options, needs(choose(options.claims)))
 
 
 def plan_for(

@@ -6,6 +6,7 @@ that every file must fit. `terms.toml` holds what "about" and "none" mean.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import product
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from analysis.claims.rules import FOLDER, Across, CheckRule, Measured, Names, Option, Rule
-from analysis.counts.measures import CALLS, MEASURE_BY_ID, TIMES, measure_of, program_of
+from analysis.counts.measures import CALLS, MEASURE_BY_ID, TIMES, Measure, measure_of, program_of
 from analysis.raw.record import Model, Positive
 from analysis.wording import listed
 from probes.files import read_toml
@@ -142,6 +143,16 @@ class Claim(ClaimEntry):
         return self.rule if isinstance(self.rule, Measured) else None
 
     @property
+    def measure(self) -> Measure | None:
+        """What its quantity is."""
+        return measure_of(self.quantity)
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is over times."""
+        return self.measure is not None and self.measure.quantity in TIMES
+
+    @property
     def transports(self) -> tuple[str, ...]:
         return transports(self.rule)
 
@@ -168,9 +179,8 @@ def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
     """Read all claims, by file name and then in the file's order. Raises UsageError."""
     files = [path for path in sorted(folder.glob("*.toml")) if path.name != TERMS_FILE]
     claims = [claim for path in files for claim in _load(path)]
-    ids = [claim.id for claim in claims]
-    for name in ids:
-        if ids.count(name) > 1:
+    for name, times in Counter(claim.id for claim in claims).items():
+        if times > 1:
             raise UsageError(f"claims: two claims have the id '{name}'; give each its own.")
     return tuple(claims)
 
@@ -203,20 +213,15 @@ def quantities(claims: Iterable[Claim]) -> set[str]:
 
 def choose(names: Iterable[str]) -> tuple[Claim, ...]:
     """Return the claims with these ids or sources; all without names. Raises UsageError."""
-    claims, names = load_claims(), list(names)
+    claims, names = load_claims(), set(names)
     sources = {claim.source.id for claim in claims}
     known = {claim.id for claim in claims} | sources
-    if unknown := [name for name in names if name not in known]:
-        near = get_close_matches(unknown[0], known, 1)
+    for name in sorted(names - known):
+        near = get_close_matches(name, known, 1)
         all_sources = f"; sources are {listed(sorted(sources))}."
         hint = f": did you mean '{near[0]}'?" if near else all_sources
-        raise UsageError(f"there is no claim or source '{unknown[0]}'{hint}")
-    return tuple(c for c in claims if not names or {c.id, c.source.id} & set(names))
-
-
-def required_cells(names: Iterable[str]) -> dict[str, Any]:
-    """Return what has to run to settle the claims with these ids or sources. Raises UsageError."""
-    return needs(choose(names))
+        raise UsageError(f"there is no claim or source '{name}'{hint}")
+    return tuple(c for c in claims if not names or {c.id, c.source.id} & names)
 
 
 def needs(claims: Iterable[Claim]) -> dict[str, Any]:
@@ -235,12 +240,10 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
     for claim in claims:
         if isinstance(claim.rule, Option):
             tools.setdefault(claim.rule.tool, []).append(claim.rule.option)
-        measure = measure_of(claim.quantity)
-        if measure is None:
+        if claim.measure is None:
             continue
         wanted = dict.fromkeys(_cells(claim))
-        kind = "unprobed" if measure.unprobed else "counted"
-        kind = "timed" if measure.quantity in TIMES else kind
+        kind = "timed" if claim.timed else "unprobed" if claim.measure.unprobed else "counted"
         cells[kind].update(wanted)
         # A timed claim reuses counts that other claims request; it adds no cell.
         probed = {m.quantity for m in map(measure_of, quantities([claim])) if m and not m.unprobed}

@@ -1,136 +1,150 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Verdicts: what the valid figures of a run say about each claim.
+"""Verdicts: what a run says about each claim, by its valid figures and by answers.
 
 A count is judged repeat by repeat: what holds in some repeats and not in others is CONDITIONAL. A
 quotient of times or rates is judged by its interval over repeats, because a single repeat's ratio
 has the machine's luck in it; where the interval crosses the limit, the run leaves it open, and that
 is said. Times of too few repeats for an interval decide nothing. A claim about an article's program
 is judged by that program; the workload's same pattern stands beside it.
+
+`raw/host/checks.jsonl` holds what the programs of runners/checks printed, `raw/host/tools.jsonl`
+what tools answered (docs/run-folder.md).
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter
 
 from analysis import statistics
-from analysis.claims.answers import Observed, judge_answers
+from analysis.claims import rules, verdict
 from analysis.claims.files import FIGURE, Claim, Scope
-from analysis.claims.rules import (
-    Across,
-    Measured,
-    Quotient,
-    Values,
-)
-from analysis.claims.verdict import (
-    CROSSES,
-    FLIPS,
-    NOT_MEASURED,
-    NOT_REPRODUCED,
-    QUOTIENT,
-    REFUTED,
-    Evidence,
-    Verdict,
-    joined,
-    on_each_kernel,
-    with_families,
-)
+from analysis.claims.rules import Across, Measured, Quotient
+from analysis.claims.verdict import Evidence, Finding, Verdict
+from analysis.counts import measures
 from analysis.counts.ledger import why_missing
-from analysis.counts.measures import (
-    SOURCE,
-    TIMES,
-    WORKLOAD,
-    Measure,
-    disturbance,
-    groups,
-    measure_of,
-    source_rank,
-)
-from analysis.raw.run import Missing
-from analysis.statistics import Estimate
+from analysis.counts.measures import Measure, groups, measure_of, source_rank
+from analysis.raw.cells import CheckLine, ToolLine
+from analysis.raw.record import Model, parse_lines
+from analysis.raw.run import Missing, Run
+from analysis.statistics import LEAST_REPEATS, Estimate
 from analysis.wording import amount, capital, counted, extent, listed, size_text
 
 # `run` where the figures of several runs are judged together.
-CONDITION = ("pattern", "size", "conditions", "target", "kernel", "run")
+CONDITION = ("pattern", "size", "conditions", "transport", "instrument", "target", "kernel", "run")
 BESIDE = "The article's own program decides; the workload's same pattern stands beside it."
 DISTURBED = "The least disturbed source decides; the evidence also has probed runs and guests."
 ANY = ""  # the size of a claim that names none
+
+
+class Recorded(Model):
+    """Where an answer is from."""
+
+    raw: str = ""  # its file
+    run: str = ""
+    kernel: str = ""
+
+
+class Answer(CheckLine, Recorded):
+    """One run of a check."""
+
+
+class Tool(ToolLine, Recorded):
+    """What a tool answered."""
+
+
+ANSWERS: dict[str, TypeAdapter[Any]] = {
+    "checks.jsonl": TypeAdapter(Answer),
+    "tools.jsonl": TypeAdapter(Tool),
+}
+Observed = Sequence[Answer | Tool]
+
+
+def read_observed(run: Run) -> list[Answer | Tool]:
+    """Read what checks and tools of each target answered, if any were asked. Raises RunError."""
+    observed = []
+    for target, (name, adapter) in product(run.targets, ANSWERS.items()):
+        if (target.path / name).exists():
+            raw = f"raw/{target.folder}/{name}"
+            place = {"raw": raw, "run": run.name, "kernel": target.kernel}
+            lines = parse_lines(target.path / name, adapter)
+            observed += [line.model_copy(update=place) for line in lines]
+    return observed
 
 
 def judge(
     claims: Iterable[Claim],
     measured: pd.DataFrame,
     missing: Iterable[Missing],
-    observed: Observed | None = None,
+    observed: Observed = (),
 ) -> tuple[Verdict, ...]:
     """Judge every claim by the figures of `measures.measure_all`; invalid figures are left out."""
     missing = tuple(missing)
-    observed = observed or Observed()
-    return with_families(
-        _judge_measured(claim, claim.measured, measured, missing)
-        if claim.measured
-        else judge_answers(claim, observed)
-        for claim in claims
-    )
+    verdicts = []
+    for claim in claims:
+        match claim.rule:
+            case rules.Consistent() as rule:
+                verdicts.append(_consistent(claim, rule))
+            case rules.CheckRule() as rule:
+                verdicts.append(_check(claim, rule, observed))
+            case rules.Option() as rule:
+                verdicts.append(_option(claim, rule, observed))
+            case rules.Unsettled() as rule:
+                verdicts.append(Verdict(claim, why=rule.why))
+            case rule:
+                verdicts.append(_judge_measured(claim, rule, measured, missing))
+    return verdict.with_families(verdicts)
+
+
+# Figures
 
 
 def _judge_measured(
     claim: Claim, rule: Measured, measured: pd.DataFrame, missing: tuple[Missing, ...]
 ) -> Verdict:
-    measure = _measure(claim)
-    own = _evidence(claim, rule, measured, claim.scope)
-    in_workload = _evidence(claim, rule, measured, claim.workload) if claim.workload else ()
-    evidence = (*own, *(replace(item, decides=False) for item in in_workload))
-    decisive = tuple(item for item in own if item.decides)
+    own = list(_evidence(claim, rule, measured, claim.scope))
+    beside = list(_evidence(claim, rule, measured, claim.workload)) if claim.workload else []
+    evidence = (*own, *(replace(item, decides=False) for item in beside))
+    decisive = deciding = [item for item in own if item.decides]
     if not decisive:
         why = _why_not(claim, rule, measured, missing, few=bool(own))
-        return Verdict(claim, NOT_MEASURED, "", why, evidence=evidence)
-    timed = measure.quantity in TIMES
-    deciding = _least_disturbed(decisive) if measure.scheduler else decisive
-    verdict, condition = joined(deciding, CROSSES if timed else FLIPS)
-    if verdict == REFUTED and claim.measurement:
-        verdict = NOT_REPRODUCED
+        return Verdict(claim, why=why, evidence=evidence)
+    if _measure(claim).scheduler:
+        deciding = _least_disturbed(decisive)
+    undecided = verdict.CROSSES if claim.timed else verdict.FLIPS
+    word, condition = verdict.joined(deciding, undecided)
+    if word == verdict.REFUTED and claim.measurement:
+        word = verdict.NOT_REPRODUCED
     scope, lacking = _coverage(claim, rule, deciding)
-    texts = [_why(measure, rule, deciding, condition)]
-    texts += [DISTURBED] if len(deciding) < len(decisive) else []
-    texts += [BESIDE] if in_workload else []
+    texts = [_why(_measure(claim), rule, deciding, condition)]
+    texts += [DISTURBED] * (len(deciding) < len(decisive)) + [BESIDE] * bool(beside)
     return Verdict(
-        claim, verdict, condition,
+        claim, word, condition,
         why=" ".join(texts),
         mechanism=_mechanism(claim, measured),
         evidence=evidence,
-        kernels=() if timed else on_each_kernel(deciding),
+        kernels=() if claim.timed else verdict.on_each_kernel(deciding),
         scope=scope, lacking=lacking,
     )  # fmt: skip
 
 
 def _measure(claim: Claim) -> Measure:
-    measure = measure_of(claim.quantity)
-    assert measure is not None  # the schema has looked
-    return measure
+    assert claim.measure is not None  # the schema has looked
+    return claim.measure
 
 
-def _least_disturbed(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+def _least_disturbed(evidence: Iterable[Evidence]) -> list[Evidence]:
     """For each cell, the evidence from the source that disturbed its scheduler least."""
-    cells = [
-        tuple(v for k, v in item.condition.items() if k not in ("target", "kernel"))
-        for item in evidence
-    ]
-    ranks = [disturbance(str(item.condition["target"]), item.probed) for item in evidence]
-    least = dict(sorted(zip(cells, ranks, strict=True), key=lambda pair: pair[1], reverse=True))
-    every = zip(evidence, cells, ranks, strict=True)
-    return tuple(item for item, cell, rank in every if rank == least[cell])
-
-
-# Evidence
-
-
-def _side(rule: Measured) -> str:
-    """The column that tells a rule's sides apart."""
-    return rule.key if isinstance(rule, Across) else "transport"
+    ranked = [(measures.disturbance(it.machine[0], it.probed), it) for it in evidence]
+    least: dict[tuple[str, ...], tuple[int, int]] = {}
+    for rank, item in ranked:
+        least[item.cell] = min(rank, least.get(item.cell, rank))
+    return [item for rank, item in ranked if rank == least[item.cell]]
 
 
 def _in_scope(name: str, measured: pd.DataFrame, scope: Scope) -> pd.DataFrame:
@@ -144,89 +158,80 @@ def _in_scope(name: str, measured: pd.DataFrame, scope: Scope) -> pd.DataFrame:
 
 def _evidence(
     claim: Claim, rule: Measured, measured: pd.DataFrame, scope: Scope
-) -> tuple[Evidence, ...]:
-    """Return one for each condition in which one source has figures of all sides of the rule."""
+) -> Iterable[Evidence]:
+    """Yield it for each condition in which one source has figures of all sides of the rule."""
     figures = _in_scope(claim.quantity, measured, scope)
     figures = figures[figures["valid"].astype(bool)]
-    side = _side(rule)
     if isinstance(rule, Across):
         figures = figures[figures["transport"].isin(rule.transports)]
-    figures = figures.assign(side=figures[side].astype(str))
-    known = (*CONDITION, "transport") if side != "transport" else CONDITION
-    by = [name for name in known if name != side and name in figures]
-    evidence = []
-    measure = _measure(claim)
+    figures = figures.assign(side=figures[rule.side].astype(str))
+    by = [n for n in CONDITION if n not in (rule.side, "instrument") and n in figures]
     for values, group in groups(figures, *by):
-        sources = [s for _, s in groups(group, *SOURCE) if set(rule.labels) <= set(s["side"])]
+        sources = [s for _, s in groups(group, *measures.SOURCE) if {*rule.labels} <= {*s["side"]}]
         if sources:
-            best = min(sources, key=lambda rows: source_rank(measure, rows.iloc[0]))
-            condition: dict[str, Any] = dict(zip(by, values, strict=True))
-            if isinstance(rule, Across):
-                condition[side] = rule.quotient
-            evidence.append(_one_condition(measure, rule, condition, best))
-    return tuple(evidence)
+            best = min(sources, key=lambda rows: source_rank(_measure(claim), rows.iloc[0]))
+            place = dict(zip(by, values, strict=True)) | {"instrument": best["instrument"].iloc[0]}
+            yield _one_condition(claim, rule, place, best[best["side"].isin(rule.labels)])
 
 
 def _one_condition(
-    measure: Measure, rule: Measured, condition: dict[str, str | int], rows: pd.DataFrame
+    claim: Claim, rule: Measured, place: dict[str, Any], rows: pd.DataFrame
 ) -> Evidence:
-    rows = rows[rows["side"].isin(rule.labels)]
     by_repeat = rows.pivot_table(index="repeat", columns="side", values="value").dropna()
     if by_repeat.empty:  # no repeat in which all transports are valid: compare the medians
         by_repeat = rows.groupby("side")["value"].median().to_frame().T
-    repeats: list[dict[Any, float]] = by_repeat.to_dict("records")
+    repeats: list[Any] = by_repeat.to_dict("records")
     held = [rule.holds(figures) for figures in repeats]
-    timed = measure.quantity in TIMES
-    # Times are of the repeats that the quotient beside them is made of.
-    values = {
-        name: by_repeat[name] if timed else rows[rows["side"] == name]["value"]
-        for name in rule.labels
-    }
-    middle = {name: float(v.median()) for name, v in values.items()}
-    if timed:
-        columns = [v.to_numpy(dtype=float) for v in values.values()]
-        if isinstance(rule, Quotient):  # in the quotient's order: over, under
-            _, *means, _ = statistics.compared(*reversed(columns))
-            means.reverse()
-        else:
-            means = [statistics.mean(column) for column in columns]
-        middle = {name: mean.value for name, mean in zip(values, means, strict=True)}
-    figures = {
-        name: Estimate(middle[name], float(v.min()), float(v.max())) for name, v in values.items()
-    }
     holds = None if 0 < sum(held) < len(held) else sum(held) > 0
+    columns = [by_repeat[name].to_numpy(dtype=float) for name in rule.labels]
+    if claim.timed:  # of the repeats that the quotient beside them is made of
+        values, means = columns, [statistics.mean(column) for column in columns]
+    else:
+        values = [rows.loc[rows["side"] == name, "value"].to_numpy() for name in rule.labels]
+        means = [Estimate(float(np.median(each)), None, None) for each in values]
+    quotient = {}
     if isinstance(rule, Quotient):
-        quotient = _quotient(rule, by_repeat)
-        figures |= {rule.quotient: quotient} if quotient else {}
-        if timed:
+        over, under = columns
+        if claim.timed or under.all():
+            _, *both, ratio = statistics.compared(under, over)
+            means = both[::-1] if claim.timed else means
+        if under.all():
+            quotient[rule.quotient] = ratio = _with_ends(ratio, over / under)
+        if claim.timed:
             # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
-            holds = _by_interval(rule, quotient) if quotient else None
-    first = rows.iloc[0]
+            holds = _by_interval(rule, ratio) if quotient else None
+        place |= {rule.side: rule.quotient} if isinstance(rule, Across) else {}
+    figures = {
+        name: Estimate(mean.value, float(min(each)), float(max(each)))
+        for name, mean, each in zip(rule.labels, means, values, strict=True)
+    }
     return Evidence(
-        condition=condition,
-        instrument=str(first["instrument"]),
-        probed=bool(first["probed"]),
-        figures=figures,
+        place={name: _words(name, place[name]) for name in CONDITION if name in place},
+        probed=bool(rows["probed"].iloc[0]),
+        figures=figures | quotient,
         held=sum(held),
         repeats=len(held),
         holds=holds,
         cells=tuple(sorted({int(cell) for cell in rows["cell"]})),
-        decides=not timed or len(held) >= statistics.LEAST_REPEATS,
+        decides=not claim.timed or len(held) >= LEAST_REPEATS,
     )
 
 
-def _quotient(rule: Quotient, by_repeat: pd.DataFrame) -> Estimate | None:
-    """The quotient of two means, paired by repeat; None where a repeat has none.
+def _words(variable: str, value: object) -> str:
+    """The value of a variable: `64 KiB`, `4096 / 64 B`."""
+    text = str(value)
+    if variable != "size" or not text:
+        return text
+    return size_text(int(text)) if text.isdecimal() else f"{text} B"
 
-    It has its interval, or the range where repeats are few.
-    """
-    over, under = (by_repeat[name].to_numpy(dtype=float) for name in rule.labels)
-    if not under.all():
-        return None
-    ratio, each = statistics.quotient(over, under), over / under
-    low = float(each.min()) if ratio.low is None else ratio.low
-    high = float(each.max()) if ratio.high is None else ratio.high
-    return Estimate(ratio.value, low, high)
+
+def _with_ends(ratio: Estimate, each: statistics.Values) -> Estimate:
+    """A quotient with its interval, or the range where repeats are few."""
+    return replace(
+        ratio,
+        low=float(each.min()) if ratio.low is None else ratio.low,
+        high=float(each.max()) if ratio.high is None else ratio.high,
+    )
 
 
 def _by_interval(rule: Quotient, figure: Estimate) -> bool | None:
@@ -239,11 +244,12 @@ def _by_interval(rule: Quotient, figure: Estimate) -> bool | None:
 # Coverage
 
 
-def _scope(claim: Claim) -> dict[str, tuple[str, ...]]:
-    """The values of each key."""
-    scope = claim.scope
-    size = tuple(map(str, scope.size)) or (ANY,)
-    return {"pattern": scope.pattern, "size": size, "conditions": scope.conditions}
+def _scope(claim: Claim) -> dict[str, list[str]]:
+    """The values of each key, in words."""
+    return {
+        name: [_words(name, value) for value in getattr(claim.scope, name) or (ANY,)]
+        for name in ("pattern", "size", "conditions")
+    }
 
 
 def _coverage(
@@ -256,19 +262,18 @@ def _coverage(
     """
     scope = _scope(claim)
     if isinstance(rule, Across):
-        scope |= {rule.key: (rule.quotient,), "transport": rule.transports}
+        scope |= {rule.key: [_words(rule.key, rule.quotient)], "transport": [*rule.transports]}
     measured = {
-        tuple(ANY if ANY in values else str(item.condition[key]) for key, values in scope.items())
+        tuple(ANY if ANY in values else item.place[key] for key, values in scope.items())
         for item in evidence
     }
     conditions = list(product(*scope.values()))
-    return len(conditions), tuple(_place(p) for p in conditions if p not in measured)
+    return len(conditions), tuple(_joined(p) for p in conditions if p not in measured)
 
 
-def _place(values: tuple[str, ...]) -> str:
+def _joined(words: Iterable[str]) -> str:
     """Write `pingpong · 64 KiB · same-cpu`."""
-    texts = (size_text(int(text)) if text.isdecimal() else text for text in values)
-    return " · ".join(filter(None, texts))
+    return " · ".join(filter(None, words))
 
 
 def _why_not(
@@ -281,11 +286,11 @@ def _why_not(
     measure = _measure(claim)
     if few:
         return (
-            f"It is about times, and fewer than {statistics.LEAST_REPEATS} repeats have no 95 % "
-            f"interval: run with --repeats {statistics.LEAST_REPEATS}."
+            f"It is about times, and fewer than {LEAST_REPEATS} repeats have no 95 % interval: "
+            f"run with --repeats {LEAST_REPEATS}."
         )
     figures = _in_scope(measure.id, measured, claim.scope)
-    sides = figures[_side(rule)].astype(str)
+    sides = figures[rule.side].astype(str)
     if set(rule.labels) <= set(sides) and not set(rule.labels) <= set(sides[figures["valid"]]):
         return "The only cells that measured it are invalid."
     if claim.scope.programs:
@@ -301,29 +306,29 @@ def _why_not(
 
 def _cells_not_run(claim: Claim, measured: pd.DataFrame) -> list[str]:
     """Cells of the scope that are in no figure of the run, whatever was counted in them."""
-    cells = measured[["transport", "pattern", "size", "conditions"]].drop_duplicates().astype(str)
-    ran = set(cells.itertuples(index=False, name=None))
+    cells = measured[["transport", "pattern", "size", "conditions"]].drop_duplicates()
+    ran = set(cells.assign(size=cells["size"].map(size_text)).itertuples(index=False, name=None))
     ran |= {(transport, pattern, ANY, conditions) for transport, pattern, _, conditions in ran}
     texts = []
     for place in product(*_scope(claim).values()):
         absent = [name for name in claim.transports if (name, *place) not in ran]
         if absent:
             some = (listed(absent),) if len(absent) < len(claim.transports) else ()
-            texts.append(_place((*some, *place)))
+            texts.append(_joined((*some, *place)))
     return texts
 
 
 # Words
 
 
-def _why(measure: Measure, rule: Measured, evidence: tuple[Evidence, ...], condition: str) -> str:
+def _why(measure: Measure, rule: Measured, evidence: list[Evidence], condition: str) -> str:
     """The figures behind a verdict, transport by transport: as claimed and as measured."""
-    words = measure.words.removeprefix("… ")
+    words = capital(measure.words.removeprefix("… "))
     if measure.per not in ("window", "payload byte"):
-        words = f"{words} per {measure.per}"
+        words += f" per {measure.per}"
     if condition:
         sides = ((True, "Where it holds"), (False, "Where it does not"), (None, "Where it is open"))
-        texts = [f"{capital(words)}."]
+        texts = [f"{words}."]
         texts += [
             f"{text}: {_figures(measure, rule, side)}."
             for state, text in sides
@@ -331,9 +336,8 @@ def _why(measure: Measure, rule: Measured, evidence: tuple[Evidence, ...], condi
         ]
     else:
         measurements = counted(len(evidence), "measurement")  # a condition, on one kernel
-        figures = _figures(measure, rule, evidence)
-        texts = [f"{capital(words)}, in {measurements}: {figures}."]
-        if isinstance(rule, Values) and not all(item.holds for item in evidence):
+        texts = [f"{words}, in {measurements}: {_figures(measure, rule, evidence)}."]
+        if isinstance(rule, rules.Values) and not all(item.holds for item in evidence):
             fits = Counter(
                 label
                 for item in evidence
@@ -348,18 +352,17 @@ def _why(measure: Measure, rule: Measured, evidence: tuple[Evidence, ...], condi
 
 
 def _figures(measure: Measure, rule: Measured, evidence: Iterable[Evidence]) -> str:
-    by_label: dict[str, list[Estimate]] = {}
+    ends: dict[str, list[float]] = {}
     for item in evidence:
         for label, figure in item.figures.items():
-            by_label.setdefault(label, []).append(figure)
+            ends.setdefault(label, []).extend(figure.ends)
     texts = []
-    for label, figures in by_label.items():
-        unit = "" if QUOTIENT in label else measure.unit
-        low, high = min(f.ends[0] for f in figures), max(f.ends[1] for f in figures)
-        claimed = (
-            f" (claimed: {amount(rule.expected[label], unit)})" if isinstance(rule, Values) else ""
-        )
-        texts.append(f"{label} {extent(low, high, unit)}{claimed}")
+    for label, each in ends.items():
+        unit = "" if verdict.QUOTIENT in label else measure.unit
+        text = f"{label} {extent(min(each), max(each), unit)}"
+        if isinstance(rule, rules.Values):
+            text += f" (claimed: {amount(rule.expected[label], unit)})"
+        texts.append(text)
     return "; ".join(texts)
 
 
@@ -382,7 +385,91 @@ def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: s
     if figures.empty or measure is None:
         return ""
     values: list[float] = []
-    for _, rows in groups(figures, *WORKLOAD):
+    for _, rows in groups(figures, *measures.WORKLOAD):
         ranks = [source_rank(measure, row) for row in rows.itertuples()]
         values += [v for v, rank in zip(rows["value"], ranks, strict=True) if rank == min(ranks)]
     return extent(min(values), max(values), measure.unit)
+
+
+# Stated numbers, and answers
+
+
+def _consistent(claim: Claim, rule: rules.Consistent) -> Verdict:
+    results = tuple(Finding(*result) for stated in rule.stated for result in stated.results())
+    wrong = [result.text for result in results if not result.holds]
+    checks = counted(len(results), "check")
+    why = f"The stated numbers agree in {checks}."
+    if wrong:
+        why = f"The stated numbers disagree in {len(wrong)} of {checks}: {'. '.join(wrong)}."
+    return Verdict(claim, _word([not wrong]), why=why, findings=results)
+
+
+def _check(claim: Claim, rule: rules.CheckRule, observed: Observed) -> Verdict:
+    """Confirm where every run of the check found these facts, refute where none did.
+
+    What it found in a circumstance that the source does not speak of is shown, and judged nowhere.
+    """
+    answers = [a for a in observed if isinstance(a, Answer) and a.check == rule.check]
+    known = []
+    for answer in answers:
+        if not answer.error and rule.facts.keys() <= answer.facts.keys():
+            when = ", ".join(f"{key} {value}" for key, value in answer.when.items())
+            facts = listed([rules.fact(key, answer.facts[key]) for key in rule.facts])
+            holds = all(answer.facts[key] == value for key, value in rule.facts.items())
+            known.append((answer, facts, f"{when}: {facts}" if when else facts, holds))
+    findings = tuple(Finding(f"{a.kernel}: {text}", holds, a.raw) for a, _, text, holds in known)
+    judged = [each for each in known if rule.when.items() <= each[0].when.items()]
+    if not judged:
+        return Verdict(claim, why=_no_facts(rule, answers))
+    by_kernel: dict[str, list[bool]] = {}
+    for answer, _, _, holds in judged:
+        by_kernel.setdefault(answer.kernel, []).append(holds)
+    kernels = tuple((kernel, _word(states)) for kernel, states in by_kernel.items())
+    word, condition = _word(holds for *_, holds in judged), ""
+    facts = "; ".join(dict.fromkeys(facts for _, facts, _, _ in judged)) + "."
+    if word == verdict.CONDITIONAL:
+        sides = [(a.when | {"run": a.run, "kernel": a.kernel}, holds) for a, *_, holds in judged]
+        names = (*dict.fromkeys(key for a, *_ in judged for key in a.when), "run", "kernel")
+        condition = verdict.separating(sides, names) or "several circumstances"
+        facts = " ".join(dict.fromkeys(f"{text}." for _, _, text, _ in judged))
+    count = "This kernel"
+    if len(kernels) > 1:
+        same = len(set(dict(kernels).values())) == 1
+        count = f"{'Each' if same else 'Some'} of {counted(len(kernels), 'kernel')}"
+    why = f"{count}: {facts}"
+    return Verdict(claim, word, condition, why, findings=findings, kernels=kernels)
+
+
+def _no_facts(rule: rules.CheckRule, answers: list[Answer]) -> str:
+    """Say why a check has no facts for the rule, in the check's own words where it has some."""
+    if errors := "; ".join(dict.fromkeys(answer.error for answer in answers if answer.error)):
+        return f"{capital(errors)}."
+    if not answers:
+        return f"The check {rule.check} did not run."
+    lacking = rule.facts.keys() - {key for answer in answers for key in answer.facts}
+    when = [f"{key} {value}" for key, value in rule.when.items()]
+    return f"The check {rule.check} says nothing of {listed(sorted(lacking) or when)}."
+
+
+def _word(held: Iterable[bool]) -> str:
+    states = set(held)
+    if len(states) > 1:
+        return verdict.CONDITIONAL
+    return verdict.CONFIRMED if states == {True} else verdict.REFUTED
+
+
+def _option(claim: Claim, rule: rules.Option, observed: Observed) -> Verdict:
+    """Judge whether the tool accepts the option, or lists it in its help."""
+    tool = next((t for t in observed[::-1] if isinstance(t, Tool) and t.tool == rule.tool), None)
+    if tool is None or tool.error:
+        why = f"{capital(tool.error or '')}." if tool else f"This run did not start {rule.tool}."
+        return Verdict(claim, why=why)
+    in_help = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
+    accepted = tool.options.get(rule.option, False)
+    words = (
+        f"{rule.tool} {'accepts' if accepted else 'rejects'} {rule.option}, and its help "
+        f"{'lists it' if in_help else 'does not list it'}"
+    )
+    holds = accepted or in_help
+    finding = Finding(words, holds, tool.raw)
+    return Verdict(claim, _word([holds]), why=f"{words}.", findings=(finding,))

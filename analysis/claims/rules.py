@@ -7,10 +7,11 @@ of one condition and one repeat. `consistent` computes with numbers that the sou
 """
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import product
 from math import inf, nextafter
+from operator import mul, truediv
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
@@ -45,6 +46,11 @@ class Limits(Model):
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
         raise NotImplementedError
+
+    @property
+    def side(self) -> str:
+        """The column that tells the rule's sides apart."""
+        return "transport"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -167,6 +173,10 @@ class Across(Quotient):
     key: Literal["pattern", "conditions", "size"]
     transports: Names = Field(min_length=1)
 
+    @property
+    def side(self) -> str:
+        return self.key
+
 
 class Relation(NamedTuple):
     """One relation: what is computed from the numbers is held against the last of `needs`."""
@@ -174,39 +184,33 @@ class Relation(NamedTuple):
     name: str
     needs: tuple[str, ...]
     formula: str
-    compute: Callable[[Mapping[str, float]], float]
-    limit: str = ""  # "at least" and "below" are one-sided
+    compute: Callable[..., float]
 
 
-def _saving(n: Mapping[str, float]) -> float:
-    return 100 * (1 - n["smaller"] / n["larger"])
+def _saving(larger: float, smaller: float) -> float:
+    return 100 * (1 - smaller / larger)
 
 
-def _share(n: Mapping[str, float]) -> float:
-    return 100 * n["part"] / n["whole"]
+def _share(part: float, whole: float) -> float:
+    return 100 * part / whole
 
 
+SAVING, SHARE = ("1 - smaller / larger, in percent", _saving), ("part / whole, in percent", _share)
 # Little's law: what is in a system is what arrives a second times the time that each stays (Little,
 # Operations Research 9, 1961). A load generator that keeps N connections busy has N in flight.
 CHECKS = (
-    Relation("quotient", ("larger", "smaller", "times"), "larger / smaller",
-          lambda n: n["larger"] / n["smaller"]),
-    Relation("saving", ("larger", "smaller", "saved_percent"),
-          "1 - smaller / larger, in percent", _saving),
-    Relation("saving", ("larger", "smaller", "saved_percent_least"),
-          "1 - smaller / larger, in percent", _saving, "at least"),
-    Relation("share", ("part", "whole", "percent"), "part / whole, in percent", _share),
-    Relation("share", ("part", "whole", "percent_below"), "part / whole, in percent", _share,
-          "below"),
-    Relation("sum", ("parts", "total"), "the sum of the parts", lambda n: n["parts"]),
-    Relation("rate", ("count", "seconds", "per_s"), "count / seconds",
-          lambda n: n["count"] / n["seconds"]),
-    Relation("time of each", ("count", "seconds", "seconds_each"), "seconds / count",
-          lambda n: n["seconds"] / n["count"]),
+    Relation("quotient", ("larger", "smaller", "times"), "larger / smaller", truediv),
+    Relation("saving", ("larger", "smaller", "saved_percent"), *SAVING),
+    Relation("saving", ("larger", "smaller", "saved_percent_least"), *SAVING),
+    Relation("share", ("part", "whole", "percent"), *SHARE),
+    Relation("share", ("part", "whole", "percent_below"), *SHARE),
+    Relation("sum", ("parts", "total"), "the sum of the parts", float),
+    Relation("rate", ("count", "seconds", "per_s"), "count / seconds", truediv),
+    Relation("time of each", ("seconds", "count", "seconds_each"), "seconds / count", truediv),
     Relation("Little's law", ("per_s", "latency_s", "connections"),
-          "requests a second times latency: requests in flight",
-          lambda n: n["per_s"] * n["latency_s"]),
+             "requests a second times latency: requests in flight", mul),
 )  # fmt: skip
+LIMITS = {"_least": "at least ", "_below": "below "}  # one-sided, by the end of the name
 
 
 class Stated(Model, extra="allow"):
@@ -247,18 +251,19 @@ class Stated(Model, extra="allow"):
             *given, against = check.needs
             # Every formula grows or falls with each number, so the corners have the extremes.
             corners = product(*(stands_for(numbers[name]) for name in given))
-            values = [check.compute(dict(zip(given, corner, strict=True))) for corner in corners]
+            values = [check.compute(*corner) for corner in corners]
             low, high = stands_for(numbers[against])
-            holds = {
+            end = next((end for end in LIMITS if against.endswith(end)), "")
+            agrees = {
                 "": min(values) <= high and max(values) >= low,
-                "at least": max(values) >= low,
-                "below": min(values) < high,
-            }[check.limit]
-            name = against.removesuffix("_least").removesuffix("_below").replace("_", " ")
-            limit = f"{check.limit} " if check.limit else ""
-            computed = f"{check.name}: {check.formula} = {number(check.compute(numbers))}"
-            stated = f"stated: {name} {limit}{number(numbers[against])}"
-            results.append((f"{self.what}: {computed}; {stated}", holds))
+                "_least": max(values) >= low,
+                "_below": min(values) < high,
+            }[end]
+            computed = number(check.compute(*(numbers[name] for name in given)))
+            name = against.removesuffix(end).replace("_", " ")
+            stated = f"{name} {LIMITS.get(end, '')}{number(numbers[against])}"
+            formula = f"{self.what}: {check.name}: {check.formula}"
+            results.append((f"{formula} = {computed}; stated: {stated}", agrees))
         return results
 
 

@@ -6,7 +6,8 @@ holds, does not hold, or is left open. Where they do not all agree, the variable
 sides apart is looked for, then the pair of variables.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
@@ -14,10 +15,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.claims.files import Claim
-from analysis.counts.measures import TIMES, measure_of, program_of
+from analysis.counts.measures import program_of
 from analysis.programs import records
 from analysis.statistics import Estimate
-from analysis.wording import counted, listed, size_text
+from analysis.wording import counted, listed
 
 CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
 NOT_REPRODUCED = "NOT REPRODUCED"  # somebody's own times, which other hardware does not show
@@ -42,45 +43,42 @@ SEPARATING = ("conditions", "size", "pattern", "transport", "kernel", "target", 
 # The words for a condition that is neither: of counts, and of a ratio of times.
 FLIPS, CROSSES = "flips from repeat to repeat", "its interval crosses the limit"
 
-# One side that is told apart: its value of a variable, and whether the claim holds there.
-Side = tuple[Callable[[str], str], bool | None]
+# A place by the words for each of its variables, and whether the claim holds there. None: some
+# repeats say so and some not, or the interval crosses the limit.
+Side = tuple[Mapping[str, str], bool | None]
+MACHINE = ("target", "kernel")
 
 
 @dataclass(frozen=True)
 class Evidence:
     """One condition, measured by the best source that it has."""
 
-    condition: dict[str, str | int]
-    instrument: str
+    place: dict[str, str]  # in words: pattern, size, conditions, source; perhaps transport, run
     probed: bool
     figures: dict[str, Estimate]  # by transport; of a quotient by `tcp / unix`
     held: int  # in how many repeats the rule holds
     repeats: int
-    holds: bool | None  # None: some repeats say so and some not, or the interval crosses the limit
+    holds: bool | None  # as of a Side
     cells: tuple[int, ...]  # its runs: `id` in cells.jsonl, a line of programs.jsonl
     decides: bool = True  # False: beside an article's program, or times of too few repeats
 
     def words(self) -> str:
-        names = ("pattern", "size", "conditions", "transport", "instrument", "target", "kernel")
-        return " · ".join(filter(None, map(self.place, (*names, "run"))))
-
-    def place(self, name: str) -> str:
-        """Its value of a variable, in words."""
-        value = self.instrument if name == "instrument" else self.condition.get(name, "")
-        if name != "size" or not value:
-            return str(value)
-        return size_text(value) if isinstance(value, int) else f"{value} B"
+        return " · ".join(self.place.values())
 
     @property
     def machine(self) -> tuple[str, str]:
         """Target and kernel."""
-        return str(self.condition["target"]), str(self.condition["kernel"])
+        return self.place["target"], self.place["kernel"]
+
+    @property
+    def cell(self) -> tuple[str, ...]:
+        """What was measured, whatever the machine and the instrument."""
+        return tuple(v for k, v in self.place.items() if k not in ("instrument", *MACHINE))
 
     @property
     def file(self) -> str:
         """The file of raw/ that holds its runs. A rule across patterns names both: `a / b`."""
-        patterns = str(self.condition["pattern"]).split(" / ")
-        return records.FILE if any(map(program_of, patterns)) else CELLS
+        return records.FILE if any(map(program_of, self.place["pattern"].split(" / "))) else CELLS
 
 
 class Finding(NamedTuple):
@@ -96,9 +94,9 @@ class Verdict:
     """The judgement of a claim."""
 
     claim: Claim
-    verdict: str
-    condition: str
-    why: str
+    verdict: str = NOT_MEASURED
+    condition: str = ""
+    why: str = ""
     mechanism: str = ""
     evidence: tuple[Evidence, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -111,8 +109,7 @@ class Verdict:
     @property
     def text(self) -> str:
         """The verdict, on times `on this machine`; and on how much of its scope."""
-        measure = measure_of(self.claim.quantity)
-        timed = self.kind == MEASURED and measure is not None and measure.quantity in TIMES
+        timed = self.kind == MEASURED and self.claim.timed
         text = f"{self.verdict} on this machine" if timed else self.verdict
         lacks = f"{counted(self.scope, 'condition')}; {len(self.lacking)} not measured"
         return f"{text} where measured ({self.measured} of {lacks})" if self.lacking else text
@@ -155,10 +152,13 @@ class Verdict:
     @property
     def unit(self) -> str:
         """The unit of its figures; empty where it is over no figures."""
-        measure = measure_of(self.claim.quantity)
-        if measure is None or measure.per == "window":
-            return measure.unit if measure else ""
-        return f"{measure.unit or 'count'} per {measure.per}"
+        if (measure := self.claim.measure) is None:
+            return ""
+        return measure.unit + (
+            f"{'' if measure.unit else 'count'} per {measure.per}"
+            if measure.per != "window"
+            else ""
+        )
 
     def rests_like(self, other: "Verdict") -> bool:
         """Whether both rest on the same figures.
@@ -166,13 +166,15 @@ class Verdict:
         They are about one quantity, share a condition, and the transports of one are among the
         other's.
         """
-        deciding = [[item for item in each.evidence if item.decides] for each in (self, other)]
-        labels, labels2 = (
-            {label for item in items for label in item.figures} for items in deciding
+        (labels, places), (labels2, places2) = (
+            (
+                {label for item in verdict.evidence if item.decides for label in item.figures},
+                {item.words() for item in verdict.evidence if item.decides},
+            )
+            for verdict in (self, other)
         )
-        conditions, conditions2 = ({item.words() for item in items} for items in deciding)
         same = self.claim.quantity == other.claim.quantity
-        return same and (labels <= labels2 or labels2 <= labels) and bool(conditions & conditions2)
+        return same and (labels <= labels2 or labels2 <= labels) and bool(places & places2)
 
 
 def with_families(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
@@ -195,7 +197,7 @@ def joined(evidence: Sequence[Evidence], undecided: str = FLIPS) -> tuple[str, s
         return CONFIRMED, ""
     if states == {False}:
         return REFUTED, ""
-    sides: list[Side] = [(item.place, item.holds) for item in evidence]
+    sides = [(item.place, item.holds) for item in evidence]
     if states != {None} and (flips := separating(sides, SEPARATING, undecided)):
         return CONDITIONAL, flips
     each = _sides_text({item.words(): {item.holds} for item in evidence}, undecided)
@@ -214,8 +216,8 @@ def separating(sides: Sequence[Side], names: Iterable[str], undecided: str = FLI
         for _ in chosen:
             states: dict[str, set[bool | None]] = {}
             for place, holds in sides:
-                name = place(chosen[0])
-                name = f"{name} ({place(chosen[1])})" if name in mixed else name
+                name = place.get(chosen[0], "none")
+                name = f"{name} ({place.get(chosen[1], 'none')})" if name in mixed else name
                 states.setdefault(name, set()).add(holds)
             mixed = {name for name, held in states.items() if len(held) > 1}
         if not mixed:
@@ -226,8 +228,7 @@ def separating(sides: Sequence[Side], names: Iterable[str], undecided: str = FLI
 def _sides_text(sides: dict[str, set[bool | None]], undecided: str) -> str:
     texts = []
     for state, text in ((True, "holds"), (False, "does not hold"), (None, undecided)):
-        names = [name for name, held in sides.items() if held == {state}]
-        if names:
+        if names := [name for name, held in sides.items() if held == {state}]:
             texts.append(f"{text} for {listed(names)}")
     return ", ".join(texts)
 
@@ -238,13 +239,12 @@ def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
     One version is one kernel, on the host, in a guest or in exact mode. A kernel lacks a condition
     where its cells are invalid, or were not run there.
     """
-    kernels: dict[str, list[tuple[tuple[object, ...], Evidence]]] = {}
+    kernels: dict[str, list[Evidence]] = {}
     for item in evidence:
-        rest = tuple((k, v) for k, v in item.condition.items() if k not in ("target", "kernel"))
-        kernels.setdefault(item.machine[1], []).append((rest, item))
-    shared = set.intersection(*({rest for rest, _ in group} for group in kernels.values()))
+        kernels.setdefault(item.place["kernel"], []).append(item)
+    shared = set.intersection(*({item.cell for item in group} for group in kernels.values()))
     return tuple(
-        (name, joined([item for rest, item in group if rest in shared])[0])
+        (name, joined([item for item in group if item.cell in shared])[0])
         for name, group in kernels.items()
         if shared
     )
@@ -256,22 +256,22 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     `9 claims: 5 measured (2 confirmed; in part of their scope 3 refuted), which rest on 4
     quantities; 4 not measured`.
     """
-    verdicts = list(verdicts)
-    texts = []
+    verdicts, texts = list(verdicts), []
     for kind, words in KINDS.items():
         if group := [verdict for verdict in verdicts if verdict.kind == kind]:
-            full = _by_name(verdict for verdict in group if not verdict.lacking)
-            part = _by_name(verdict for verdict in group if verdict.lacking)
-            how = "; ".join(filter(None, (full, part and f"in part of their scope {part}")))
+            full, part = (
+                Counter(v.verdict for v in group if bool(v.lacking) is lacks)
+                for lacks in (False, True)
+            )
+            each = "; ".join(
+                lead + ", ".join(f"{names[n]} {n.lower()}" for n in VERDICTS if n in names)
+                for lead, names in (("", full), ("in part of their scope ", part))
+                if names.keys() & VERDICTS
+            )
             rests = {verdict.claim.quantity for verdict in group} if kind == MEASURED else ()
             on = f", which rest on {counted(len(rests), 'quantity', 'quantities')}" if rests else ""
-            texts.append(f"{len(group)} {words}{how and f' ({how})'}{on}")
+            texts.append(f"{len(group)} {words}{each and f' ({each})'}{on}")
     return f"{counted(len(verdicts), 'claim')}: {'; '.join(texts)}"
-
-
-def _by_name(verdicts: Iterable[Verdict]) -> str:
-    names = [verdict.verdict for verdict in verdicts]
-    return ", ".join(f"{names.count(name)} {name.lower()}" for name in VERDICTS if name in names)
 
 
 def steadiness(verdicts: Iterable[Verdict]) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from analysis.claims.answers import Answer, Observed, Tool
 from analysis.claims.files import load_claims
-from analysis.claims.judge import judge
+from analysis.claims.judge import Answer, Tool, judge
 from analysis.claims.rules import Option
 from tests.analysis.made_claims import claim, measured
 
@@ -65,7 +64,7 @@ def answer(facts: dict[str, Any], kernel: str = "9.9", **when: str) -> Answer:
 def test_checks(answers: list[Answer], expected: str, condition: str) -> None:
     rule = {"kind": "check", "check": "made-up", "facts": {"errno": "EMADEUP"}}
     frame = measured("switches", lambda *_: 1.0)
-    (found,) = judge([claim(rule)], frame, [], Observed(tuple(answers)))
+    (found,) = judge([claim(rule)], frame, [], answers)
     assert (found.verdict, found.condition) == (expected, condition)
     assert found.why
 
@@ -77,7 +76,7 @@ def test_a_check_is_judged_in_the_circumstance_that_the_source_speaks_of() -> No
     frame = measured("switches", lambda *_: 1.0)
     for umask, expected in (("077", "CONFIRMED"), ("000", "REFUTED"), ("022", "NOT MEASURED")):
         about = claim(rule | {"when": {"umask": umask}})
-        (found,) = judge([about], frame, [], Observed(answers))
+        (found,) = judge([about], frame, [], answers)
         assert found.verdict == expected
         assert len(found.findings) == (0 if expected == "NOT MEASURED" else 2)
 
@@ -98,9 +97,8 @@ def a_tool(help_text: str, options: dict[str, bool], error: str | None = None) -
 )
 def test_options(tool: Tool | None, expected: str) -> None:
     rule = {"kind": "option", "tool": "made-up", "option": "--made-up"}
-    tools = {"made-up": tool} if tool else {}
     frame = measured("switches", lambda *_: 1.0)
-    (found,) = judge([claim(rule)], frame, [], Observed((), tools))
+    (found,) = judge([claim(rule)], frame, [], [tool] if tool else [])
     assert found.verdict == expected
 
 

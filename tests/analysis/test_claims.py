@@ -246,7 +246,7 @@ def test_a_claim_about_a_program_is_judged_by_that_program() -> None:
     assert (both.verdict, both.condition, both.lacking) == ("REFUTED", "", ())
     assert "in 2 measurements: tcp 100; unix 100; tcp / unix 1.00." in both.why
     assert both.why.endswith(BESIDE)
-    assert {evidence.condition["pattern"] for evidence in both.evidence} == {"connect", "redis-new"}
+    assert {evidence.place["pattern"] for evidence in both.evidence} == {"connect", "redis-new"}
     alone = judged("connect")
     assert (alone.verdict, len(alone.evidence)) == ("NOT MEASURED", 2)
     assert "--program redis" in alone.why

@@ -69,7 +69,7 @@ def test_the_least_disturbed_source_decides_a_verdict() -> None:
     table.loc[table["target"] == "guest", "value"] = 0.0
     found = judge([claim(PRESENT, "wakeups")], table, [])[0]
     assert found.verdict == "CONFIRMED"
-    assert {str(evidence.condition["target"]) for evidence in found.evidence} == {"host", "guest"}
+    assert {evidence.place["target"] for evidence in found.evidence} == {"host", "guest"}
     guests = judge([claim(PRESENT, "wakeups")], table[table["target"] == "guest"], [])[0]
     assert guests.verdict == "REFUTED"
 
