@@ -119,7 +119,7 @@ class ExactCell(ExactLine):
     @property
     def frequency(self) -> str:
         """Say how many of the iterations are the steady round trip."""
-        return f"as {self.identical} of {self.iterations} went"
+        return f"{self.identical} of {self.iterations} alike"
 
     def functions(self) -> Counter[str]:
         """Return the self instructions of each function."""

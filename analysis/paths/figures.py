@@ -280,7 +280,7 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
 def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
     views = {
         c.title: [
-            Graph(f"{cell.transport}: {cell.total:,} {UNIT}, {cell.frequency}", cell.tree)
+            Graph(f"{cell.transport}: {cell.total:,} {UNIT} ({cell.frequency})", cell.tree)
             for cell in c.cells
         ]
         for c in comparisons

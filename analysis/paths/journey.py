@@ -117,7 +117,7 @@ class Journey:
     @property
     def title(self) -> str:
         """Return the heading of its figure."""
-        return f"{self.transport}: {self.total:,} instructions, client to server, {self.frequency}"
+        return f"{self.transport}: {self.total:,} instructions ({self.frequency})"
 
     def by_stage(self) -> list[tuple[str, int]]:
         """Return stages of one name together, in the order in which each began."""

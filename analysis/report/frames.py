@@ -106,7 +106,7 @@ def _entry(measure: Measure, entry: Estimate | None) -> str:
 def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
     """Each transport under the first conditions: its median time, the headlines' best figures."""
     conditions = found.conditions[0]
-    rows = [row for row in found.headline() if row.lines]
+    rows = [r for r in found.headline() if r.lines and not r.measure.words.startswith("…")]
     known = latencies(found, timings)
     lines = []
     for column in ((conditions, transport) for transport in found.transports):
