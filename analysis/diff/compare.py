@@ -16,10 +16,10 @@ import pandas as pd
 
 from analysis.analyse import Analysis
 from analysis.counts.ledger import in_reading_order
-from analysis.counts.measures import TIMES, WORKLOAD, measure_of, round_trips, rows_of
+from analysis.counts.measures import TIMES, WORKLOAD, measure_of, rows_of
 from analysis.machine import loopback_words
 from analysis.paths.cells import ExactCell
-from analysis.paths.changes import UNKNOWN_CALLER, ExactPair, fates, most_alike
+from analysis.paths.changes import ExactPair, most_alike
 from analysis.raw.run import Target
 from analysis.statistics import Values, change
 
@@ -42,7 +42,6 @@ class Diff:
     after: Analysis
     shifts: pd.DataFrame  # see df_shifts
     exact: tuple[ExactPair, ...]
-    traced: pd.DataFrame  # see df_traced
     settings: pd.DataFrame  # see df_settings
     alone: pd.DataFrame  # what only one run has: run, cell
 
@@ -67,9 +66,8 @@ def compare(before: Analysis, after: Analysis) -> Diff:
     }
     shifts, alone = df_shifts(before.measured, after.measured, kernels)
     exact, exact_alone = _exact_pairs(before, after, kernels["exact"])
-    traced = df_traced(before.tables.tidy, after.tables.tidy, kernels)
     settings = df_settings(before, after, kernels)
-    return Diff(before, after, shifts, exact, traced, settings, pd.concat([alone, exact_alone]))
+    return Diff(before, after, shifts, exact, settings, pd.concat([alone, exact_alone]))
 
 
 def _kernels(analysis: Analysis, target: str) -> list[str]:
@@ -85,31 +83,6 @@ def pair_kernels(before: list[str], after: list[str]) -> dict[str, str]:
     return pairs
 
 
-def joined(
-    first: pd.DataFrame, second: pd.DataFrame, key: Sequence[str], kernels: Kernels
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows with the same `key`, target and paired kernels; and rows of one run alone.
-
-    Other columns end in `_first` and `_second`; `first_kernel` and `second_kernel` name the two.
-    """
-    by = [*key, "target", "second_kernel"]
-    paired = [
-        kernels.get(target, {}).get(kernel, "")
-        for target, kernel in zip(first["target"], first["kernel"], strict=True)
-    ]
-    first = first.rename(columns={"kernel": "first_kernel"}).assign(second_kernel=paired)
-    second = second.assign(second_kernel=second["kernel"])
-    # An empty table has no types that fit the other's.
-    first, second = (each.astype(dict.fromkeys(by, object)) for each in (first, second))
-    both = first.merge(second, "outer", by, suffixes=("_first", "_second"), indicator=True)
-    runs = {"left_only": "first", "right_only": "second"}
-    both = both.assign(
-        run=both["_merge"].map(runs), kernel=both["first_kernel"].fillna(both["kernel"])
-    )
-    met = both["_merge"] == "both"
-    return both[met], both[~met]
-
-
 def df_shifts(
     before: pd.DataFrame, after: pd.DataFrame, kernels: Kernels
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -121,13 +94,23 @@ def df_shifts(
     first_kernel, second_kernel, first_repeats, second_repeats.
     """
 
+    by = [*FIGURE, "target", "second_kernel"]
+
     def values(measured: pd.DataFrame) -> pd.DataFrame:
         rows = measured[measured["valid"].astype(bool) & (measured["instrument"] != "exact")]
         groups = rows.groupby([*FIGURE, "target", "kernel"])["value"]
-        columns = [*FIGURE, "target", "kernel", "values"]
-        return pd.DataFrame([(*key, each.to_numpy(float)) for key, each in groups], columns=columns)
+        return pd.DataFrame(
+            [(*key, key[-1], each.to_numpy(float)) for key, each in groups],
+            columns=[*by, "kernel", "values"],
+        ).astype(dict.fromkeys(by, object))  # an empty table has no types that fit the other's
 
-    both, alone = joined(values(before), values(after), FIGURE, kernels)
+    first = values(before).rename(columns={"kernel": "first_kernel"})
+    places = zip(first["target"], first["first_kernel"], strict=True)
+    paired = [kernels.get(target, {}).get(kernel, "") for target, kernel in places]
+    first["second_kernel"] = pd.Series(paired, first.index, dtype=object)
+    every = first.merge(values(after), "outer", by, suffixes=("_first", "_second"), indicator="run")
+    met = every["run"] == "both"
+    both, alone = every[met], every[~met]
     known = {name: measure for name in set(both["measure"]) if (measure := measure_of(name))}
     # Left out: figures that another row has too, and times of an emulated CPU.
     kept = {name for name, measure in known.items() if not measure.again}
@@ -135,25 +118,27 @@ def df_shifts(
     both = both[both["measure"].isin(kept)]
     both = both[(both["target"] == "host") | ~both["measure"].isin(timed)]
     pairs = list(zip(both["values_first"], both["values_second"], strict=True))
-    judged = [judge(*pair) for pair in pairs]
+    judged = pd.DataFrame(
+        [judge(*pair) for pair in pairs], both.index, ["low", "high", "verdict"]
+    ).astype({"low": float, "high": float})
     shifts = both[["measure", *WORKLOAD, "transport", "instrument", "target", "probed"]].assign(
         before=[first.mean() for first, _ in pairs],
         after=[second.mean() for _, second in pairs],
-        low=pd.Series([low for low, _, _ in judged], both.index, dtype=float),
-        high=pd.Series([high for _, high, _ in judged], both.index, dtype=float),
-        verdict=[verdict for _, _, verdict in judged],
+        **judged,
         unit=both["measure"].map(lambda name: known[name].unit),
         per=both["measure"].map(lambda name: known[name].per),
-    )
-    shifts["change"] = shifts["after"] - shifts["before"]
-    shifts = shifts.assign(
+        change=lambda rows: rows["after"] - rows["before"],
         first_kernel=both["first_kernel"],
         second_kernel=both["second_kernel"],
         first_repeats=[len(first) for first, _ in pairs],
         second_repeats=[len(second) for _, second in pairs],
     )
     shifts = shifts.sort_values(["target", "instrument", "probed", "first_kernel", "measure"])
-    return in_reading_order(shifts), _cells(alone, "{pattern}, {size} B, {conditions}, {transport}")
+    cells = alone.assign(
+        kernel=alone["first_kernel"].fillna(alone["kernel"]),
+        run=alone["run"].map({"left_only": "first", "right_only": "second"}),
+    )
+    return in_reading_order(shifts), _cells(cells, "{pattern}, {size} B, {conditions}, {transport}")
 
 
 def _cells(alone: pd.DataFrame, text: str) -> pd.DataFrame:
@@ -180,34 +165,6 @@ def judge(a: Values, b: Values) -> tuple[float | None, float | None, str]:
     if figure.low is None:
         return None, None, UNKNOWN
     return figure.low, figure.high, WITHIN if figure.spans(0) else BEYOND
-
-
-def df_traced(before: pd.DataFrame, after: pd.DataFrame, kernels: Kernels) -> pd.DataFrame:
-    """What became of the functions that ftrace saw in a cell at least once a round trip.
-
-    Columns: pattern, size, conditions, transport, target, first_kernel, second_kernel, fates.
-    """
-    cell = [*WORKLOAD, "transport"]
-
-    def hit(tidy: pd.DataFrame) -> pd.DataFrame:
-        """Function → calls a message; who calls is not known."""
-        rows = tidy[tidy["valid"].astype(bool) & (tidy["instrument"] == "ftrace")]
-        rows = rows[rows["value"] >= round_trips(rows)]
-        rows = rows.assign(calls=(rows["value"] / rows["messages"]).round(2))
-        medians = rows.groupby([*cell, "target", "kernel", "key"])["calls"].median().reset_index()
-        calls: list[Any] = [{UNKNOWN_CALLER: value} for value in medians["calls"]]
-        medians["calls"] = calls
-        called = medians.groupby([*cell, "target", "kernel"])
-        return pd.DataFrame(
-            [(*key, dict(zip(each["key"], each["calls"], strict=True))) for key, each in called],
-            columns=[*cell, "target", "kernel", "calls"],
-        )
-
-    both, _ = joined(hit(before), hit(after), cell, kernels)
-    traced = both[[*cell, "target", "first_kernel", "second_kernel"]].copy()
-    pairs = zip(both["calls_first"], both["calls_second"], strict=True)
-    traced["fates"] = pd.Series([fates(*pair) for pair in pairs], traced.index, dtype=object)
-    return in_reading_order(traced)
 
 
 def _exact_pairs(

@@ -25,7 +25,7 @@ from analysis.diff.compare import (
 )
 from analysis.drawing import Drawn, drawn
 from analysis.paths import gate
-from analysis.paths.changes import ExactPair, Fates
+from analysis.paths.changes import ExactPair, callers
 from analysis.paths.figures import legend, painted
 from analysis.paths.tree import Box, Graph, own_by_path
 from analysis.raw.run import read_run
@@ -83,7 +83,7 @@ def _compared(first: Path, second: Path, out: Path | None) -> tuple[Diff, Path]:
 
 def _write(diff: Diff, target: Path, more: dict[str, output.Write]) -> Path:
     """Write the comparison's page and tables, and what is `more`; the page's path."""
-    figures = list(draw_diff(diff.exact, diff.names))
+    figures = list(draw_diff(diff.exact))
     text = markdown(diff, figures)
     files: dict[str, output.Write] = {
         "diff.md": output.text(text),
@@ -114,7 +114,7 @@ def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:
         others=[(title, df_words(diff.of(verdict))) for verdict, title in others],
         fates=_fates,
         moved=lambda rows: frames.moved(rows, len(rows), "first", "second"),
-        kernels=kernels_text,
+        kernels=_kernels,
         figures={figure.name: figure for figure in figures},
     )
 
@@ -175,7 +175,7 @@ def df_words(shifts: pd.DataFrame) -> pd.DataFrame:
             " per round trip" if row.per == "round trip" else ""
         )
         times = f" ({row.after / row.before:.3g} times)" if row.before and row.change else ""
-        kernels = kernels_text(row.first_kernel, row.second_kernel)
+        kernels = _kernels(row.first_kernel, row.second_kernel)
         rows.append((
             words, f"{row.pattern} · {size_text(row.size)} · {row.conditions} · {row.transport}",
             amount(row.before, row.unit), amount(row.after, row.unit),
@@ -187,15 +187,22 @@ def df_words(shifts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=heads)
 
 
-def kernels_text(first: str, second: str) -> str:
+def _kernels(first: str, second: str) -> str:
     """The kernel of both, or the two."""
     return first if first == second else f"{first} → {second}"
 
 
-def _fates(fates: Fates, *, names: bool = True) -> str:
+def _fates(pair: ExactPair, *, names: bool = True) -> str:
     """How many functions appeared, vanished and were renamed, and which."""
-    renamed = [f"{pair.old} → {pair.new}" for pair in fates.renamed]
-    groups = {"appeared": fates.appeared, "vanished": fates.vanished, "renamed": renamed}
+    renamed, before, after = (
+        pair.renamed(),
+        *(set(callers(c.tree)) for c in (pair.before, pair.after)),
+    )
+    groups = {
+        "appeared": sorted(after - before - {*renamed.values()}),
+        "vanished": sorted(before - after - renamed.keys()),
+        "renamed": [f"{old} → {new}" for old, new in renamed.items()],
+    }
     return ". ".join(
         f"{counted(len(group), 'function')} {verb}"
         + (f": {', '.join(group)}" * bool(group and names))
@@ -215,7 +222,7 @@ def df_functions(diff: Diff) -> pd.DataFrame:
     for pair in diff.exact:
         cell = pair.after
         conditions = (cell.transport, cell.size, cell.where, cell.sched)
-        now = {name.old: name.new for name in pair.fates().renamed}
+        now = pair.renamed()
         for moved in pair.functions():
             fate = "renamed" if moved.name in {*now, *now.values()} else moved.fate
             counts = (moved.before, moved.after, moved.calls_before, moved.calls_after)
@@ -231,7 +238,7 @@ def show(diff: Diff, path: Path) -> None:
         lines += changed.head(MOST_ROWS).to_string(index=False).splitlines()
     if len(changed) > MOST_ROWS:
         lines.append(f"And {len(changed) - MOST_ROWS} more: see the page.")
-    lines += [f"{pair.words}: {_fates(pair.fates(), names=False)}" for pair in diff.exact]
+    lines += [f"{pair.words}: {_fates(pair, names=False)}" for pair in diff.exact]
     if len(diff.alone):
         lines.append(f"{counted(len(diff.alone), 'cell')} in one run only")
     print(*map(one_line, lines), "", f"Comparison: {path}", sep="\n")
@@ -243,21 +250,15 @@ SHRANK, EQUAL, GREW = "#4a9ad4", "#dadcdf", "#e8743b"
 SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, EQUAL, GREW])
 
 
-def draw_diff(pairs: Sequence[ExactPair], names: tuple[str, str]) -> Iterator[Drawn]:
-    """Of the first scheduling, size and placement: as wide as after, and as wide as before."""
-    texts = (
-        ("diff-flame", "Differential flame graph", "second run, {1}: what vanished is not in it."),
-        ("diff-flame-first", "The same, as wide as before",
-         "first run, {0}: what vanished is in it, what is new is not."),
-    )  # fmt: skip
-    colours = (
-        "Orange: it takes more itself in the second run; blue: less; grey: as much. "
-        "The transports are on one scale."
+def draw_diff(pairs: Sequence[ExactPair]) -> Iterator[Drawn]:
+    """Of the first scheduling, size and placement."""
+    caption = (
+        "As wide as in the second run: what vanished is not in it. Orange: it takes more itself in "
+        "the second run; blue: less; grey: as much. The transports are on one scale."
     )
-    for name, title, width in texts if pairs else ():
-        caption = f"As wide as in the {width.format(*names)} {colours}"
-        alt, alike = "Flame graphs coloured by what changed.", of_first_conditions(pairs)
-        yield drawn(name, title, caption, alt, _plot, alike, name == "diff-flame")
+    if pairs:
+        title, alt = "Differential flame graph", "Flame graphs coloured by what changed."
+        yield drawn("diff-flame", title, caption, alt, _plot, of_first_conditions(pairs))
 
 
 def folded(pair: ExactPair) -> tuple[str, str]:
@@ -269,18 +270,13 @@ def folded(pair: ExactPair) -> tuple[str, str]:
     return f"folded/{name}.diff.folded", "".join(lines)
 
 
-def _plot(pairs: Sequence[ExactPair], as_after: bool) -> Figure:
+def _plot(pairs: Sequence[ExactPair]) -> Figure:
     changes = [own_by_path(pair.after.tree) for pair in pairs]
     for change, pair in zip(changes, pairs, strict=True):
         change.subtract(own_by_path(pair.before.tree))
     most = max((abs(n) for change in changes for n in change.values()), default=0) or 1
-    graphs = [
-        Graph(
-            f"{pair.words}: {pair.before.total:,} → {pair.after.total:,} ({pair.more:+,})",
-            (pair.after if as_after else pair.before).tree,
-        )
-        for pair in pairs
-    ]
+    titles = (f"{p.words}: {p.before.total:,} → {p.after.total:,} ({p.more:+,})" for p in pairs)
+    graphs = [Graph(title, pair.after.tree) for title, pair in zip(titles, pairs, strict=True)]
     figure = painted(graphs, UNIT, [partial(_colour, change, most) for change in changes])
     legend(figure, {"takes less itself": SHRANK, "as much": EQUAL, "takes more itself": GREW})
     return figure

@@ -8,7 +8,7 @@ function.
 
 A function that only one of two cells calls appeared, vanished, or was renamed: the names differ by
 the compiler's suffix alone (.isra.0, .part.0), or the new one is called by the same callers, as
-often, under a similar name; where callers are not known, as often under a name that is more alike.
+often, under a similar name.
 
 A function is taken for inlined where its caller no longer calls it, nobody else calls it instead,
 and the caller grew by about what the function took itself (by a quarter at least, and by no less
@@ -18,7 +18,7 @@ Every instruction is in one place: the parts add up to the difference of the two
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
@@ -26,15 +26,13 @@ from typing import NamedTuple
 
 from analysis.counts.ledger import transport_order
 from analysis.paths.cells import ExactCell, scheduling_text
-from analysis.paths.tree import SUFFIX, Span, by_function, summed
+from analysis.paths.tree import SUFFIX, Span, by_function, calls_of
 from analysis.wording import size_text
 
 # Of difflib's ratio: tcp_sendmsg and tcp_sendmsg_locked have 0.76, sk_stream_alloc_skb and
 # tcp_stream_alloc_skb 0.87, kfree_skb and kfree_skb_reason 0.72, dequeue_task_rt and
 # dequeue_task_fair 0.88: hence the callers too.
 ALIKE = 0.7
-MORE_ALIKE = 0.85  # where callers are not known: 0.71 would take fput for fget
-UNKNOWN_CALLER = ""
 # Instructions that a call costs at most: call, endbr64, ret, six registers saved and restored.
 CALL = 15
 LEAST_SHARE = 4  # the caller has to grow by this part of the function: a quarter
@@ -44,8 +42,6 @@ Edge = tuple[str, str]  # caller, function
 # differ by no more than the price of calls that are saved or added; and why they differ.
 WORK, CALLS, RENAMED = "changed", "calls saved or added", "renamed from"
 INLINED, OUTLINED = "inlined into", "no longer inlined into"
-# A function's callers and how often they call it; UNKNOWN_CALLER where only calls were counted.
-Callers = Mapping[str, Mapping[str, float]]
 
 
 class Moved(NamedTuple):
@@ -67,21 +63,6 @@ class Moved(NamedTuple):
         if self.before == 0:
             return "added"
         return "vanished" if self.after == 0 else "changed"
-
-
-class Renamed(NamedTuple):
-    """A function's two names: a rename is likely, and not certain."""
-
-    old: str
-    new: str
-
-
-class Fates(NamedTuple):
-    """What became of the functions that only one of two has."""
-
-    appeared: tuple[str, ...]
-    vanished: tuple[str, ...]
-    renamed: tuple[Renamed, ...]
 
 
 class Part(NamedTuple):
@@ -154,29 +135,25 @@ class ExactPair:
 
     def layers(self) -> list[Moved]:
         """Return the layers that cost another amount, the greatest difference first."""
-        before, after = self.before.layers(), self.after.layers()
-        return _by_size(Moved(name, before[name], after[name]) for name in {*before, *after})
+        return _moved(self.before.layers(), self.after.layers())
 
     def functions(self) -> list[Moved]:
         """Functions of which self instructions or calls differ, the greatest difference first."""
-        sums = [counts() for cell in (self.before, self.after)
-                for counts in (cell.functions, cell.calls)]  # fmt: skip
-        before, calls_before, after, calls_after = sums
-        return _by_size(
-            Moved(name, before[name], after[name], calls_before[name], calls_after[name])
-            for name in {*before, *after}
-        )
+        first, second = self.before, self.after
+        return _moved(first.functions(), second.functions(), first.calls(), second.calls())
 
-    def fates(self) -> Fates:
-        """Return the functions that only one of the two round trips calls."""
-        return fates(callers(self.before.tree), callers(self.after.tree))
+    def renamed(self) -> dict[str, str]:
+        """Return old name → new name: a rename is likely, and not certain."""
+        return renames(callers(self.before.tree), callers(self.after.tree))
 
     def parts(self) -> list[Part]:
         """Return the parts of the difference."""
-        return parts(self.before.tree, self.after.tree, self.fates().renamed)
+        return parts(self.before.tree, self.after.tree, self.renamed())
 
 
-def _by_size(rows: Iterable[Moved]) -> list[Moved]:
+def _moved(*sums: Counter[str]) -> list[Moved]:
+    """Instructions before and after, perhaps calls before and after; what is equal in all goes."""
+    rows = (Moved(name, *(each[name] for each in sums)) for name in {*sums[0], *sums[1]})
     moved = [row for row in rows if row.difference or row.calls_before != row.calls_after]
     return sorted(moved, key=lambda row: (-abs(row.difference), row.name))
 
@@ -203,14 +180,13 @@ def knob_pairs(cells: Iterable[ExactCell]) -> tuple[ExactPair, ...]:
         for cell in cells
         if cell.knob and (key := (same_table(cell), cell.transport)) in plain
     ]
-    tables = list(dict.fromkeys(same_table(pair.after) for pair in pairs))
-    knobs = list(dict.fromkeys(knob_name(pair) for pair in pairs))
-
-    def order(pair: ExactPair) -> tuple[object, ...]:
-        table, knob = tables.index(same_table(pair.after)), knobs.index(knob_name(pair))
-        return table, knob, *transport_order(pair.transport)
-
-    return tuple(sorted(pairs, key=order))
+    tables, knobs = (
+        list(dict.fromkeys(map(name, pairs))) for name in (lambda p: same_table(p.after), knob_name)
+    )
+    return tuple(sorted(pairs, key=lambda pair: (
+        tables.index(same_table(pair.after)), knobs.index(knob_name(pair)),
+        *transport_order(pair.transport),
+    )))  # fmt: skip
 
 
 def same_table(cell: ExactCell) -> tuple[str, int, str, str]:
@@ -231,102 +207,79 @@ def callers(tree: Iterable[Span]) -> dict[str, Counter[str]]:
     return by
 
 
-def fates(before: Callers, after: Callers) -> Fates:
-    """Each name is in one of the three; a new name stands for one old one at most."""
-    gone = {name for name in before if name not in after}
-    new = {name for name in after if name not in before}
-    renamed = [Renamed(*pair) for pair in _pairs(gone, new, _suffix_only)]
-    same = {pair.old: pair.new for pair in renamed}
+def renames(before: dict[str, Counter[str]], after: dict[str, Counter[str]]) -> dict[str, str]:
+    """Return old name → new name of functions by their callers; each name is there once."""
 
-    def placed_alike(old: str, fresh: str) -> float:
-        moved = {same.get(name, name): n for name, n in before[old].items()}
-        if moved != dict(after[fresh]):
+    def suffix_alone(old: str, new: str) -> float:
+        return float(SUFFIX.sub("", old) == SUFFIX.sub("", new))
+
+    def placed_alike(old: str, new: str) -> float:
+        if {names.get(name, name): calls for name, calls in before[old].items()} != after[new]:
             return 0
-        ratio = SequenceMatcher(None, old, fresh).ratio()
-        return ratio if ratio >= (MORE_ALIKE if UNKNOWN_CALLER in moved else ALIKE) else 0
+        ratio = SequenceMatcher(None, old, new).ratio()
+        return ratio if ratio >= ALIKE else 0
 
-    left = gone - same.keys(), new - set(same.values())
-    renamed += [Renamed(*pair) for pair in _pairs(*left, placed_alike)]
-    return Fates(
-        tuple(sorted(new - {pair.new for pair in renamed})),
-        tuple(sorted(gone - {pair.old for pair in renamed})),
-        tuple(renamed),
-    )
+    gone, came = before.keys() - after.keys(), after.keys() - before.keys()
+    names = _pairs(gone, came, suffix_alone)
+    return names | _pairs(gone - names.keys(), came - {*names.values()}, placed_alike)
 
 
-def _pairs(
-    gone: Set[str], new: Set[str], score: Callable[[str, str], float]
-) -> list[tuple[str, str]]:
+def _pairs(gone: Set[str], came: Set[str], score: Callable[[str, str], float]) -> dict[str, str]:
     """Return the best ones first, each name once."""
-    scored = [(-s, old, fresh) for old in gone for fresh in new if (s := score(old, fresh))]
-    taken: set[str] = set()
-    best = []
-    for _, old, fresh in sorted(scored):
-        if old not in taken and fresh not in taken:
-            taken |= {old, fresh}
-            best.append((old, fresh))
+    best: dict[str, str] = {}
+    scored = [(-s, old, new) for old in gone for new in came if (s := score(old, new))]
+    for _, old, new in sorted(scored):
+        if old not in best and new not in best.values():
+            best[old] = new
     return best
 
 
-def _suffix_only(old: str, fresh: str) -> float:
-    return float(SUFFIX.sub("", old) == SUFFIX.sub("", fresh))
-
-
-def parts(
-    before: Iterable[Span], after: Sequence[Span], renamed: Sequence[Renamed] = ()
-) -> list[Part]:
+def parts(before: Iterable[Span], after: Sequence[Span], renamed: dict[str, str]) -> list[Part]:
     """The parts of the difference of two call trees. Renamed functions have their new names."""
-    now = {pair.old: pair.new for pair in renamed}
-    first = [s._replace(path=tuple(now.get(name, name) for name in s.path)) for s in before]
-    inlined, outlined = find_inlined(first, after), find_inlined(after, first)
-    own = [by_function(tree) for tree in (first, after)]
-    calls = [summed((span.path[-1], span.calls) for span in tree) for tree in (first, after)]
-    prices = []  # caller → what the calls of its inlined functions cost at most
-    for sums, found in zip(own, (inlined, outlined), strict=True):
-        for (caller, function), span in found.items():
-            sums[function] -= span.instructions
-            sums[caller] += span.instructions
-        prices.append(summed((caller, CALL * span.calls) for (caller, _), span in found.items()))
-    moved = _by_size(
-        Moved(name, *(sums[name] for sums in (*own, *calls))) for name in {*own[0], *own[1]}
-    )
-    saved, added = prices
-    made = [
+    first = [s._replace(path=tuple(renamed.get(name, name) for name in s.path)) for s in before]
+    own, calls = ([count(tree) for tree in (first, after)] for count in (by_function, calls_of))
+    made = []
+    saved, added = (Counter[str](), Counter[str]())  # what calls of inlined functions cost at most
+    for kind, trees, sums, prices in (
+        (INLINED, (first, after), own[0], saved),
+        (OUTLINED, (after, first), own[1], added),
+    ):
+        for (caller, name), (size, count_) in find_inlined(*trees).items():
+            sums[name] -= size
+            sums[caller] += size
+            prices[caller] += CALL * count_
+            counts = (size, 0, count_, 0) if kind == INLINED else (0, size, 0, count_)
+            made.append(Part(kind, Moved(name, *counts), caller))
+    rows = [
         Part(CALLS if -saved[row.name] <= row.difference <= added[row.name] else WORK, row)
-        for row in moved if row.difference
-    ]  # fmt: skip
-    made.sort(key=lambda part: part.kind != WORK)
-    for (caller, name), span in inlined.items():
-        made.append(Part(INLINED, Moved(name, span.instructions, 0, span.calls), caller))
-    for (caller, name), span in outlined.items():
-        made.append(Part(OUTLINED, Moved(name, 0, span.instructions, 0, span.calls), caller))
-    return [*made, *(Part(RENAMED, Moved(pair.new, 0, 0), pair.old) for pair in renamed)]
+        for row in _moved(*own, *calls)
+        if row.difference
+    ]
+    rows.sort(key=lambda part: part.kind != WORK)
+    return [*rows, *made, *(Part(RENAMED, Moved(new, 0, 0), old) for old, new in renamed.items())]
 
 
-def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> dict[Edge, Span]:
-    """The functions of `calling` whose bodies are in their callers in `inlining`, and what each
-    takes there."""
-    own_first, own = by_function(calling), by_function(inlining)
-    growth = Counter({name: own[name] - own_first[name] for name in own})
+def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> dict[Edge, tuple[int, int]]:
+    """The functions of `calling` whose bodies are in their callers in `inlining`: what each takes
+    there, and how often it was called."""
+    growth = by_function(inlining)
+    own = growth.keys()
+    growth.subtract({name: n for name, n in by_function(calling).items() if name in own})
     edges = {span.path[-2:] for span in inlining}
-    fewer = summed((span.path[-1], span.calls) for span in calling)
-    fewer.subtract(summed((span.path[-1], span.calls) for span in inlining))
     gone = [span for span in calling if len(span.path) > 2 and span.path[-2:] not in edges]
-    lost = summed((span.path[-1], span.calls) for span in gone)
-    took: dict[Edge, Span] = {}
+    fewer, lost = calls_of(calling), calls_of(gone)
+    fewer.subtract(calls_of(inlining))
+    took: dict[Edge, tuple[int, int]] = {}
     for span in gone:
         function = span.path[-1]
         caller = next((name for name in reversed(span.path[1:-1]) if name in own), None)
         if caller is not None and lost[function] <= fewer[function]:
-            edge = (caller, function)
-            sums = took.get(edge, Span(edge, 0))
-            took[edge] = sums._replace(
-                instructions=sums.instructions + span.instructions, calls=sums.calls + span.calls
-            )
-    found = {}
-    for edge, span in sorted(took.items(), key=lambda row: (-row[1].instructions, row[0])):
-        least = max(span.instructions - CALL * span.calls, -(-span.instructions // LEAST_SHARE))
+            size, calls = took.get((caller, function), (0, 0))
+            took[caller, function] = size + span.instructions, calls + span.calls
+    inlined = {}
+    for edge, (size, calls) in sorted(took.items(), key=lambda row: (-row[1][0], row[0])):
+        least = max(size - CALL * calls, -(-size // LEAST_SHARE))
         if growth[edge[0]] >= least > 0:
-            growth[edge[0]] -= span.instructions
-            found[edge] = span
-    return found
+            growth[edge[0]] -= size
+            inlined[edge] = size, calls
+    return inlined

@@ -120,6 +120,11 @@ def by_function(spans: Iterable[Span]) -> Counter[str]:
     return summed((span.path[-1], span.instructions) for span in spans)
 
 
+def calls_of(spans: Iterable[Span]) -> Counter[str]:
+    """Return the calls of each function."""
+    return summed((span.path[-1], span.calls) for span in spans)
+
+
 def by_layer(spans: Iterable[Span]) -> Counter[str]:
     """Return what each layer took itself."""
     return summed((layer_of(span.path), span.instructions) for span in spans)

@@ -25,7 +25,6 @@ from analysis.paths.changes import (
     WORK,
     ExactPair,
     Part,
-    Renamed,
     knob_name,
     knob_pairs,
     parts,
@@ -45,7 +44,7 @@ def nodes(tree: Tree) -> list[Span]:
     return [Span(("client", *path.split(";")), row[1], *row) for path, row in tree.items()]
 
 
-def parts_between(before: Tree, after: Tree, *renamed: Renamed) -> list[Part]:
+def parts_between(before: Tree, after: Tree, **renamed: str) -> list[Part]:
     return parts(nodes(before), nodes(after), renamed)
 
 
@@ -78,8 +77,7 @@ def test_work_is_told_from_inlining_both_ways(
 
 def test_a_rename_alone_is_no_work() -> None:
     after = SEND | {"write;send;copy_fast": (4, 120)}
-    renamed = Renamed("copy", "copy_fast")
-    (part,) = parts_between(LEAF, after, renamed)
+    (part,) = parts_between(LEAF, after, copy="copy_fast")
     assert (part.kind, part.moved.name, part.other) == (RENAMED, "copy_fast", "copy")
 
 

@@ -14,11 +14,7 @@ from analysis.analyse import Analysis, analyse
 from analysis.counts.measures import rows_of
 from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
 from analysis.diff.report import folded
-from analysis.paths.changes import (
-    UNKNOWN_CALLER,
-    Renamed,
-    fates,
-)
+from analysis.paths.changes import renames
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run
@@ -85,7 +81,7 @@ def test_a_slower_transport_is_beyond_the_noise_and_the_other_is_not(
     assert set(found.alone["run"]) == {"first"}  # the guest's
 
 
-def test_functions_appear_vanish_or_are_renamed() -> None:
+def test_a_function_is_renamed_where_its_callers_and_its_name_are_alike() -> None:
     before = {
         "made_up.isra.0": Counter({"send": 1}),
         "made_up_alloc_skb": Counter({"send": 2}),
@@ -98,27 +94,10 @@ def test_functions_appear_vanish_or_are_renamed() -> None:
         "made_up_alloc_page": Counter({"send": 3}),  # as alike, but called more often
         "kept": Counter({"made_up": 1}),
     }
-    found = fates(before, after)
-    assert found.renamed == (
-        Renamed("made_up.isra.0", "made_up"),
-        Renamed("made_up_alloc_skb", "made_up_stream_alloc_skb"),
-    )
-    assert (found.appeared, found.vanished) == (("made_up_alloc_page",), ("vanished",))
-
-
-def test_where_callers_are_not_known_a_name_must_be_more_alike() -> None:
-    once = {UNKNOWN_CALLER: 1.0}
-    found = fates({"made_up_rcv": once, "fget": once}, {"made_up_rcv2": once, "fput": once})
-    assert found.renamed == (Renamed("made_up_rcv", "made_up_rcv2"),)
-    assert (found.appeared, found.vanished) == (("fput",), ("fget",))
-
-
-def test_functions_that_ftrace_saw_are_compared(plain: Analysis, analysed: Analyse) -> None:
-    more = {"made_up_new": 8}
-    unix, tcp = rows_of(compare(plain, analysed(MadeUp(functions=lambda *_: more))).traced)
-    assert (unix.transport, tcp.transport) == ("unix", "tcp")
-    assert unix.fates.appeared == tcp.fates.appeared == ("made_up_new",)
-    assert unix.fates.vanished == ()
+    assert renames(before, after) == {
+        "made_up.isra.0": "made_up",
+        "made_up_alloc_skb": "made_up_stream_alloc_skb",
+    }
 
 
 def an_exact_pair(tmp_path: Path, **changed: int) -> tuple[Path, Path]:
