@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,7 +35,7 @@ try:
     from analysis.counts.figures import draw_counts
     from analysis.diff.pool import show_pool
     from analysis.diff.report import make_diff, make_gate
-    from analysis.drawing import Drawn, in_process
+    from analysis.drawing import Drawn
     from analysis.paths.export import exports
     from analysis.paths.figures import draw_exact, draw_profiles
     from analysis.paths.gate import UNTOLD
@@ -173,43 +172,34 @@ def first_answer(run: Path) -> str:
 
 
 def _figures(analysis: Analysis) -> Iterator[Drawn]:
-    """In the order of the report. The first ledger's pattern and size are what it is about.
-
-    Drawing takes longest, so a second process draws what is exact.
-    """
-    exact = in_process(partial(draw_exact, analysis.exact))
+    """In the order of the report. The first ledger's pattern and size are what it is about."""
     for first in analysis.ledgers[:1]:
         yield from draw_counts(first, analysis.measured)
         yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
     yield from draw_profiles(analysis.profiles)
-    yield from exact()
+    yield from draw_exact(analysis.exact)
 
 
-def _files(report: Report) -> dict[str, output.Write]:
+def _files(report: Report) -> dict[str, output.Content]:
     analysis = report.analysis
     figures = tuple(_figures(analysis))
     tidy, text = analysis.tables.tidy, report.markdown(figures)
-    files: dict[str, output.Write] = {
-        "measurements.parquet": partial(tidy.to_parquet, index=False),
-        "measurements.csv": output.table(tidy),
-        "claims.csv": output.table(claims_table(analysis.verdicts, analysis.folders)),
-        "cells.csv": output.table(analysis.df_cells()),
-        "agreement.csv": output.table(analysis.comparisons),
-        "ledger.csv": output.table(ledger_frame(analysis.figures)),
-        "answer.json": output.text(report.document.model_dump_json(indent=1) + "\n"),
-        "ledger.md": output.text(report.ledger_md()),
-        "answer.md": output.text(report.answer_md()),
-        "report.md": output.text(text),
-        "report.html": output.text(page(text, f"pathcost: {analysis.run.name}", figures)),
+    return {
+        "measurements.parquet": tidy.to_parquet(index=False),
+        "measurements.csv": tidy,
+        "claims.csv": claims_table(analysis.verdicts, analysis.folders),
+        "cells.csv": analysis.df_cells(),
+        "agreement.csv": analysis.comparisons,
+        "ledger.csv": ledger_frame(analysis.figures),
+        "answer.json": report.document.model_dump_json(indent=1) + "\n",
+        "ledger.md": report.ledger_md(),
+        "answer.md": report.answer_md(),
+        "report.md": text,
+        "report.html": page(text, f"pathcost: {analysis.run.name}", figures),
+        **output.pictures(figures),
+        **dict(profile.folded() for profile in analysis.profiles),
+        **exports(analysis.exact),
     }
-    for figure in figures:
-        if figure.svg:
-            files |= output.pictures(figure)
-        if figure.data is not None:
-            files[f"figures/{figure.name}.csv"] = output.table(figure.data)
-    stacks = (profile.folded() for profile in analysis.profiles)
-    files |= {name: output.text(lines) for name, lines in stacks}
-    return files | {name: output.data(data) for name, data in exports(analysis.exact).items()}
 
 
 if COMMAND:

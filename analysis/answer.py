@@ -257,24 +257,21 @@ def _pair(by_repeat: pd.DataFrame, names: tuple[str, ...]) -> Pair | None:
 
 
 def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> Count | None:
-    if not row.lines:
-        return None
-    line, measure = row.lines[0], row.measure
-    figures, values = {}, {}
+    measure, figures, values = row.measure, {}, {}
     for name in names:
-        entries = [e for (_, other), e in line.entries.items() if other == name and e.valid]
+        entries = [e for (_, other), e in row.entries.items() if other == name and e.valid]
         if entries:
             low, high = min(e.value for e in entries), max(e.value for e in entries)
             figures[name] = spread(low, high, measure.unit) or amount(low, measure.unit)
             values[name] = entries[0].value
     if not figures:
         return None
-    one_cpu = {conditions for conditions, _ in line.entries} == {"same-cpu"}
+    one_cpu = {conditions for conditions, _ in row.entries} == {"same-cpu"}
     return Count(
         measure=measure.id, words=measure.words, per=measure.per, headline=measure.headline,
         figures=figures, values=values, alike=len(set(figures.values())) == 1,
-        kernel=kernel_text(line.kernel),
-        counted=counter_text(run, line.target, line.kernel, cpu, one_cpu),
+        kernel=kernel_text(row.kernel),
+        counted=counter_text(run, row.target, row.kernel, cpu, one_cpu),
     )  # fmt: skip
 
 

@@ -5,21 +5,16 @@ Colours of ink, rules and background are marked with hex codes that nothing else
 report can swap them for its own: the figures then follow its dark mode and its print style.
 """
 
-import signal
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-Result = TypeVar("Result")
 INK, FAINT, RULE, CARD = "#1b1d1f", "#5c6166", "#d9dcdf", "#fdfdfc"
 # Okabe and Ito; told apart by colour-blind readers, and by marker where points are drawn.
 COLOURS = {"unix": "#0072b2", "tcp": "#d55e00"}
@@ -106,40 +101,3 @@ def drawn(
 def not_drawn(name: str, title: str, lacks: str) -> Drawn:
     """`lacks`: what follows "this run has", such as "no valid counts"."""
     return Drawn(name, title, f"Not drawn: this run has {lacks}.", "")
-
-
-def in_process(work: Callable[[], Result]) -> Callable[[], Result]:
-    """Start `work` in a child; call what is returned for its result.
-
-    A pool's workers wait for ever once their parent is killed; this child only writes, and ends.
-    Where it fails, for lack of memory or of processes too, we do the work ourselves: then an error
-    is raised here.
-    """
-    context = get_context("fork")  # the child has all that we have read
-    reader, writer = context.Pipe(duplex=False)
-    child = context.Process(target=_send, args=(reader, writer, work), daemon=True)
-    try:
-        child.start()
-    except OSError:
-        return work
-    writer.close()
-
-    def result() -> Result:
-        with reader, suppress(EOFError, OSError):
-            found: Result = reader.recv()
-            child.join()
-            return found
-        return work()
-
-    return result
-
-
-def _send(reader: Connection, writer: Connection, work: Callable[[], object]) -> None:
-    # The parent answers a signal, and ends us: its handlers would print a traceback here.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    # Ours is a copy: were it open, the pipe of a parent that was killed would never break.
-    reader.close()
-    with writer, suppress(Exception):
-        writer.send(work())

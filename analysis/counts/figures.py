@@ -4,14 +4,12 @@
 Each is drawn from a table with the columns panel, label, transport, value, low and high.
 """
 
-from collections.abc import Sequence
-
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.counts.ledger import Ledger, Line, Row, in_reading_order
+from analysis.counts.ledger import Ledger, Row, in_reading_order
 from analysis.counts.measures import (
     MEASURE_BY_ID,
     ROUND_TRIP_PATTERNS,
@@ -20,7 +18,7 @@ from analysis.counts.measures import (
     source_of,
 )
 from analysis.drawing import FAINT, MARKERS, Drawn, axes_row, colour, drawn, not_drawn
-from analysis.wording import counted, listed, number, place_title, size_text
+from analysis.wording import listed, number, place_title, size_text
 
 COMPARED = (
     "payload_copies", "skb_allocs", "skb_clones", "segments_data", "segments_ack", "lo_packets",
@@ -31,12 +29,7 @@ KINDS = {
     "switches_voluntary": "voluntary: went to sleep",
     "switches_involuntary": "involuntary: was preempted",
 }
-FUNCTIONS = {
-    "functions_hit": "different functions, per round trip",
-    "function_calls": "their calls, per message",
-}
 COLUMNS = ["panel", "label", "transport", "value", "low", "high"]
-Best = list[tuple[Row, Line]]  # rows with their best source
 
 
 def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
@@ -46,68 +39,45 @@ def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
     if narrow is not ledger:
         conditions = f"{conditions}, {listed(narrow.transports)}: the others are in the full ledger"
         measured = measured[measured["transport"].isin(narrow.transports)]
-    return (
-        _ledger(narrow, conditions),
-        _switches(narrow, measured, conditions),
-        _functions(narrow, conditions),
-    )
+    return _ledger(narrow, conditions), _switches(narrow, measured, conditions)
 
 
-def _best(ledger: Ledger, measures: Sequence[str]) -> Best:
-    """The rows of these measures whose best source has a valid figure."""
-    rows = [row for row in map(ledger.row, measures) if row.lines]
-    return [
-        (row, row.lines[0]) for row in rows if any(e.valid for e in row.lines[0].entries.values())
-    ]
-
-
-def _points(ledger: Ledger, line: Line) -> list[tuple[str, str, float, float, float]]:
-    """Conditions, transport, value and range of a source's valid figures."""
+def _points(ledger: Ledger, row: Row) -> list[tuple[str, str, float, float, float]]:
+    """Conditions, transport, value and range of a row's valid figures."""
     return [
         (*column, entry.value, *entry.ends)
         for column in ledger.columns
-        if (entry := line.entries.get(column)) and entry.valid
+        if (entry := row.entries.get(column)) and entry.valid
     ]
-
-
-def _from(best: Best) -> str:
-    return f"Numbers: {listed(list(dict.fromkeys(line.source for _, line in best)))}."
 
 
 def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     title = "What one message costs, in counts"
     end = "" if ledger.pattern in ROUND_TRIP_PATTERNS else "_per_message"
-    best = _best(ledger, [*COMPARED, *(f"{name}{end}" for name in SCHEDULED)])
-    figures = {
-        row.measure.id: {tuple(map(number, point[2:])) for point in _points(ledger, line)}
-        for row, line in best
-    }
-    alike = [pair for pair in best if len(figures[pair[0].measure.id]) < 2]
-    differing = [pair for pair in best if pair not in alike]
+    measures = [*COMPARED, *(f"{name}{end}" for name in SCHEDULED)]
+    points = {row: found for row in map(ledger.row, measures) if (found := _points(ledger, row))}
+    alike = [row for row in points if len({tuple(map(number, p[2:])) for p in points[row]}) < 2]
     note = ""
-    if alike and differing:
-        best = differing
-        each = [
-            f"{row.measure.words} ({number(next(iter(line.entries.values())).value)})"
-            for row, line in alike
-        ]
+    if 0 < len(alike) < len(points):
+        each = [f"{row.measure.words} ({number(points.pop(row)[0][2])})" for row in alike]
         note = f"Not drawn, since they are the same for all: {listed(each)}."
     per = {"round trip": " per round trip"}
     rows = [
-        (place, f"{row.measure.words}{per.get(row.measure.per, '')} ({line.target})", *figure)
-        for row, line in best
-        for place, *figure in _points(ledger, line)
+        (place, f"{row.measure.words}{per.get(row.measure.per, '')} ({row.target})", *figure)
+        for row, found in points.items()
+        for place, *figure in found
     ]
     if not rows:
         return not_drawn("ledger", title, "no valid counts")
     table = pd.DataFrame(rows, columns=COLUMNS)
     table = table.iloc[table["panel"].map(ledger.conditions.index).argsort(kind="stable")]
+    sources = listed(list(dict.fromkeys(row.source for row in points)))
     caption = (
         "Read the line between the two marks: its length is the difference between the transports "
         f"({conditions}; copies are per payload byte, all else per message unless noted; median "
-        f"over repeats). {note} {_from(best)}"
+        f"over repeats). {note} Numbers: {sources}."
     )
-    alt = f"Dot plot of {counted(len(best), 'count')} per message for each transport, by placement."
+    alt = f"Dot plot of {len(points)} counts per message for each transport, by placement."
     return drawn("ledger", title, caption, alt, ledger_plot, table, data=table)
 
 
@@ -131,24 +101,6 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
     )
     alt = "Strip plot of voluntary and involuntary context switches per round trip, by placement."
     return drawn("switches", title, caption, alt, switches_plot, table, data=table)
-
-
-def _functions(ledger: Ledger, conditions: str) -> Drawn:
-    title = "Kernel functions behind a message"
-    best = _best(ledger, list(FUNCTIONS))
-    if not best:
-        return not_drawn("functions", title, "no function trace")
-    rows = [
-        (FUNCTIONS[row.measure.id], *point) for row, line in best for point in _points(ledger, line)
-    ]
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    caption = (
-        "Left: how many different kernel functions run at least once a round trip. Right: how "
-        f"often they are called for one message ({conditions}). More calls are a longer "
-        f"path, which need not take more time. {_from(best)}"
-    )
-    alt = "Bars: kernel functions hit and their calls per message, by transport and placement."
-    return drawn("functions", title, caption, alt, functions_plot, table, data=table)
 
 
 def _panels(
@@ -213,22 +165,4 @@ def switches_plot(table: pd.DataFrame) -> Figure:
         ax.set_ylim(bottom=min(-0.1, ax.get_ylim()[0]))
         ax.grid(axis="x", visible=False)
     panels[0][0].set_ylabel("switches per round trip")
-    return figure
-
-
-def functions_plot(table: pd.DataFrame) -> Figure:
-    """Bars with their numbers: how many functions, how many calls."""
-    figure, panels, looks = _panels(table, 3.2)
-    for ax, rows in panels:
-        labels = list(dict.fromkeys(rows["label"]))
-        for point in rows_of(rows):
-            place = list(looks).index(str(point.transport))
-            row = labels.index(point.label) + (place - (len(looks) - 1) / 2) * 0.36
-            bar = ax.barh(row, point.value, 0.32, color=looks[str(point.transport)][1])
-            fraction = point.value < 100 and point.value != int(point.value)
-            ax.bar_label(bar, labels=[f"{point.value:,.{int(fraction)}f}"], padding=4)
-        ax.set_yticks(range(len(labels)), list(map(place_title, labels)))
-        ax.invert_yaxis()
-        ax.margins(x=0.12)
-        ax.grid(axis="y", visible=False)
     return figure

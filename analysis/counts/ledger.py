@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ledger: measure by transport, every source side by side."""
+"""The ledger: measure by transport, each by its best source."""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -24,7 +24,6 @@ from analysis.counts.measures import (
 )
 from analysis.raw.run import Missing
 from analysis.statistics import Estimate
-from analysis.wording import source_text
 from runners.cell import Conditions
 
 Column = tuple[str, str]  # conditions, transport
@@ -37,34 +36,18 @@ FIRST_TRANSPORTS = ("unix", "tcp")
 FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
 
 
-class Line(NamedTuple):
-    """One source's figures for a row."""
-
-    instrument: str
-    target: str
-    kernel: str
-    probe_level: str
-    probed: bool
-    entries: dict[Column, Estimate]
-
-    @property
-    def source(self) -> str:
-        return source_text(self.instrument, self.target, self.kernel, self.probed)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
-    """One measure: its sources, best first; or why there is none."""
+    """One measure by its best source; or why there is none."""
 
     measure: Measure
-    lines: tuple[Line, ...]
+    entries: dict[Column, Estimate]
+    instrument: str = ""
+    target: str = ""
+    kernel: str = ""
+    source: str = ""  # all of these in words
     why_missing: str = ""
     failed: bool = False  # missing although the user requested it
-
-    def best(self) -> tuple[Line, ...]:
-        """The best source, and the best one of another instrument beside it."""
-        others = (line for line in self.lines if line.instrument != self.lines[0].instrument)
-        return (*self.lines[:1], *tuple(others)[:1])
 
 
 @dataclass(frozen=True)
@@ -78,7 +61,7 @@ class Ledger:
 
     def headline(self) -> tuple[Row, ...]:
         """The first screen: what was measured, and what was requested and failed."""
-        return tuple(row for row in self.rows if row.measure.headline and (row.lines or row.failed))
+        return tuple(r for r in self.rows if r.measure.headline and (r.entries or r.failed))
 
     @property
     def transports(self) -> list[str]:
@@ -141,17 +124,16 @@ def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing
 
 
 def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Row:
-    figures = group[group["measure"] == measure.id]
-    if figures.empty:
+    rows = group[group["measure"] == measure.id]
+    if rows.empty:
         failed = any(lack.requested for lack in _about(measure, missing))
-        return Row(measure, (), why_missing(measure, missing), failed)
-    return Row(measure, tuple(_line(source) for _, source in groups(figures, "place")))
-
-
-def _line(source: pd.DataFrame) -> Line:
-    rows = source.to_dict("records")
-    entries = {(row["conditions"], row["transport"]): estimate_of(row) for row in rows}
-    return Line(**{name: rows[0][name] for name in SOURCE}, entries=entries)
+        return Row(measure, {}, why_missing=why_missing(measure, missing), failed=failed)
+    best = rows[rows["place"] == rows["place"].iloc[0]]
+    entries = {(row["conditions"], row["transport"]): estimate_of(row)
+               for row in best.to_dict("records")}  # fmt: skip
+    names = ("instrument", "target", "kernel")
+    place = {name: best.iloc[0][name] for name in names}
+    return Row(measure, entries, source=source_of(best), **place)
 
 
 def df_kernels(figures: pd.DataFrame) -> pd.DataFrame:

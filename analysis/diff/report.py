@@ -64,8 +64,7 @@ def make_gate(first: Path, second: Path, out: Path | None, allowance: str, how: 
     text, ktap = gate.text(judged, str(path)), gate.ktap(judged)
     rows = [(result.name, *row) for result in judged.results for row in result.rows()]
     table = pd.DataFrame(rows, columns=["cell", "function", "first", "second", "fate"])
-    files = {"gate.txt": output.text(text), "gate.ktap": output.text(ktap)}
-    _write(diff, target, files | {"gate.csv": output.table(table)})
+    _write(diff, target, {"gate.txt": text, "gate.ktap": ktap, "gate.csv": table})
     print(path if how == "quiet" else (ktap if how == "ktap" else text).rstrip("\n"))
     return judged.status
 
@@ -81,19 +80,17 @@ def _compared(first: Path, second: Path, out: Path | None) -> tuple[Diff, Path]:
     return compare(analyse(read_run(first)), analyse(read_run(second))), target
 
 
-def _write(diff: Diff, target: Path, more: dict[str, output.Write]) -> Path:
+def _write(diff: Diff, target: Path, more: dict[str, output.Content]) -> Path:
     """Write the comparison's page and tables, and what is `more`; the page's path."""
     figures = list(draw_diff(diff.exact))
     text = markdown(diff, figures)
-    files: dict[str, output.Write] = {
-        "diff.md": output.text(text),
-        "diff.html": output.text(page(text, "pathcost: {} and {}".format(*diff.names), figures)),
-        "diff.csv": output.table(diff.shifts),
-        "functions.csv": output.table(df_functions(diff)),
+    files: dict[str, output.Content] = {
+        "diff.md": text,
+        "diff.html": page(text, "pathcost: {} and {}".format(*diff.names), figures),
+        "diff.csv": diff.shifts,
+        "functions.csv": df_functions(diff),
     }
-    for figure in figures:
-        files |= output.pictures(figure)
-    files |= {name: output.text(lines) for name, lines in map(folded, diff.exact)}
+    files |= output.pictures(figures) | dict(map(folded, diff.exact))
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -55,7 +55,7 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
     predicted = predictions(watched, read_prices(priced))
     text = json.dumps(document(watched, predicted), indent=1, ensure_ascii=False) + "\n"
     html = watch_page(folder.resolve().name, watched, predicted)
-    output.write_all(folder, {PREDICTION: output.text(text), PAGE: output.text(html)})
+    output.write_all(folder, {PREDICTION: text, PAGE: html})
     if how == "json":
         print(text, end="")
     elif how == "quiet":

@@ -74,19 +74,14 @@ def latencies(at: Answer | Ledger, timings: Iterable[Times]) -> dict[tuple[str, 
     }
 
 
-def ledger(
-    found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = (), sources: int = 2
-) -> pd.DataFrame:
-    """The best source of each row, another one below it where there is one; then the times."""
+def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) -> pd.DataFrame:
+    """The rows by their best sources; then the times."""
     columns = [(place_title(conditions), transport) for conditions, transport in found.columns]
     lines: list[Line] = []
     for row in rows:
-        if not row.lines:
-            lines.append((row.measure.words, *[None] * len(columns), row.why_missing))
-        for place, line in enumerate(row.best()[:sources]):
-            name = "… another source" if place else _name(row.measure)
-            figures = (_entry(row.measure, line.entries.get(column)) for column in found.columns)
-            lines.append((name, *figures, line.source))
+        figures = (_entry(row.measure, e) if (e := row.entries.get(column)) else None
+                   for column in found.columns)  # fmt: skip
+        lines.append((_name(row.measure), *figures, row.source or row.why_missing))
     known = latencies(found, timings)
     for words_, field, unit in TIMES if known else ():
         times_ = (getattr(known.get(column), field, None) for column in found.columns)
@@ -106,11 +101,11 @@ def _entry(measure: Measure, entry: Estimate | None) -> str:
 def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
     """Each transport under the first conditions: its median time, the headlines' best figures."""
     conditions = found.conditions[0]
-    rows = [r for r in found.headline() if r.lines and not r.measure.words.startswith("…")]
+    rows = [r for r in found.headline() if r.entries and not r.measure.words.startswith("…")]
     known = latencies(found, timings)
     lines = []
     for column in ((conditions, transport) for transport in found.transports):
-        counts = (_entry(row.measure, row.lines[0].entries.get(column)) for row in rows)
+        counts = (_entry(row.measure, row.entries.get(column)) for row in rows)
         p50 = known[column].p50 if column in known else None
         lines.append((column[1], spanned(p50, "ns"), *counts))
     heads = ("transport", "iteration, median", *(_name(row.measure) for row in rows))

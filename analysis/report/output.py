@@ -3,7 +3,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,19 +12,19 @@ import pandas as pd
 from analysis.drawing import Drawn
 from probes.messages import RunError
 
-Write = Callable[[Path], object]
+Content = str | bytes | pd.DataFrame  # a table is written as CSV
 
 
-def write_all(folder: Path, files: dict[str, Write]) -> None:
-    """Call each writer with a path in a staging folder, then move what they wrote into `folder`.
+def write_all(folder: Path, files: Mapping[str, Content]) -> None:
+    """Write each file in a staging folder, then move all of them into `folder`.
 
     A folder that is written replaces the one that was there, so nothing old is left in it.
     """
     with _staging(folder) as staged:
-        for name, write in files.items():
+        for name, content in files.items():
             path = staged / "new" / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            write(path)
+            path.write_bytes(_content(content))
         for path in sorted((staged / "new").iterdir()):
             target = folder / path.name
             if target.is_dir():
@@ -48,22 +48,19 @@ def _staging(folder: Path) -> Iterator[Path]:
             shutil.rmtree(staged, ignore_errors=True)
 
 
-def text(content: str) -> Write:
-    """A writer of UTF-8 text."""
-    return data(content.encode())
+def _content(value: Content) -> bytes:
+    if isinstance(value, pd.DataFrame):
+        value = value.to_csv(index=False, float_format="%.12g", lineterminator="\n")
+    return value.encode() if isinstance(value, str) else value
 
 
-def data(content: bytes) -> Write:
-    """A writer of bytes."""
-    return lambda path: path.write_bytes(content)
-
-
-def table(rows: pd.DataFrame) -> Write:
-    """A writer of CSV."""
-    return text(rows.to_csv(index=False, float_format="%.12g", lineterminator="\n"))
-
-
-def pictures(figure: Drawn) -> dict[str, Write]:
-    """A figure's files by their names."""
-    name = f"figures/{figure.name}"
-    return {f"{name}.svg": text(figure.svg), f"{name}.png": data(figure.png)}
+def pictures(figures: Iterable[Drawn]) -> dict[str, Content]:
+    """The files of figures, by their names."""
+    files: dict[str, Content] = {}
+    for figure in figures:
+        if figure.svg:
+            files |= {f"figures/{figure.name}.svg": figure.svg}
+            files |= {f"figures/{figure.name}.png": figure.png}
+        if figure.data is not None:
+            files[f"figures/{figure.name}.csv"] = figure.data
+    return files

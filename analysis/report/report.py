@@ -120,8 +120,7 @@ class Report:
     def _machines(self) -> list[str]:
         """Each machine that figures of the first ledger are from, in their order."""
         rows = (row for ledger in self.analysis.ledgers[:1] for row in ledger.headline())
-        lines = (line for row in rows for line in row.best()[:1])
-        places = dict.fromkeys((line.target, line.kernel) for line in lines)
+        places = dict.fromkeys((row.target, row.kernel) for row in rows if row.entries)
         return [machine_text(self.analysis.run, *place) for place in places]
 
     def _early(self) -> ExactCell | None:

@@ -36,7 +36,7 @@ def test_all_files_are_there_and_the_same_again(tmp_path: Path) -> None:
     run, _ = report(tmp_path)
     figures = {
         f"figures/{name}.{kind}"
-        for name in ("ledger", "latency", "switches", "functions")
+        for name in ("ledger", "latency", "switches")
         for kind in ("svg", "png", "csv")
     }
     tables = {
@@ -188,4 +188,3 @@ def test_missing_is_said(tmp_path: Path) -> None:
     _, text = report(tmp_path, MadeUp(guest=False, missing=lacks, change=fail))
     assert text.count(str(why)) >= 2  # in the ledger's row and in the list
     assert "a made-up failure" in text
-    assert "Not drawn: this run has no function trace." in text

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.analyse import Analysis
 from analysis.claims.judge import judge
-from analysis.counts.ledger import Row, build_ledgers
+from analysis.counts.ledger import best_first, build_ledgers
 from analysis.machine import machine_text
 from analysis.raw.run import PreflightCheck
 from tests.analysis.made_claims import PRESENT, claim
@@ -40,10 +40,6 @@ def figures(measure: str, sources: tuple[tuple[str, bool, str], ...]) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def row_of(measure: str, table: pd.DataFrame) -> Row:
-    return build_ledgers(table, ())[0].row(measure)
-
-
 @pytest.mark.parametrize(
     "measure",
     ["wakeups", "wakeups_readable", "spurious_wakeups", "migrations", "switches", "cpu_system"],
@@ -51,14 +47,14 @@ def row_of(measure: str, table: pd.DataFrame) -> Row:
 def test_what_depends_on_the_scheduler_comes_from_the_least_disturbed_source(measure: str) -> None:
     """However many sources there are, and whatever each probe can see."""
     for first in range(len(SOURCES)):
-        lines = row_of(measure, figures(measure, SOURCES[first:])).lines
-        assert [(line.target, line.probed, line.instrument) for line in lines] == list(
+        rows = best_first(figures(measure, SOURCES[first:])).drop_duplicates("place")
+        assert list(zip(rows["target"], rows["probed"], rows["instrument"], strict=True)) == list(
             SOURCES[first:]
         )
 
 
 def test_what_does_not_comes_from_the_strongest_probe() -> None:
-    best = row_of("skb_allocs", figures("skb_allocs", SOURCES)).lines[0]
+    best = build_ledgers(figures("skb_allocs", SOURCES), ())[0].row("skb_allocs")
     assert (best.target, best.instrument) == ("guest", "bpftrace")
 
 

@@ -120,7 +120,7 @@ def test_the_report_is_one_file_that_needs_no_network(job: Job) -> None:
     assert elsewhere, "verdicts link the files that they rest on"
     files = {name.partition("#")[0] for name in elsewhere}
     assert [name for name in files if not (job.run / name).exists()] == [], "the run's own"
-    for figure in ("latency", "switches", "functions", "ledger"):
+    for figure in ("latency", "switches", "ledger"):
         assert (job.run / "figures" / f"{figure}.svg").stat().st_size > 1000
         assert (job.run / "figures" / f"{figure}.png").stat().st_size > 1000
 

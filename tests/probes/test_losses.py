@@ -109,7 +109,7 @@ def test_a_hook_with_a_wrong_name_is_missing_and_not_zero(tmp_path: Path, progra
     ):
         assert measured(analysis, there, instrument)
         assert not measured(analysis, gone, instrument)
-    assert analysis.ledgers[0].row("lock_contentions").lines == ()
+    assert analysis.ledgers[0].row("lock_contentions").entries == {}
     whys = {lack.what: lack.why for lack in analysis.tables.missing}
     assert "no tracepoint lock:never_begins" in whys["lock_contentions (bpftrace locks)"]
     assert "no tracepoint sched:no_such_event" in whys["migrations (bcc counts)"]
