@@ -66,7 +66,7 @@ class Prediction:
     @property
     def has_figures(self) -> bool:
         """Whether its figures mean something."""
-        return self.verdict not in (Verdict.STREAM, Verdict.LARGE)
+        return self.verdict in (Verdict.GAIN, Verdict.NONE, Verdict.LOSS)
 
     @property
     def growth(self) -> Estimate:
@@ -81,28 +81,15 @@ class Prediction:
         return self.cpu * (self.observed.rate / 1e6)
 
 
-class Kind(StrEnum):
-    """What a pair does, as far as the model's error depends on it."""
-
-    PLAIN = "plain"
-    CONNECTING = "connecting"  # opens connections
-    WORKING = "working"  # does something of its own between a request and its answer
-
-
 @dataclass(frozen=True)
 class Fitted:
-    """What prices do not say (fitted.toml).
-
-    half_cold_us     own work between two messages, in µs of CPU, that makes a path half cold
-    cold_connecting  how cold the path of a connection is, which is used less often: from 0 to 1
-    ratios           kind of pair → what is measured, as a multiple of the prediction, in 90 of 100
-    noise            standard error, as a share of the time that a measured difference is a part of
-    """
+    """What prices do not say: see fitted.toml."""
 
     half_cold_us: float = math.inf
     cold_connecting: float = 0.0
+    # Kind of pair → what is measured, as a multiple of the prediction, in 90 of 100
     ratios: Mapping[str, tuple[float, float]] = field(
-        default_factory=lambda: dict.fromkeys(Kind, (1.0, 1.0))
+        default_factory=lambda: dict.fromkeys(("plain", "connecting", "working"), (1.0, 1.0))
     )
     noise: float = 0.0
 
@@ -121,12 +108,9 @@ class State:
     connecting: float = 0.0  # the same of the path of a connection, since the last one
 
 
-PriceOf = Callable[[str, float, float, float], Price]
-"""Makes a price of a pattern, a placement, a size, and how cold the path is."""
-
-
-def messages(observed: Observed, price_of: PriceOf, state: State) -> Price:
-    """The price of a request's messages."""
+def path(observed: Observed, prices: Prices, price_of: Callable[..., Price], state: State) -> Price:
+    """The price of a request's messages and of its part of a connection, by `price_of`, a method
+    of the prices."""
     total = np.zeros(3)
     for size in (observed.request, observed.answer):
         for pattern, share in (("pingpong", state.waiting), ("selfecho", 1 - state.waiting)):
@@ -134,16 +118,8 @@ def messages(observed: Observed, price_of: PriceOf, state: State) -> Price:
     # A message in several sends: the receiver sleeps for the first, and the path is hot then.
     if (more := observed.sends - 2) > 0:
         total += price_of("selfecho", state.near, LEAST_SIZE, 0) * (more / 2)
-    return total
-
-
-def path(observed: Observed, prices: Prices, price_of: PriceOf, state: State) -> Price:
-    """The price of a request: of its messages, and of its part of a connection.
-
-    That is without the round trip that the pattern `connect` contains.
-    """
-    total = messages(observed, price_of, state)
     if observed.opened and prices.connects:
+        # The pattern `connect` contains a round trip.
         connect, round_trip = (
             price_of(pattern, state.near, LEAST_SIZE, state.connecting)
             for pattern in ("connect", "pingpong")
@@ -158,11 +134,11 @@ def own_work(observed: Observed, prices: Prices) -> float:
     return max(0.0, observed.busy * 1e6 / observed.rate - cpu_of(hot)) / 2
 
 
-def kind_of(observed: Observed, own: float) -> Kind:
-    """By what is watched; `own` as of own_work."""
+def kind_of(observed: Observed, own: float) -> str:
+    """What a pair does, as far as the model's error depends on it; `own` as of own_work."""
     if observed.opened > SOMETIMES:
-        return Kind.CONNECTING
-    return Kind.WORKING if observed.more_sleeps or own > MUCH_WORK else Kind.PLAIN
+        return "connecting"
+    return "working" if observed.more_sleeps or own > MUCH_WORK else "plain"
 
 
 def saved(observed: Observed, prices: Prices, state: State) -> Price:
@@ -209,13 +185,12 @@ def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
 def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     """The model, and how far it was off for pairs of this kind."""
     limit, own = limit_of(observed), own_work(observed, prices)
-    cold = own / (own + fitted.half_cold_us)
-    ratios = fitted.ratios[kind_of(observed, own)]
-    places = (observed.near,) if observed.bound else (observed.near, *ANYWHERE)
-    every = [
-        saved(observed, prices, State(observed.waiting, near, cold, fitted.cold_connecting))
-        for near in places
+    states = [
+        State(observed.waiting, near, own / (own + fitted.half_cold_us), fitted.cold_connecting)
+        for near in ((observed.near,) if observed.bound else (observed.near, *ANYWHERE))
     ]
+    every = [saved(observed, prices, state) for state in states]
+    ratios = fitted.ratios[kind_of(observed, own)]
 
     def interval(figure: Callable[[Price], float], longest: float) -> Estimate:
         values, noise = [figure(price) for price in every], NORMAL_90 * fitted.noise * longest

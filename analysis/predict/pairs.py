@@ -174,20 +174,21 @@ def port(end: End) -> int:
     return int(end.own.rpartition(":")[2])
 
 
-def order(one: End, other: End, listening: set[int]) -> tuple[End, End]:
+def order(first: End, second: End, listening: set[int]) -> tuple[End, End]:
     """Return the client's end, then the server's."""
-    both = ((one, other), (other, one))
-    for client, server in both:
-        if client.opened == "connected" or server.opened == "accepted":
-            return client, server
-    for client, server in both:
-        if one.family == "unix" and server.path and not client.path:
-            return client, server
-        if one.family == "tcp" and port(server) in listening and port(client) not in listening:
-            return client, server
-    if one.family == "tcp" and port(one) != port(other):
-        return (one, other) if port(other) < port(one) else (other, one)
-    return (one, other) if one.turns >= other.turns else (other, one)
+
+    def signs(ends: tuple[End, End]) -> tuple[bool | int, ...]:
+        client, server = ends
+        ports = (port(client), port(server)) if client.family == "tcp" else (0, 0)
+        return (
+            client.opened == "connected" or server.opened == "accepted",
+            bool(server.path) and not client.path,
+            ports[1] in listening and ports[0] not in listening,
+            ports[1] < ports[0],
+            client.turns,
+        )
+
+    return max(((first, second), (second, first)), key=signs)
 
 
 def wanted(only: Only, pair: Pair) -> bool:

@@ -17,7 +17,7 @@ NAME = "prices.json"
 PATTERNS = ("pingpong", "selfecho", "connect")
 TRANSPORTS = ("unix", "tcp")
 LISTS = ("iteration_us", "client_cpu_us", "server_cpu_us")
-ONE = "same-cpu"
+ONE, TWO = "same-cpu", "cross-cpu"
 SMALL = 64  # bytes: of the cold cells
 
 
@@ -37,24 +37,17 @@ class Prices:
         for cell in cells:
             key = (cell.transport, cell.pattern, cell.placement, cell.cold)
             self._cells.setdefault(key, {})[cell.size] = _price(cell)
-        lacking = [pattern for pattern in PATTERNS[:2] if not self._has(pattern)]
-        if lacking:
+        if lacking := [pattern for pattern in PATTERNS[:2] if not self._has(pattern)]:
             raise UsageError(
                 f"the prices lack the pattern {lacking[0]} over unix and tcp, on one CPU: measure "
                 "them anew, without --prices."
             )
+        self.connects = self._has("connect")
+        # Whether they say what a path costs that the CPU's caches have forgotten.
+        self.has_cold = any(cold for *_, cold in self._cells)
 
     def _has(self, pattern: str) -> bool:
         return all((transport, pattern, ONE, False) in self._cells for transport in TRANSPORTS)
-
-    @property
-    def connects(self) -> bool:
-        return self._has("connect")
-
-    @property
-    def has_cold(self) -> bool:
-        """Whether they say what a path costs that the CPU's caches have forgotten."""
-        return any(cold for *_, cold in self._cells)
 
     def price(
         self, transport: str, pattern: str, placement: str, size: float, cold: bool = False
@@ -74,9 +67,18 @@ class Prices:
         """What an iteration takes over TCP, `near` of them on one CPU, `cold` of the way to cold.
 
         A cold cell contains the code that makes it cold, so what cold adds is known only of the
-        difference between the transports: here all of that is taken to be TCP's.
+        difference between the transports: here all of that is taken to be TCP's. It is a matter of
+        code, so the same for any size, and on two CPUs what it is on one.
         """
-        return self._placed("tcp", pattern, near, size) + self._surcharge(pattern) * cold
+        placed = self._placed("tcp", pattern, near, size)
+        if ("tcp", pattern, ONE, True) not in self._cells:
+            return placed
+        hot, forgotten = (
+            self.price("tcp", pattern, ONE, SMALL, state)
+            - self.price("unix", pattern, ONE, SMALL, state)
+            for state in (False, True)
+        )
+        return placed + (forgotten - hot) * cold
 
     def saved(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
         """What it takes less over a Unix socket."""
@@ -84,22 +86,8 @@ class Prices:
         return self.over_tcp(pattern, near, size, cold) - unix
 
     def _placed(self, transport: str, pattern: str, near: float, size: float) -> Price:
-        same, cross = (self.price(transport, pattern, place, size) for place in (ONE, "cross-cpu"))
+        same, cross = (self.price(transport, pattern, place, size) for place in (ONE, TWO))
         return same * near + cross * (1 - near)
-
-    def _surcharge(self, pattern: str) -> Price:
-        """By how much more TCP takes more where the path is cold.
-
-        A matter of code, so the same for any size, and on two CPUs what it is on one.
-        """
-        if ("tcp", pattern, ONE, True) not in self._cells:
-            return np.zeros(3)
-        hot, cold = (
-            self.price("tcp", pattern, ONE, SMALL, state)
-            - self.price("unix", pattern, ONE, SMALL, state)
-            for state in (False, True)
-        )
-        return cold - hot
 
 
 def _price(cell: PricedCell) -> Price:
@@ -124,19 +112,16 @@ def read_prices(path: Path) -> Prices:
 def prices_of_run(folder: Path) -> list[PricedCell]:
     """The unprobed cells of a stored run that say what a message costs. Raises UsageError."""
     repeats: dict[tuple[str, str, int, str], list[list[float]]] = {}
-    targets = (target for target in read_run(folder).targets if target.timed)
-    for cell in (cell for target in targets for cell in target.cells):
-        plain = (cell.wait, cell.sched, cell.topology) == ("block", "other", "one")
-        usual = cell.pattern in PATTERNS and cell.transport in TRANSPORTS
-        result = cell.result
-        if cell.probed or not plain or not usual or cell.placement == "free":
-            continue
-        if result is None or not result.round_trips:
-            continue
-        cpu = [each.rusage.user_us + each.rusage.system_us for each in result.processes]
-        figures = (result.window_ns / 1000, cpu[0], cpu[1] if cpu[1:] else 0.0)
-        key = (cell.transport, cell.pattern, cell.size, cell.placement)
-        repeats.setdefault(key, []).append([figure / result.round_trips for figure in figures])
+    for cell in (
+        cell for target in read_run(folder).targets if target.timed for cell in target.cells
+    ):
+        result, usual = cell.result, cell.pattern in PATTERNS and cell.transport in TRANSPORTS
+        plain = str(cell.conditions) in (ONE, TWO) and not cell.probed
+        if plain and usual and result and result.round_trips:
+            cpu = [each.rusage.user_us + each.rusage.system_us for each in result.processes]
+            figures = (result.window_ns / 1000, *cpu, 0.0)[: len(LISTS)]
+            key = (cell.transport, cell.pattern, cell.size, cell.placement)
+            repeats.setdefault(key, []).append([each / result.round_trips for each in figures])
     if not repeats:
         raise UsageError(
             f"{shown(str(folder))} has no prices: a run of --patterns pingpong,selfecho,connect "

@@ -9,7 +9,7 @@ import json
 import textwrap
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,20 +32,8 @@ WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
 WHAT_IF, WIDTH = "what-if.json", 100
 MOST_ROWS, MOST_SENTENCES = 10, 4
 PROGRAMS = Path(__file__).with_name("programs.toml")
-NO_FOLDER = (
-    "not possible as they are: they see no folder in common, such as /tmp or /run. Mount one "
-    "into both, and put the socket there"
-)
+# In a terminal, of the columns of `row`
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
-PAIRS = (
-    *("client", "server", "at", "requests/s", "bytes, request / answer", "opened/s"),
-    *("µs to the answer", "sleeps a request, client / server", "CPUs"),
-    "in the kernel, client / server",
-)
-GAINS = (
-    *("pair", "requests/s", "to the answer", "time, 90 % interval", "CPU time, 90 % interval"),
-    *("requests/s at most", "what limits them"),
-)
 Predicted = tuple[Pair, Prediction | None]
 
 
@@ -53,7 +41,7 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
     """Write both files, and print the table and the predictions. Raises RunError."""
     watched = read_object(folder / WATCH, Watched)
     predicted = predictions(watched, read_prices(priced))
-    text = json.dumps(document(watched, predicted), indent=1, ensure_ascii=False) + "\n"
+    text = written(document(watched, predicted)) + "\n"
     html = watch_page(folder.resolve().name, watched, predicted)
     output.write_all(folder, {PREDICTION: text, PAGE: html})
     if how == "json":
@@ -66,13 +54,20 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
         raise RunError(nothing(watched))
 
 
+def written(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False)
+
+
 def predictions(watched: Watched, prices: Prices) -> list[Predicted]:
-    """Predict for each pair; None where nothing was requested."""
-    fitted = read_fitted()
-    return [
-        (pair, predict(pair.observed, prices, fitted) if pair.requests else None)
-        for pair in pairs(watched)
-    ]
+    """Predict for each pair over TCP; None for others, and where nothing was requested."""
+    fitted, predicted = read_fitted(), list[Predicted]()
+    for pair in pairs(watched):
+        made = None
+        if pair.requests and pair.family == "tcp":
+            made = predict(pair.observed, prices, fitted)
+            made = made if pair.share_a_folder else replace(made, verdict=Verdict.NOT_POSSIBLE)
+        predicted.append((pair, made))
+    return predicted
 
 
 def nothing(watched: Watched) -> str:
@@ -84,24 +79,18 @@ def nothing(watched: Watched) -> str:
     return "no two processes of this machine talked meanwhile over TCP or a Unix socket."
 
 
-def over_tcp(predicted: Sequence[Predicted]) -> list[tuple[Pair, Prediction]]:
-    """The pairs over TCP, which could use a Unix socket instead."""
-    return [
-        (pair, prediction) for pair, prediction in predicted if pair.family == "tcp" and prediction
-    ]
-
-
 # The terminal
 
 
 def lines(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
     """At most 25 lines."""
     yield cost_line(watched)
-    rows = [row(pair) for pair, _ in predicted[:MOST_ROWS]]
+    rows = [row(pair).values() for pair, _ in predicted[:MOST_ROWS]]
     yield pd.DataFrame(rows, columns=HEADS).to_string(index=False)
     if len(predicted) > MOST_ROWS:
         yield f"and {len(predicted) - MOST_ROWS} pairs with fewer requests (--json has all)"
-    for pair, prediction in over_tcp(predicted)[:MOST_SENTENCES]:
+    asked = [(pair, made) for pair, made in predicted if made]
+    for pair, prediction in asked[:MOST_SENTENCES]:
         yield from textwrap.wrap(spoken(pair, prediction), WIDTH, subsequent_indent="  ")
         if prediction.time.ends[0] > 0 and (known := "; ".join(advice(pair))):
             yield from [f"  {text}" for text in textwrap.wrap(known, WIDTH - 2)[:2]]
@@ -109,7 +98,7 @@ def lines(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
 
 
 def spoken(pair: Pair, prediction: Prediction) -> str:
-    return f"{pair.client.comm} to {pair.place}: {sentence(pair, prediction)}."
+    return f"{pair.client.comm} to {pair.place}: {change(prediction)}."
 
 
 def remarks(watched: Watched) -> Iterator[str]:
@@ -136,20 +125,23 @@ def cost_line(watched: Watched) -> str:
     )
 
 
-def row(pair: Pair) -> tuple[str, ...]:
-    """The cells of HEADS."""
+def row(pair: Pair) -> dict[str, str]:
     parties, seen = (pair.client, pair.server), pair.observed
-    return (
-        *(_named(party) for party in parties),
-        pair.place if len(pair.place) <= 24 else f"…{pair.place[-23:]}",
-        number(seen.rate),
-        f"{size(seen.request)} / {size(seen.answer)}",
-        number(seen.opened * seen.rate),
-        number(seen.answer_us),
-        " / ".join(number(min(99, pair.slept(party))) for party in parties),
-        ",".join(map(str, sorted({cpu for party in parties for cpu in party.cpus}))),
-        " / ".join(f"{party.used('system_ms') / 10:.0f} %" for party in parties),
-    )
+    kernel = (f"{party.used('system_ms') / 10:.0f} %" for party in parties)
+    return {
+        "client": _named(pair.client),
+        "server": _named(pair.server),
+        "at": pair.place if len(pair.place) <= 24 else f"…{pair.place[-23:]}",
+        "requests/s": number(seen.rate),
+        "bytes, request / answer": f"{size(seen.request)} / {size(seen.answer)}",
+        "opened/s": number(seen.opened * seen.rate),
+        "µs to the answer": number(seen.answer_us),
+        "sleeps a request, client / server": " / ".join(
+            number(min(99, pair.slept(party))) for party in parties
+        ),
+        "CPUs": ",".join(map(str, sorted({cpu for party in parties for cpu in party.cpus}))),
+        "in the kernel, client / server": " / ".join(kernel),
+    }
 
 
 def _named(party: Party) -> str:
@@ -184,14 +176,12 @@ def entry(pair: Pair, prediction: Prediction | None) -> dict[str, Any]:
         }
         for name, party in (("client", pair.client), ("server", pair.server))
     }
-    told: dict[str, Any] | None = None
-    if prediction and pair.family == "tcp":
-        told = {
-            "says": sentence(pair, prediction),
-            "verdict": verdict_of(pair, prediction),
-            **figures(prediction),
-            "advice": advice(pair),
-        }
+    told = prediction and {
+        "says": change(prediction),
+        "verdict": str(prediction.verdict),
+        **figures(prediction),
+        "advice": advice(pair),
+    }
     return {
         "family": pair.family,
         "place": pair.place,
@@ -227,29 +217,30 @@ def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> s
         unseen.append("Calls in the time in which the probes did not count; rates are of the rest.")
     unseen.append("Whose CPU time and sleeps: both are a process's, with all else that it does.")
     gains, texts = [], []
-    for pair, prediction in over_tcp(predicted):
-        known = advice(pair) if prediction.verdict is Verdict.GAIN else []
-        texts.append((spoken(pair, prediction), *known))
-        changes, limit = (DASH, DASH, DASH), verdict_of(pair, prediction)
-        if prediction.has_figures and pair.share_a_folder:
-            even = prediction.verdict is Verdict.NONE
-            changes = (
-                change_text(prediction.time, even),
-                change_text(prediction.cpu),
-                change_text(-prediction.growth, even, unit=""),
-            )
-            limit = str(prediction.limit)
-        ends = f"{pair.client.comm} → {pair.server.comm}, {pair.place}"
-        rate, answer = number(pair.observed.rate), f"{number(pair.observed.answer_us)} µs"
-        gains.append((ends, rate, answer, *changes, limit))
+    for pair, prediction in predicted:
+        if prediction is None:
+            continue
+        gain = prediction.verdict in (Verdict.GAIN, Verdict.NOT_POSSIBLE)
+        texts.append((spoken(pair, prediction), *(advice(pair) if gain else ())))
+        even, known = prediction.verdict is Verdict.NONE, prediction.has_figures
+        rate = -prediction.growth
+        gains.append({
+            "pair": f"{pair.client.comm} → {pair.server.comm}, {pair.place}",
+            "requests/s": number(pair.observed.rate),
+            "to the answer": f"{number(pair.observed.answer_us)} µs",
+            "time, 90 % interval": change_text(prediction.time, even) if known else DASH,
+            "CPU time, 90 % interval": change_text(prediction.cpu) if known else DASH,
+            "requests/s at most": change_text(rate, even, unit="") if known else DASH,
+            "what limits them": str(prediction.limit if known else prediction.verdict),
+        })  # fmt: skip
     text = render(
         "watch.md.j2",
         name=name,
         nothing="No pair talks over TCP." if predicted else nothing(watched),
         cost=cost_line(watched),
         texts=texts,
-        gains=pd.DataFrame(gains, columns=GAINS) if gains else None,
-        pairs=pd.DataFrame([row(pair) for pair, _ in predicted], columns=PAIRS),
+        gains=pd.DataFrame(gains),
+        pairs=pd.DataFrame([row(pair) for pair, _ in predicted]),
         unseen=unseen,
     )
     return page(text, f"pathcost: {name}")
@@ -263,15 +254,6 @@ def change_text(less: Estimate, even: bool = False, unit: str = "µs") -> str:
 
 
 # Words
-
-
-def sentence(pair: Pair, prediction: Prediction) -> str:
-    """Say what a Unix socket would change for this pair, or why nothing."""
-    return change(prediction) if pair.share_a_folder else NO_FOLDER
-
-
-def verdict_of(pair: Pair, prediction: Prediction) -> str:
-    return str(prediction.verdict if pair.share_a_folder else Verdict.NOT_POSSIBLE)
 
 
 def change(prediction: Prediction) -> str:
@@ -367,8 +349,7 @@ def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
     text = change(prediction)
     if how == "json":
         told = {"says": text, "verdict": str(prediction.verdict), **figures(prediction)}
-        document = told | {"observed": asdict(prediction.observed)}
-        print(json.dumps(document, indent=1, ensure_ascii=False))
+        print(written(told | {"observed": asdict(prediction.observed)}))
         return
     print(textwrap.fill(f"{capital(text)}.", WIDTH))
     if prediction.has_figures:

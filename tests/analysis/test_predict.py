@@ -13,7 +13,6 @@ import pytest
 from analysis.__main__ import main
 from analysis.predict.model import (
     Fitted,
-    Kind,
     Limit,
     State,
     Verdict,
@@ -202,7 +201,7 @@ def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) ->
 def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
     """Twenty wait 2 ms each, 100 µs apart, and one of a thousand opens a connection."""
     seen = replace(PING, at_once=20, answer_us=2000, opened=0.001, bound=True)
-    fitted = Fitted(ratios=dict.fromkeys(Kind, (1, 50)))
+    fitted = Fitted(ratios={"plain": (1, 50)})
     assert predict(seen, prices, fitted).time.high == pytest.approx(50 * 4.05, rel=0.01)
 
 
