@@ -8,9 +8,12 @@ client, its server, all their threads and what these start. Its times are in no 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Tag, TypeAdapter, model_validator
+from pydantic import AfterValidator, Discriminator, Tag, TypeAdapter, model_validator
 
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word
+from probes.messages import one_line
+
+Name = Annotated[str, AfterValidator(one_line)]  # another user's, with any character in it
 
 
 class Probed(Model):
@@ -202,11 +205,11 @@ class End(Model):
     net: Count  # stands for the network namespace of loopback addresses; 0 for others
     own: str  # address and port; of a Unix socket a number
     peer: str  # the own address of the other end
-    comm: str  # of the thread that used it first
+    comm: Name  # of the thread that used it first
     opened: Literal[
         "", "connected", "accepted"
     ]  # in the time that was watched, and from which side
-    path: str  # of a Unix socket, if it has one; an abstract name begins with @
+    path: Name  # of a Unix socket, if it has one; an abstract name begins with @
     sizes: dict[str, Count]  # sends by the power of two below their bytes
     pid: Count
     sent: Count  # bytes
@@ -230,7 +233,7 @@ class End(Model):
 class Owner(Model):
     """A process that owns an end: what it used in the time that was watched."""
 
-    comm: str = ""
+    comm: Name = ""
     user_ms: int = 0
     system_ms: int = 0
     voluntary: Count = 0  # context switches because a thread slept

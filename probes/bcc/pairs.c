@@ -86,19 +86,25 @@ static inline int identify(void *sk, struct end *end, struct common *common)
 static inline void describe(void *sk, struct traffic *traffic, struct common *common)
 {
 	void *found = 0, *address = 0;
+	u64 length = 0; /* of the family and the name: an abstract one has no end of its own */
 
 	traffic->family = common->family;
 	bpf_probe_read_kernel(&traffic->namespace, 4, (char *)common->net + INUM);
 	traffic->inode = 0;
-	traffic->path[0] = traffic->path[1] = 0;
+	__builtin_memset(traffic->path, 0, PATH);
 	if (common->family != UNIX)
 		return;
 	bpf_probe_read_kernel(&found, 8, (char *)sk + SOCKET);
 	if (found)
 		bpf_probe_read_kernel(&traffic->inode, 8, (char *)found + INODE);
 	bpf_probe_read_kernel(&address, 8, (char *)sk + ADDRESS);
-	if (address)
-		bpf_probe_read_kernel(traffic->path, PATH, (char *)address + NAME + 2);
+	if (!address)
+		return;
+	bpf_probe_read_kernel(&length, 4, (char *)address + LENGTH);
+	length = (length - 2) & 127;
+	asm volatile("" : "+r"(length)); /* the verifier must see both bounds on one register */
+	if (length <= PATH)
+		bpf_probe_read_kernel(traffic->path, length, (char *)address + NAME + 2);
 }
 
 static inline struct traffic *new_end(void *sk, struct end *end, struct common *common)

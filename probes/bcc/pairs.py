@@ -49,6 +49,7 @@ OFFSETS = {
     **{"DADDR6": "sock_common.skc_v6_daddr", "PROTOCOL": "sock.sk_protocol"},
     **{"SOCKET": "sock.sk_socket", "PEER": "unix_sock.peer", "ADDRESS": "unix_sock.addr"},
     **{"NAME": "unix_address.name", "INUM": "net.ns.inum"},
+    "LENGTH": "unix_address.len",
 }
 SOURCE = Path(__file__).with_name("pairs.c")
 # Hook → its program. With function probes, a receive of 5.10 has one argument more than later.
@@ -249,9 +250,8 @@ def address(number: int) -> str:
 
 def path_of(raw: bytes) -> str:
     """The path, or an abstract name behind an @; empty where it has none."""
-    abstract = not raw[0]
-    name = raw[abstract:].split(b"\0")[0].decode(errors="replace")
-    return f"@{name}" if abstract and name else name
+    name = raw.rstrip(b"\0").decode(errors="replace")
+    return name.replace("\0", "@", 1) if name.startswith("\0") else name.partition("\0")[0]
 
 
 def idle_s() -> float:

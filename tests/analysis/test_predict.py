@@ -302,3 +302,16 @@ def test_nothing_to_show_is_one_sentence(
 ) -> None:
     assert main(["--watch", str(stored(tmp_path / "run", *TALK, **changes))]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_names_of_other_people_s_processes_stay_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = [row | {"family": "unix"} for row in (
+        end("1", "2", 3), end("2", "1", 4, path="@\x1b[2K\nfake row 1 2 3"))]  # fmt: skip
+    people = {"3": {"comm": "\x1b[31mR\x07"}, "4": {"comm": "server"}}
+    assert main(["--watch", str(stored(tmp_path / "run", *forged, processes=people))]) == 0
+    printed = capsys.readouterr().out
+    assert "fake row" in printed
+    assert not {"\x1b", "\x07"} & set(printed)
+    assert not [line for line in printed.splitlines() if line.startswith("fake row")]

@@ -77,6 +77,24 @@ PRICES = {
 
 @pytest.mark.root
 @pytest.mark.slow
+def test_an_abstract_name_ends_where_its_length_says() -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("\0my.bus.name")
+    listener.listen()
+    client = socket.socket(socket.AF_UNIX)
+    client.connect("\0my.bus.name")
+    server, _ = listener.accept()
+    with listener, client, server, watching(60) as seen:
+        client.sendall(b"ping")
+        server.recv(4)
+        server.sendall(b"pong")
+        client.recv(4)
+    own = [row["path"] for row in seen["ends"] if row["pid"] == os.getpid()]
+    assert sorted(own) == ["", "@my.bus.name"]
+
+
+@pytest.mark.root
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["tcp", "unix"])
 def test_requests_are_those_of_memcacheds_own_counter(transport: str, tmp_path: Path) -> None:
     program = engine.find("memcached")
