@@ -41,6 +41,7 @@ class Transport:
     wakes: Names
     repeats: frozenset[str]
     checks: frozenset[str]
+    lacks: frozenset[str]
     legs: int
     through: tuple[Names, ...]
     modules: tuple[str, ...]
@@ -102,6 +103,7 @@ def _transport(name: str, tables: dict[str, dict[str, Any]]) -> Transport:
         _names(text.get("wakes", "")),
         frozenset(words.get("repeats", ())),
         frozenset(words["checks"]),
+        frozenset(words.get("lacks", ())),
         int(text.get("legs", 1)),
         tuple(map(_names, words.get("through", ()))),
         words.get("modules", ()),

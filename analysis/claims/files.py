@@ -8,6 +8,8 @@ that every file must fit. `terms.toml` holds what "about" and "none" mean.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import date
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
@@ -17,10 +19,12 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from analysis.claims.rules import FOLDER, Across, CheckRule, Measured, Names, Option, Rule
 from analysis.counts.measures import CALLS, MEASURE_BY_ID, TIMES, Measure, measure_of, program_of
+from analysis.paths.tree import own_layer
 from analysis.raw.record import Model, Positive
 from analysis.wording import listed
 from probes.files import read_toml
 from probes.messages import UsageError, shown
+from probes.transports import read_transports
 from runners.cell import PATTERNS, PLACEMENTS, TRANSPORTS, Conditions
 
 TERMS_FILE = "terms.toml"
@@ -28,6 +32,7 @@ FIGURE = re.compile(r"\{([^{}]*)\}")
 NAME = r"^[a-z0-9][a-z0-9.-]*$"
 CELL = ("placement", "wait", "sched", "topology", "in_flight")  # the conditions that claims have
 USUAL_SIZE = 64  # where any size will do: that of the main job
+EXACT = ("exact",)  # the instruments of a measure that only a run without --claims has
 
 
 class Source(Model):
@@ -41,6 +46,15 @@ class Source(Model):
     date: str = ""
     language: str = ""
     conditions: str = ""
+
+    @field_validator("date")
+    @classmethod
+    def _check_date(cls, text: str) -> str:
+        day = f"{text}-01-01"[:10]
+        with suppress(ValueError):
+            if not text or (len(text) in (4, 7, 10) and str(date.fromisoformat(day)) == day):
+                return text
+        raise ValueError(f"{shown(text)} is no date like 2025-05-02, 2025-05 or 2025")
 
 
 class Scope(Model):
@@ -75,6 +89,9 @@ def _measure_named(name: str) -> str:
     if measure_of(name) is None:
         known = f"{CALLS}FUNCTION, {', '.join(MEASURE_BY_ID)}"
         raise ValueError(f"{shown(name)} is not known; allowed are {known}")
+    for function in name.removeprefix(CALLS).split("+") if name.startswith(CALLS) else ():
+        if own_layer(function) is None:
+            raise ValueError(f"probes/functions.tsv knows no kernel function {shown(function)}")
     return name
 
 
@@ -126,6 +143,10 @@ class ClaimEntry(Model):
             raise ValueError("scope.conditions is missing: those in which the program runs")
         if unknown := set(transports(self.rule)) - TRANSPORTS.keys():
             raise ValueError(f"rule: no transport is {shown(min(unknown))}")
+        patterns = {*self.scope.pattern, *(self.workload.pattern if self.workload else ())}
+        for name in transports(self.rule):
+            if lacks := patterns & read_transports()[name].lacks:
+                raise ValueError(f"rule: {name} has no pattern '{min(lacks)}'")
         if isinstance(self.rule, Measured) != bool(self.quantity):
             needs = "needs a" if isinstance(self.rule, Measured) else "is over no"
             raise ValueError(f"rule '{self.rule.kind}' {needs} 'quantity'")
@@ -164,6 +185,8 @@ class Claim(ClaimEntry):
     @property
     def command(self) -> str:
         """The command that runs all of its scope."""
+        if self.measure and self.measure.instruments == EXACT:
+            return f"./runners/run.sh --sizes {','.join(map(str, self.scope.size))}"
         programs = ",".join(sorted(self.scope.programs))
         return f"./runners/run.sh --claims {self.id}{programs and f' --program {programs}'}"
 
@@ -240,7 +263,7 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
     for claim in claims:
         if isinstance(claim.rule, Option):
             tools.setdefault(claim.rule.tool, []).append(claim.rule.option)
-        if claim.measure is None:
+        if claim.measure is None or claim.measure.instruments == EXACT:
             continue
         wanted = dict.fromkeys(_cells(claim))
         kind = "timed" if claim.timed else "unprobed" if claim.measure.unprobed else "counted"

@@ -244,7 +244,8 @@ class Stated(Model, extra="allow"):
         """Make each check. Returns its text, and whether the numbers agree.
 
         A stated number stands for every number that rounds to it, or is cut to it, at its last
-        digit. A relation holds where numbers that it may stand for fulfil it.
+        digit. A relation holds where numbers that it may stand for fulfil it. A limit ("at least",
+        "below") is meant as it stands, and so is what it is compared with.
         """
         numbers, results = self.numbers(), []
         for check in self.checks():
@@ -252,18 +253,18 @@ class Stated(Model, extra="allow"):
             # Every formula grows or falls with each number, so the corners have the extremes.
             corners = product(*(stands_for(numbers[name]) for name in given))
             values = [check.compute(*corner) for corner in corners]
+            value = check.compute(*(numbers[name] for name in given))
             low, high = stands_for(numbers[against])
             end = next((end for end in LIMITS if against.endswith(end)), "")
             agrees = {
                 "": min(values) <= high and max(values) >= low,
-                "_least": max(values) >= low,
-                "_below": min(values) < high,
+                "_least": value >= numbers[against],
+                "_below": value < numbers[against],
             }[end]
-            computed = number(check.compute(*(numbers[name] for name in given)))
             name = against.removesuffix(end).replace("_", " ")
             stated = f"{name} {LIMITS.get(end, '')}{number(numbers[against])}"
             formula = f"{self.what}: {check.name}: {check.formula}"
-            results.append((f"{formula} = {computed}; stated: {stated}", agrees))
+            results.append((f"{formula} = {number(value)}; stated: {stated}", agrees))
         return results
 
 
@@ -284,7 +285,7 @@ class Consistent(Model):
     def words(self) -> str:
         return (
             "It holds where what follows from the stated numbers agrees with them, "
-            "each taken as rounded or cut to its last digit."
+            "each taken as rounded or cut to its last digit, but in a limit as it stands."
         )
 
 

@@ -68,7 +68,7 @@ HARDWARE = frozenset({"cycles", "instructions", "cache_misses", "tlb_misses"})
 TIMES = frozenset(
     {
         *("rtt_ns", "messages_per_s", "requests_per_s", "server_ns", "address_share"),
-        *("switches_per_s", "machine_switches_per_s", "cpu_ns", "task_clock_ns"),
+        *("switches_per_s", "machine_switches_per_s", "cpu_ns", "client_cpu_ns", "task_clock_ns"),
         *("path_ns", "path_latency", *SAMPLED.values(), "steal_ns", "others_ns"),
     }
 )
@@ -105,7 +105,7 @@ class Measure(NamedTuple):
     # What is counted of the functions that every round trip calls: their number, or their calls.
     hit: Literal["", "number", "calls"] = ""
     again: bool = False  # another row's figure for each message, for the figure that compares all
-    over: str = ""  # for each of this quantity, which the same instrument counted in the same run
+    over: str = ""  # for each of this quantity, or of one key, counted in the same run
 
 
 def _measure(row: dict[str, Any]) -> Measure:
@@ -196,7 +196,9 @@ def _figures(by_quantity: dict[str, pd.DataFrame], measure: Measure) -> pd.DataF
     if measure.keys:
         totals = totals[totals["count"] == len(measure.keys)]
     if measure.over:
-        totals = _over(totals, by_quantity.get(measure.over, rows.iloc[:0]))
+        quantity, _, key = measure.over.partition(" ")
+        others = by_quantity.get(quantity, rows.iloc[:0])
+        totals = _over(totals, others[others["key"] == key] if key else others)
     counted = "count" if measure.hit == "number" else "sum"
     return totals.assign(
         measure=measure.id, value=totals[counted] / _divisor(totals, measure)

@@ -99,6 +99,8 @@ def measured(line: programs.MeasuredRun) -> tuple[int, bool, Figures]:
     if line.client and line.server:
         figures["cpu_ns", "user"] = 1000.0 * (line.client.user_us + line.server.user_us)
         figures["cpu_ns", "system"] = 1000.0 * (line.client.system_us + line.server.system_us)
+        figures["client_cpu_ns", "user"] = 1000.0 * line.client.user_us
+        figures["client_cpu_ns", "system"] = 1000.0 * line.client.system_us
     if line.counters and kind.counters != "none":
         figures |= _counters(line.counters, kind.counters, window)
     times = line.latency_ns or line.iterations_ns or {}

@@ -16,8 +16,8 @@ from tests.analysis.made_claims import claim, measured
     ("numbers", "expected", "said"),
     [
         ({"larger": 34, "smaller": 17, "times": 3}, "REFUTED", "stated: times 3.00"),
-        # What is rounded or cut at its last digit agrees, in a limit as in an equation.
-        ({"part": 100, "whole": 158, "percent_below": 63}, "CONFIRMED", "in percent = 63.3"),
+        # What is rounded or cut at its last digit agrees in an equation, and not in a limit.
+        ({"part": 100, "whole": 158, "percent_below": 63}, "REFUTED", "in percent = 63.3"),
         ({"larger": 62, "smaller": 34, "times": 2}, "CONFIRMED", "larger / smaller = 1.82"),
         ({"count": 7, "seconds": 4.0, "per_s": 1.7}, "CONFIRMED", "count / seconds = 1.75"),
         ({"larger": 900, "smaller": 450, "saved_percent_least": 51}, "REFUTED", "at least 51.0"),

@@ -384,6 +384,11 @@ UNIX_17 = 'kind = "values"\nexpected = { unix = 17 }\ntolerance = 1'
         ),
         ('scope = { conditions = ["free+spni"] }', UNIX_17, "no conditions of a claim are"),
         ("", 'kind = "present"\non = ["tpc"]', "no transport is 'tpc'"),
+        (
+            'scope = { pattern = ["pingpong", "connect"] }',
+            *('kind = "present"\non = ["tcp", "shm"]', "rule: shm has no pattern 'connect'"),
+        ),
+        ('mechanism = "{calls:ip_rcv+tpc_ack.tcp}"', UNIX_17, "no kernel function 'tpc_ack'"),
         ('scope = { pattern = ["go-echo"] }', UNIX_17, "scope.conditions is missing"),
         ('mechanism = "{switch.unix}"', UNIX_17, "claim.1.mechanism: 'switch' is not known"),
         ("", "kind = 'option'\ntool = 'wrk'\noption = '-c'", "is over no 'quantity'"),
@@ -395,3 +400,20 @@ def test_wrong_claims_file(tmp_path: Path, more: str, rule: str, place: str) -> 
     with pytest.raises(UsageError) as error:
         load_claims(tmp_path)
     assert str(error.value).startswith("claims/made-up.toml") and place in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        *((text, True) for text in ("", "2024", "2024-02", "2024-02-29")),
+        *((text, False) for text in ("a Friday, 1 April", "2023-02-29", "2024-2", "2024-02-291")),
+    ],
+)
+def test_a_date_is_a_day_a_month_or_a_year(tmp_path: Path, text: str, right: bool) -> None:
+    dated = CLAIM.replace("[[claim]]", f'date = "{text}"\n[[claim]]', 1)
+    (tmp_path / "made-up.toml").write_text(dated.format(more="", rule=UNIX_17))
+    if right:
+        assert load_claims(tmp_path)[0].source.date == text
+        return
+    with pytest.raises(UsageError, match=r"^claims/made-up.toml, source.date: .* is no date like"):
+        load_claims(tmp_path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from probes.transports import read_transports
 from runners import cell as factors
 
 from .conftest import Fault, Listed
@@ -68,6 +69,12 @@ def check_pair(
     check_times(ended.result, pattern, MESSAGES, samples)
     samples.unlink()
     assert list(private.iterdir()) == []
+
+
+def test_transports_know_the_patterns_that_they_lack(listed: Listed) -> None:
+    for name, transport in read_transports().items():
+        lacks = {pattern for pattern in PATTERNS if not listed["pair", f"{name} {pattern}"][0]}
+        assert not listed["transport", name][0] or lacks == transport.lacks, name
 
 
 def test_list_names_what_the_options_know(listed: Listed) -> None:
