@@ -27,7 +27,7 @@ from analysis.drawing import Drawn, drawn
 from analysis.paths import gate
 from analysis.paths.changes import ExactPair, callers
 from analysis.paths.figures import legend, painted
-from analysis.paths.tree import Box, Graph, own_by_path
+from analysis.paths.tree import Box, flame_graph, own_by_path
 from analysis.raw.run import read_run
 from analysis.report import frames, output
 from analysis.report.render import page, render
@@ -273,7 +273,9 @@ def _plot(pairs: Sequence[ExactPair]) -> Figure:
         change.subtract(own_by_path(pair.before.tree))
     most = max((abs(n) for change in changes for n in change.values()), default=0) or 1
     titles = (f"{p.words}: {p.before.total:,} → {p.after.total:,} ({p.more:+,})" for p in pairs)
-    graphs = [Graph(title, pair.after.tree) for title, pair in zip(titles, pairs, strict=True)]
+    graphs = [
+        flame_graph(title, pair.after.tree) for title, pair in zip(titles, pairs, strict=True)
+    ]
     figure = painted(graphs, UNIT, [partial(_colour, change, most) for change in changes])
     legend(figure, {"takes less itself": SHRANK, "as much": EQUAL, "takes more itself": GREW})
     return figure

@@ -7,7 +7,7 @@ and all that it calls took, in the colour of its layer.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
@@ -23,8 +23,8 @@ from analysis.counts.ledger import MOST_TOGETHER
 from analysis.drawing import CARD, INK, RULE, Drawn, colour, drawn, not_drawn
 from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.functions import Profile
-from analysis.paths.journey import Journey, journeys, table
-from analysis.paths.tree import Box, Graph, by_layer, layer_of
+from analysis.paths.journey import journeys, table
+from analysis.paths.tree import Box, Mark, View, by_layer, flame_graph
 from analysis.wording import counted, listed, size_text
 from probes.transports import read_transports
 
@@ -47,7 +47,7 @@ TALL = 0.93  # of a row: a box
 WIDE = 12.5  # inches
 DARK = "#101214"  # on the layers' colours, whatever the page's theme
 WORD_ROWS = 3
-ABOVE = 1.1 + 0.8 * WORD_ROWS  # rows for a journey's marks and their words
+ABOVE = 2.1 + 0.8 * WORD_ROWS  # rows for a journey's stages, marks and their words
 SIGNS = {"copy": "v", "wake-up": "*", "switch": "X"}
 
 Paint = Callable[[Box], str]  # the colour of a box
@@ -65,45 +65,57 @@ def legend(figure: Figure, colours: dict[str, str]) -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=10)
 
 
-def flame_plot(graphs: Sequence[Graph], unit: str, colours: dict[str, str]) -> Figure:
-    """Draw one below the other, on one scale, in the colours of their layers."""
-    paint: Paint = lambda box: colours.get(layer_of(("", *box.path)), REST_COLOUR)  # noqa: E731
-    figure = painted(graphs, unit, [paint] * len(graphs))
-    legend(figure, colours)
+def layered(views: Sequence[View], unit: str, colours: dict[str, str], above: float = 0) -> Figure:
+    """Views in the colours of their layers."""
+    paint: Paint = lambda box: colours.get(box.layer, REST_COLOUR)  # noqa: E731
+    figure = painted(views, unit, [paint] * len(views), above)
+    names = {REST, *(box.layer for view in views for box in view.boxes)}
+    legend(figure, {name: fill for name, fill in colours.items() if name in names})
     return figure
 
 
-def painted(graphs: Sequence[Graph], unit: str, paints: Sequence[Paint]) -> Figure:
-    """Flame graphs, each in colours of the caller's choice, without a legend."""
-    widest = max(graph.total for graph in graphs)
-    shown = [_seen(graph.boxes, widest) for graph in graphs]
+def painted(views: Sequence[View], unit: str, paints: Sequence[Paint], above: float = 0) -> Figure:
+    """Views one below the other on one scale, each in colours of the caller's choice, without a
+    legend; `above`: rows for stages and marks."""
+    widest = max(view.total for view in views)
+    shown = [[box for box in view.boxes if box.width >= LEAST_SHARE * widest] for view in views]
     depths = [max(box.depth for box in boxes) + 1 for boxes in shown]
-    height = 1.4 + ROW * sum(depths) + 0.3 * len(depths)
-    figure, axes = _stacked(depths, height, widest, unit)
-    for ax, graph, boxes, depth, paint in zip(axes, graphs, shown, depths, paints, strict=True):
-        ax.set_title(graph.title)
+    heights = [above + depth for depth in depths]
+    row, base = (JOURNEY_ROW, 1.5) if above else (ROW, 1.4 + 0.3 * len(views))
+    figure = Figure(figsize=(WIDE, base + row * sum(heights)), layout="constrained")
+    ratios = {"height_ratios": heights}
+    grid = figure.subplots(len(views), 1, sharex=True, squeeze=False, gridspec_kw=ratios)
+    for ax, view, boxes, depth, paint in zip(grid[:, 0], views, shown, depths, paints, strict=True):
+        ax.set_yticks([])
+        ax.grid(visible=False)
+        ax.spines["left"].set_visible(False)
+        ax.set_title(view.title)
+        if above:
+            ax.title.set_color(colour(view.transport, [view.transport for view in views]))
+            stages = [stage._replace(depth=-1) for stage in view.stages]
+            _draw(ax, stages, widest, [RULE] * len(stages), INK)
         _draw(ax, boxes, widest, list(map(paint, boxes)))
-        ax.set_ylim(depth, 0)
+        _draw_marks(ax, view.marks, widest)
+        ax.set_ylim(depth, -above)
+    ax.set_xlim(0, widest)
+    ax.set_xlabel(unit)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     return figure
-
-
-def _seen(boxes: Iterable[Box], widest: int) -> list[Box]:
-    return [box for box in boxes if box.width >= LEAST_SHARE * widest]
 
 
 def _draw(
     ax: Axes, boxes: Sequence[Box], widest: int, fills: Sequence[str], ink: str = DARK
 ) -> None:
     """One collection is half the SVG of many."""
-    corners = [
-        ((x, y), (x, y + TALL), (x + wide, y + TALL), (x + wide, y)) for _, y, x, wide, _ in boxes
-    ]
+    places = [(box.start, box.depth, box.start + box.width, box.depth + TALL) for box in boxes]
+    corners = [((x, y), (x, low), (end, low), (end, y)) for x, y, end, low in places]
     collection = PolyCollection(corners, facecolors=fills, edgecolors=CARD, linewidths=0.4)
     collection.set_clip_on(False)
     ax.add_collection(collection)
-    for name, y, x, wide, _ in boxes:
-        if text := _fitting(name, wide / widest):
-            ax.text(x, y + TALL / 2, f" {text}", va="center", fontsize=10, color=ink, clip_on=True)
+    for box in boxes:
+        if text := _fitting(box.name, box.width / widest):
+            place = (box.start, box.depth + TALL / 2)
+            ax.text(*place, f" {text}", va="center", fontsize=10, color=ink, clip_on=True)
 
 
 def _fitting(name: str, share: float) -> str:
@@ -113,50 +125,11 @@ def _fitting(name: str, share: float) -> str:
     return f"{name[: room - 1]}…" if room >= 5 else ""
 
 
-def _stacked(
-    rows: Sequence[float], height: float, widest: int, unit: str
-) -> tuple[Figure, list[Axes]]:
-    """Axes of so many rows each, one below the other, on one scale from 0 to `widest`."""
-    figure = Figure(figsize=(WIDE, height), layout="constrained")
-    ratios = {"height_ratios": rows}
-    grid = figure.subplots(len(rows), 1, sharex=True, squeeze=False, gridspec_kw=ratios)
-    axes = list(grid[:, 0])
-    for ax in axes:
-        ax.set_yticks([])
-        ax.grid(visible=False)
-        ax.spines["left"].set_visible(False)
-    axes[-1].set_xlim(0, widest)
-    axes[-1].set_xlabel(unit)
-    axes[-1].xaxis.set_major_formatter("{x:,.0f}")
-    return figure, axes
-
-
-def journey_plot(journeys: Sequence[Journey], colours: dict[str, str]) -> Figure:
-    """Time runs to the right, calls go down; a journey for each transport, on one scale."""
-    widest = max(journey.total for journey in journeys)
-    shown = [_seen((layer.box for layer in journey.boxes), widest) for journey in journeys]
-    depths = [max(box.depth for box in boxes) + 1 for boxes in shown]
-    heights = [ABOVE + 1 + depth for depth in depths]
-    unit = "instructions since the sender's system call"
-    figure, axes = _stacked(heights, 1.5 + JOURNEY_ROW * sum(heights), widest, unit)
-    transports = [journey.transport for journey in journeys]
-    for ax, journey, boxes, depth in zip(axes, journeys, shown, depths, strict=True):
-        ax.set_title(journey.title, color=colour(journey.transport, transports))
-        stages = [stage._replace(depth=-1) for stage in journey.stages]
-        _draw(ax, stages, widest, [RULE] * len(stages), INK)
-        _draw(ax, boxes, widest, [colours.get(box.name, REST_COLOUR) for box in boxes])
-        _draw_marks(ax, journey, widest)
-        ax.set_ylim(depth, -1 - ABOVE)
-    names = {REST, *(box.name for boxes in shown for box in boxes)}
-    legend(figure, {name: fill for name, fill in colours.items() if name in names})
-    return figure
-
-
-def _draw_marks(ax: Axes, journey: Journey, widest: int) -> None:
+def _draw_marks(ax: Axes, marks: Iterable[Mark], widest: int) -> None:
     """A sign for each; its words once for those that follow each other, where there is room."""
     rows = [-1.0] * WORD_ROWS  # where the words of each end
     last = ""
-    for mark in sorted(journey.marks, key=lambda mark: mark.at):
+    for mark in sorted(marks, key=lambda mark: mark.at):
         ax.plot(mark.at, -1.35, SIGNS.get(mark.kind, "P"), color=INK, markersize=6, clip_on=False)
         if mark.words == last:
             continue
@@ -168,41 +141,28 @@ def _draw_marks(ax: Axes, journey: Journey, widest: int) -> None:
 
 
 def explored(
-    unit: str, colours: dict[str, str], views: dict[str, list[dict[str, Any]]], kernel: str
+    unit: str, colours: dict[str, str], views: Mapping[str, Sequence[View]], kernel: str
 ) -> dict[str, Any]:
-    """Return what explore.js draws: graphs by the title of their view, of which it shows one."""
+    """Return what explore.js draws: graphs by the title of their view, of which it shows one.
+
+    A box: words, layer, depth, start, width, own, copies, function.
+    """
     release = RELEASE.match(kernel)
     source = SOURCE.format(release[0]) if release else ""
-    return {"unit": unit, "colours": colours, "rest": REST, "source": source, "views": views}
+    graphs = {title: list(map(_explored, shown)) for title, shown in views.items()}
+    return {"unit": unit, "colours": colours, "rest": REST, "source": source, "views": graphs}
 
 
-def explored_journey(journey: Journey) -> dict[str, Any]:
-    """Return a box: words, layer, depth, start, width, own, copies, function."""
+def _explored(view: View) -> dict[str, Any]:
     return {
-        "title": journey.title,
-        "transport": journey.transport,
-        "total": journey.total,
-        "stages": [(stage.name, stage.start, stage.width) for stage in journey.stages],
-        "marks": [(mark.kind, mark.words, mark.at) for mark in journey.marks],
+        "title": view.title,
+        "transport": view.transport,
+        "total": view.total,
+        "stages": [(stage.name, stage.start, stage.width) for stage in view.stages],
+        "marks": view.marks,
         "boxes": [
-            (b.name, b.name, b.depth, b.start, b.width, layer.own, layer.copies, layer.function)
-            for layer in journey.boxes
-            for b in (layer.box,)
-        ],
-    }
-
-
-def explored_graph(graph: Graph) -> dict[str, Any]:
-    """Boxes of functions, of which nobody knows who copies."""
-    return {
-        "title": graph.title,
-        "transport": graph.title.partition(":")[0],
-        "total": graph.total,
-        "stages": [],
-        "marks": [],
-        "boxes": [
-            (name, layer_of(("", *path)), depth, start, width, graph.own[path], 0, name)
-            for name, depth, start, width, path in graph.boxes
+            (b.name, b.layer, b.depth, b.start, b.width, b.own, b.copies, b.function)
+            for b in view.boxes
         ],
     }
 
@@ -270,9 +230,12 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
         for message in shown
     )
     colours = palette(cell.layers() for cell in comparison.cells)
-    graphs = {c.title: list(map(explored_journey, made)) for c, made in views}
+    unit, graphs = (
+        "instructions since the sender's system call",
+        {c.title: made for c, made in views},
+    )
     return drawn(
-        "journey", title, caption, alt, journey_plot, shown, colours, data=table(shown),
+        "journey", title, caption, alt, layered, shown, unit, colours, ABOVE, data=table(shown),
         explored=explored("instructions", colours, graphs, comparison.kernel),
     )  # fmt: skip
 
@@ -280,7 +243,7 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
 def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
     views = {
         c.title: [
-            Graph(f"{cell.transport}: {cell.total:,} {UNIT} ({cell.frequency})", cell.tree)
+            flame_graph(f"{cell.transport}: {cell.total:,} {UNIT} ({cell.frequency})", cell.tree)
             for cell in c.cells
         ]
         for c in comparisons
@@ -289,20 +252,20 @@ def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
         f"{place}, {comparisons[0].title}. A function lies below its caller and is as wide as its "
         "instructions; equal paths of the two processes are one box."
     )
-    title, kernel = "Every instruction of a round trip", comparisons[0].kernel
-    return _graphs("exact-flame", title, caption, UNIT, views, kernel)
+    title, first = "Every instruction of a round trip", comparisons[0]
+    colours = palette(cell.layers() for cell in first.cells)
+    return _graphs("exact-flame", title, caption, UNIT, views, colours, first.kernel)
 
 
 def _graphs(
-    name: str, title: str, caption: str, unit: str, views: dict[str, list[Graph]], kernel: str
-) -> Drawn:
+    name: str, title: str, caption: str, unit: str, views: dict[str, list[View]],
+    colours: dict[str, str], kernel: str,
+) -> Drawn:  # fmt: skip
     """Flame graphs of the first view; explore.js can show the others."""
     shown = next(iter(views.values()))
-    colours = palette(by_layer(graph.spans) for graph in shown)
-    graphs = {words: list(map(explored_graph, graphs)) for words, graphs in views.items()}
     return drawn(
-        name, title, caption, "A flame graph for each transport.", flame_plot, shown, unit, colours,
-        explored=explored(unit.split()[0], colours, graphs, kernel),
+        name, title, caption, "A flame graph for each transport.", layered, shown, unit, colours,
+        explored=explored(unit.split()[0], colours, views, kernel),
     )  # fmt: skip
 
 
@@ -317,11 +280,11 @@ def draw_profiles(profiles: tuple[Profile, ...]) -> tuple[Drawn, ...]:
 
 
 def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
+    profiles, first = profiles[:MOST_TOGETHER], profiles[0]
     shown = [
-        Graph(f"{p.transport}: {counted(p.samples, 'sample')}", p.spans)
-        for p in profiles[:MOST_TOGETHER]
+        flame_graph(f"{p.transport}: {counted(p.samples, 'sample')}", p.spans) for p in profiles
     ]
-    first = profiles[0]
+    colours = palette(by_layer(profile.spans) for profile in profiles)
     emulated = " The CPU is emulated: widths are no times." if first.emulated else ""
     caption = (
         f"{first.where}. Samples of both processes by a clock (perf record, cpu-clock). All of "
@@ -330,4 +293,4 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
     )
     title = f"Where the time on the CPU goes, {conditions}"
     name = f"profile-{conditions.replace('+', '-')}"
-    return _graphs(name, title, caption, "samples", {conditions: shown}, first.kernel)
+    return _graphs(name, title, caption, "samples", {conditions: shown}, colours, first.kernel)

@@ -9,14 +9,14 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 
 import pandas as pd
 
 from analysis.paths.cells import PREEMPTION, PROCESSES, Comparison, ExactCell, copiers
-from analysis.paths.tree import Box, Path, Span, boxes, layer_of, summed, wakeup_cause
+from analysis.paths.tree import Box, Mark, Path, Span, View, boxes, layer_of, summed, wakeup_cause
 from probes.transports import Names, read_transports
 
 CALL = re.compile(r"__x64_sys_(\w+)$")
@@ -83,41 +83,15 @@ def message(order: Sequence[Span]) -> tuple[Span, ...]:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """Something that happens at an instruction of the journey."""
+class Journey(View):
+    """One transport's message. Widths and places are instructions since the sender's call.
 
-    kind: str  # copy, wake-up, switch, preempted
-    at: int
-    words: str
+    Stages: who is in which system call, one after the other. Boxes: layers, each below the one that
+    called it.
+    """
 
-
-@dataclass(frozen=True)
-class LayerBox:
-    """A layer of the journey: with the function that it begins with, its own instructions without
-    what lies below it, and the copies of payload in it and below."""
-
-    box: Box
-    function: str
-    own: int
-    copies: int
-
-
-@dataclass(frozen=True)
-class Journey:
-    """One transport's message. Widths and places are instructions since the sender's call."""
-
-    transport: str
-    total: int
-    frequency: str
-    stages: tuple[Box, ...]  # who is in which system call, one after the other
-    boxes: tuple[LayerBox, ...]  # layers, each below the one that called it
-    marks: tuple[Mark, ...]
-    softirq: dict[str, int]  # instructions of the receive softirq, by whose call it runs in
-
-    @property
-    def title(self) -> str:
-        """Return the heading of its figure."""
-        return f"{self.transport}: {self.total:,} instructions ({self.frequency})"
+    softirq: dict[str, int] = field(default_factory=dict)  # instructions of the receive softirq,
+    # by whose call it runs in
 
     def by_stage(self) -> list[tuple[str, int]]:
         """Return stages of one name together, in the order in which each began."""
@@ -145,13 +119,15 @@ def _journey(cell: ExactCell, known: frozenset[str]) -> Journey | None:
         for span in way
         if SOFTIRQ in span.path
     )  # fmt: skip
-    layered = sorted(_boxes(way, marks), key=lambda layer: (layer.box.depth, layer.box.start))
     total = sum(span.instructions for span in way)
-    stages, words = tuple(_stages(way)), cell.frequency
-    return Journey(cell.transport, total, words, stages, tuple(layered), marks, dict(softirq))
+    title = f"{cell.transport}: {total:,} instructions ({cell.frequency})"
+    layered = sorted(_boxes(way, marks), key=lambda box: (box.depth, box.start))
+    return Journey(
+        title, cell.transport, total, tuple(layered), tuple(_stages(way)), marks, dict(softirq)
+    )
 
 
-def _boxes(way: Sequence[Span], marks: Sequence[Mark]) -> Iterator[LayerBox]:
+def _boxes(way: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Box]:
     starts = list(accumulate((span.instructions for span in way), initial=0))
     own: Counter[tuple[int, int]] = Counter()
     for span, start in zip(way, starts, strict=False):
@@ -160,11 +136,11 @@ def _boxes(way: Sequence[Span], marks: Sequence[Mark]) -> Iterator[LayerBox]:
     for box in boxes(way, layers):
         end = box.start + box.width
         inside = range(bisect_left(starts, box.start), bisect_left(starts, end))
-        yield LayerBox(
-            box,
-            list(layer_functions(way[inside[0]]))[box.depth][1] if inside else "",
-            sum(own[box.depth, starts[place]] for place in inside),
-            sum(box.start <= at < end for at in copies),
+        yield box._replace(
+            layer=box.name,
+            function=list(layer_functions(way[inside[0]]))[box.depth][1] if inside else "",
+            own=sum(own[box.depth, starts[place]] for place in inside),
+            copies=sum(box.start <= at < end for at in copies),
         )
 
 
@@ -191,12 +167,12 @@ def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
     for before, span in pairwise((nobody, *way)):
         if span.cpu == before.cpu and span.task != before.task:
             kind = "preempted" if PREEMPTION.search(";".join(before.path)) else "switch"
-            yield Mark(kind, at, f"{kind} to {span.task}")
+            yield Mark(kind, f"{kind} to {span.task}", at)
         if span.path[-1] in copiers:
             direction = " in" if is_in(span, SEND) else " out" if is_in(span, RECEIVE) else ""
-            yield Mark("copy", at, f"copy{direction}")
+            yield Mark("copy", f"copy{direction}", at)
         if span.path[-1] == WAKEUP and WAKEUP not in before.path:
-            yield Mark("wake-up", at, f"wake-up: {wakeup_cause(span.path)}")
+            yield Mark("wake-up", f"wake-up: {wakeup_cause(span.path)}", at)
         at += span.instructions
 
 
@@ -204,9 +180,8 @@ def table(shown: Sequence[Journey]) -> pd.DataFrame:
     """Return a row for each stage, box and mark: what the figure was drawn from."""
     rows: list[tuple[object, ...]] = []
     for journey in shown:
-        parts = [("stage", stage) for stage in journey.stages]
-        parts += [("box", layer.box) for layer in journey.boxes]
-        rows += [(journey.transport, kind, *part[:4]) for kind, part in parts]
+        for kind, part in (("stage", journey.stages), ("box", journey.boxes)):
+            rows += [(journey.transport, kind, *box[:4]) for box in part]
         rows += [(journey.transport, "mark", mark.words, 0, mark.at, 0) for mark in journey.marks]
     return pd.DataFrame(
         rows, columns=["transport", "kind", "name", "depth", "start", "instructions"]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path as File
 from typing import NamedTuple, TypeVar
 
@@ -84,13 +84,25 @@ class Span(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A name at a depth, from `start` on for `width`; a flame graph's has its call path."""
+    """A name at a depth, from `start` on for `width`: a function, a layer or another name."""
 
     name: str
     depth: int
     start: int
     width: int
     path: Path = ()
+    layer: str = ""
+    function: str = ""  # itself, or the one that a layer begins with
+    own: int = 0  # instructions without what lies below
+    copies: int = 0  # of payload, in it and below
+
+
+class Mark(NamedTuple):
+    """Something that happens at an instruction of a journey."""
+
+    kind: str  # copy, wake-up, switch, preempted
+    words: str
+    at: int
 
 
 def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
@@ -154,22 +166,24 @@ def _closed(open_: list[tuple[str, int]], kept: int, now: int) -> Iterator[Box]:
 
 
 @dataclass(frozen=True)
-class Graph:
-    """One flame graph: callers above, what they call below in the order of the names."""
+class View:
+    """Boxes that are drawn below a title, and what stands above them."""
 
     title: str
-    spans: Sequence[Span]
+    transport: str
+    total: int
+    boxes: tuple[Box, ...]
+    stages: tuple[Box, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
-    @cached_property
-    def own(self) -> Counter[Path]:
-        return own_by_path(self.spans)
 
-    @property
-    def total(self) -> int:
-        return self.own.total()
-
-    @cached_property
-    def boxes(self) -> tuple[Box, ...]:
-        ordered = sorted(self.own, key=lambda path: path + LAST)
-        tree = boxes((Span(("", *path), self.own[path]) for path in ordered), lambda s: s.path[1:])
-        return tuple(sorted(tree, key=lambda box: (box.start, box.depth)))
+def flame_graph(title: str, spans: Iterable[Span]) -> View:
+    """Callers above, what they call below in the order of the names."""
+    own = own_by_path(spans)
+    ordered = sorted(own, key=lambda path: path + LAST)
+    tree = [
+        box._replace(layer=layer_of(("", *box.path)), function=box.name, own=own[box.path])
+        for box in boxes((Span(("", *path), own[path]) for path in ordered), lambda s: s.path[1:])
+    ]
+    tree.sort(key=lambda box: (box.start, box.depth))
+    return View(title, title.partition(":")[0], own.total(), tuple(tree))

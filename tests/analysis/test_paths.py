@@ -14,7 +14,7 @@ from analysis.paths.export import timeline
 from analysis.paths.figures import draw_profiles
 from analysis.paths.functions import read_folded
 from analysis.paths.journey import journeys, table
-from analysis.paths.tree import Graph, Span, by_layer
+from analysis.paths.tree import Span, by_layer, flame_graph
 from analysis.raw.exact import Payload
 from analysis.raw.run import read_run
 from probes.messages import RunError
@@ -110,7 +110,7 @@ def test_the_receive_softirq_is_of_the_call_that_it_runs_in() -> None:
 
 def test_boxes_lie_below_their_callers_layer_and_end_with_it() -> None:
     (journey,) = journeys(a_cell(a_iteration()))
-    layered = [layer.box for layer in journey.boxes]
+    layered = journey.boxes
     assert [box.width for box in layered if box.depth == 0] == [155, 2, 60, 53]
     (softirq,) = (box for box in layered if box.name == "softirq")
     (tcp,) = (box for box in layered if box.name == "tcp" and box.start < 100)
@@ -212,13 +212,14 @@ made-up;[unknown];asm_sysvec_apic_timer_interrupt;made_up_tick 1
 def test_a_box_is_as_wide_as_all_below_it_and_user_space_is_one() -> None:
     stacks = read_folded(FOLDED)
     assert (stacks[("[user]",)], stacks.total()) == (2, 48)
-    graph = Graph("made up", [Span(("", *path), count) for path, count in stacks.items()])
+    spans = [Span(("", *path), count) for path, count in stacks.items()]
+    graph = flame_graph("made up", spans)
     drawn = {box.name: box for box in graph.boxes}
     assert graph.total == drawn["[user]"].width == 48
     send, rcv = drawn["made_up_send"], drawn["tcp_v4_rcv"]
     assert (send.width, rcv.width, rcv.depth) == (40, 30, send.depth + 1)
     assert send.start <= rcv.start <= rcv.start + rcv.width <= send.start + send.width
-    layers = by_layer(graph.spans)
+    layers = by_layer(spans)
     assert (layers.total(), layers["tcp"]) == (48, 30)
 
 
