@@ -31,6 +31,7 @@ SOMETIMES = 0.1  # connections for each request: from here on they decide
 MUCH_WORK = 40  # µs of own work between two messages
 ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
 NORMAL_90 = 1.645
+EXPLAINED = 0.5  # of an answer's time: with less by CPU time and prices, it waits for something else
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
 
 
@@ -38,6 +39,7 @@ class Verdict(StrEnum):
     GAIN = "gain"
     NONE = "no measurable gain"
     LOSS = "you would lose"
+    OPEN = "open"
     STREAM = "not predicted: it streams"
     LARGE = "not predicted: large messages"
     NOT_POSSIBLE = "not possible"
@@ -62,6 +64,7 @@ class Prediction:
     elapsed: Estimate  # of a second, shared by its requests: what a closed loop gains in rate
     cpu: Estimate  # CPU time of client and server
     verdict: Verdict
+    explained_us: float  # of an answer's time: CPU time of both, and what the path takes
 
     @property
     def has_figures(self) -> bool:
@@ -203,12 +206,18 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     time = interval(lambda price: float(price[0]), longest_us(observed))
     rated = interval(lambda price: elapsed(observed, price, limit), 1e6 / observed.rate)
     cpu = interval(cpu_of, cpu_us(observed))
+    over_tcp = float(path(observed, prices, prices.over_tcp, states[0])[0])
+    explained = observed.busy * 1e6 / observed.rate + over_tcp
     if observed.sends > MANY_SENDS:
         verdict = Verdict.STREAM
     elif max(observed.request, observed.answer) > FITS:
         verdict = Verdict.LARGE
     elif rated.ends[0] > 0:
         verdict = Verdict.GAIN
+    elif rated.ends[1] < 0:
+        verdict = Verdict.LOSS
+    elif limit is Limit.TURNS and explained < EXPLAINED * observed.answer_us:
+        verdict = Verdict.OPEN
     else:
-        verdict = Verdict.LOSS if rated.ends[1] < 0 else Verdict.NONE
-    return Prediction(observed, limit, time, rated, cpu, verdict)
+        verdict = Verdict.NONE
+    return Prediction(observed, limit, time, rated, cpu, verdict, explained)

@@ -234,6 +234,15 @@ def test_verdicts(prices: Prices) -> None:
     assert change(busy).startswith("no measurable gain")
 
 
+def test_a_wait_that_nothing_explains_stays_open(prices: Prices) -> None:
+    """22 requests a second of 44 ms, of which both processes run for a hundredth: Nagle's case."""
+    waiting = replace(PING, answer_us=44_000, rate=22, busy=0.01)
+    working = replace(waiting, busy=0.9)
+    found = [predict(seen, prices, Fitted(noise=0.02)) for seen in (waiting, working)]
+    assert [each.verdict for each in found] == [Verdict.OPEN, Verdict.NONE]
+    assert "was not observed" in change(found[0])
+
+
 def stored(folder: Path, *ends: dict[str, Any], **changes: Any) -> Path:
     folder.mkdir()
     (folder / "watch.json").write_text(json.dumps(watched(*ends, **changes)), encoding="utf-8")
