@@ -220,7 +220,7 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
     caption = (
         "The client's message, from its system call to the server's return from its own, in the "
         f"most frequent round trip ({place}, {comparison.title}): {listed(costs)} instructions. "
-        "The answer takes another path, so the mean of a message is another number."
+        "It differs from the mean of a message, which is over both directions and every round trip."
         f"{''.join(softirqs)} A box lies below the layer that called it and is as wide as its "
         "instructions. The grey row says who is in which system call. Signs mark where payload is "
         "copied, a sleeper is woken, and the CPU switches."
