@@ -31,9 +31,7 @@ SOMETIMES = 0.1  # connections for each request: from here on they decide
 MUCH_WORK = 40  # µs of own work between two messages
 ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
 NORMAL_90 = 1.645
-EXPLAINED = (
-    0.5  # of an answer's time: with less by CPU time and prices, it waits for something else
-)
+EXPLAINED = 0.5  # of an answer's time: where CPU time and prices are less, something was not seen
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
 
 
