@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counts cells: runs each from the stored machine, replays its record, writes the results.
-
-The finished cells of an interrupted run are in the cache, so that they are not counted again. A
-cell is identified by all that decides its figures: the stored machine, the recorder, our own code,
-and the cell itself. A run that completes removes the results that it used.
-"""
+"""Counts cells: runs each from the stored machine, replays its record, writes the results."""
 
 import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +19,7 @@ from runners.exact.knobs import Knob
 from runners.exact.machine import PLUGIN, RefusedError, boot, digest
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.record import read_record, read_symbols
-from runners.guest.store import read_json, suspect, write_json
+from runners.guest.store import suspect
 from runners.process import RunError
 
 TABLES = ("tree", "iteration")  # of a CountedCell
@@ -50,42 +45,6 @@ class CountedCell(NamedTuple):
     refused: str = ""
 
 
-class Checkpoints:
-    """A folder with a file for each finished cell. Several threads may use it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._code = folder, code_digest()
-        self.used: list[Path] = []
-        self.count = 0
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def get_or_count(
-        self, guest: ExactGuest, run: CellRun, count: Callable[[ExactGuest, CellRun], CountedCell]
-    ) -> CountedCell:
-        """The cell's result. Without it, count the cell, and store the result unless it failed.
-
-        Raises OSError where a result cannot be stored.
-        """
-        inputs = [guest.recipe, self._code, asdict(run), order(run, guest.steps)]
-        key = digest(json.dumps(inputs, sort_keys=True).encode())
-        path = self._folder / f"{key[:32]}.json"
-        self.used.append(path)
-        try:
-            result = CountedCell(**read_json(path))
-        except TypeError:  # none, or a damaged one
-            result = count(guest, run)
-            if result.line["error"] is not None:
-                return result
-            write_json(path, result._asdict())
-        self.count += 1
-        return result
-
-    def forget(self) -> None:
-        """Remove the results of a run that is complete."""
-        for path in self.used:
-            path.unlink(missing_ok=True)
-
-
 def code_digest() -> str:
     """Return the digest of the recorder, and our own code."""
     sources = [PLUGIN, *sorted(Path(__file__).parent.glob("*.py"))]
@@ -96,7 +55,6 @@ def count_cells(
     guest: ExactGuest,
     work: Sequence[tuple[ExactGuest, CellRun]],
     out: Path,
-    checkpoints: Checkpoints,
     on_cell: Callable[[int, Cell], None],
 ) -> dict[CellRun, str]:
     """Count every cell and write the folder `out`: see docs/run-folder.md.
@@ -105,7 +63,7 @@ def count_cells(
 
     The folder describes `guest`; each cell comes with the guest in which it is counted. As many
     cells run at once as there are processors. The line of a cell that fails has the error, and the
-    others go on. Cells in `checkpoints` are not counted again. Raises RunError.
+    others go on. Raises RunError.
     """
     refused: dict[CellRun, str] = {}
     for name in TABLES:
@@ -118,7 +76,7 @@ def count_cells(
     workers = len(os.sched_getaffinity(0)) + 2  # that many are in QEMU while two replay
     with ThreadPoolExecutor(workers) as pool:
         try:
-            running = [pool.submit(checkpoints.get_or_count, *pair, count) for pair in work]
+            running = [pool.submit(count, *pair) for pair in work]
             for number, ((_, run), future) in enumerate(zip(work, running, strict=True)):
                 on_cell(number, run.cell)
                 result = future.result()

@@ -12,7 +12,7 @@ from probes import reasons
 from probes.reasons import Reason, reason
 from runners.cell import Cell, CellRun
 from runners.exact.cells import CPUS, LARGEST, SCHEDULERS, cpus_of, impossible, path_of, plan
-from runners.exact.count import Checkpoints, count_cells
+from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
 from runners.exact.knobs import find
 from runners.exact.payload import LEAST_SIZE
@@ -69,16 +69,7 @@ def run(
     todo = by_machine(options.kernels, plan_cells(options), options.knobs)
     folder = RunFolder(destination, scratch)
     manifest = Manifest(options.recorded, options.argv)
-    station = Station(session, folder.raw)
-    kept = station.kept
-    try:
-        counted, failed = station.count_all(todo, len(todo) if moved_to else 1)
-    except KeyboardInterrupt:
-        if not kept.count:
-            raise
-        raise KeyboardInterrupt(
-            f"interrupted; {kept.count} finished cells are kept, for the same command to go on."
-        ) from None
+    counted, failed = Station(session, folder.raw).count_all(todo, len(todo) if moved_to else 1)
     entries = [entry for entry, _ in counted]
     lacks = [*missing(counted, options.sizes), *failed]
     if not any(entry["runs"] for entry in entries):
@@ -88,8 +79,6 @@ def run(
         moved_to or destination, session.progress.seconds, exact=entries, missing=lacks
     )
     folder.commit(text)
-    if not failed:
-        kept.forget()
 
 
 def plan_cells(options: Options) -> list[CellRun]:
@@ -149,11 +138,10 @@ def _with_knobs(cells: Sequence[CellRun], knobs: Sequence[str]) -> Iterator[Cell
 
 
 class Station:
-    """Counts cells into the folder `raw`; the cache has the results of an earlier, ended run."""
+    """Counts cells into the folder `raw`."""
 
     def __init__(self, session: Session, raw: Path) -> None:
         self.raw, self.cache, self.progress = raw, session.invoker.cache, session.progress
-        self.kept = Checkpoints(self.cache / "exact-kept")
 
     def count_all(self, todo: Sequence[Work], need: int) -> tuple[list[Counted], Entries]:
         """Count on each machine; also the entries of `missing` in run.json for those that failed.
@@ -183,7 +171,7 @@ class Station:
         out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
         with progress.step(f"exact {work.name}: counting"):
             refused = count_cells(
-                *(guest, todo, out, self.kept),
+                *(guest, todo, out),
                 lambda number, cell: progress.count(number, total, str(cell)),
             )
         absent |= {run.cell: reason("exact-refused", said=why) for run, why in refused.items()}
@@ -242,5 +230,4 @@ def run_fast(session: Session, raw: Path) -> tuple[Entries, Entries]:
     station = Station(session, raw)
     work = by_machine(session.options.kernels, fast_cells(session.options))
     counted, failed = station.count_all(work, need=0)
-    station.kept.forget()
     return [entry for entry, _ in counted], [*missing(counted), *failed]

@@ -46,7 +46,6 @@ KINDS = {
     f"build-{KEY}": ("objects of a kernel", 8),
     f"python-{KEY}": ("Python environment", 8),
     r"python-.+\.partial": ("unfinished environment", ALL),
-    r"exact-kept": ("finished cells", ALL),
     r"matplotlib-fonts": ("Matplotlib's fonts", ALL),
     r"prices\.json.*": ("prices of messages", ALL),
     r"tests-\d+": ("the tests' own", ALL),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Without a boot: which cells are counted, when a record is believed, what is used again."""
+"""Without a boot: which cells are counted, when a record is believed or a machine used again."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,14 +17,11 @@ from runners.cli import parse
 from runners.exact import count as counting
 from runners.exact import machine as machines
 from runners.exact.cells import impossible, plan
-from runners.exact.count import Checkpoints, CountedCell
 from runners.exact.digest import checks
-from runners.exact.guest import ExactGuest
 from runners.exact.iterations import IterationShape, ReplayedWindow
 from runners.exact.knobs import NOTHING
 from runners.exact.machine import EmulatedMachine
 from runners.exact.payload import OTHER, STRING, register_of, spans
-from runners.exact.record import Symbols
 from runners.exact.replay import CallTree, Counts
 from runners.exact.run import fast_cells
 from runners.guest.kernels import Kernel
@@ -139,94 +136,26 @@ def test_a_message_may_lie_in_several_pages(ends: list[tuple[int, int]], is_mess
     assert spans(repeated, 64 << 10) == (set(repeated) if is_message else set())
 
 
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmulatedMachine:
-    """A machine of made-up files."""
-    (tmp_path / "kernel").write_bytes(b"kernel")
-    (tmp_path / "recorder.so").write_bytes(b"recorder")
-    monkeypatch.setattr(counting, "PLUGIN", tmp_path / "recorder.so")
-    monkeypatch.setattr(machines, "programs", lambda: {"init": b"1"})
-    monkeypatch.setattr(machines, "_with_symbols", lambda _: b"workload, with symbols")
-    qemu = Qemu(tmp_path, "10.0", "qemu-1")
-    return EmulatedMachine(qemu, Kernel(tmp_path / "kernel", "6.12", "1", "kernel-1"))
-
-
-def _newer_kernel(machine: EmulatedMachine) -> EmulatedMachine:
-    machine.kernel.file.write_bytes(b"newer kernel")
-    return machine
-
-
-CHANGES: dict[str, Callable[[EmulatedMachine], EmulatedMachine]] = {
-    "kernel": _newer_kernel,
-    "QEMU": lambda old: replace(old, qemu=replace(old.qemu, version="10.1")),
-    "CPU": lambda old: replace(old, cpu="EPYC"),
-    "CPUs": lambda old: replace(old, cpus=2),
-    "kernel option": lambda old: replace(old, knobs="mitigations=off"),
-    "image": lambda old: replace(old, image={"/tool": Path(__file__)}),
+CHANGES: dict[str, Any] = {
+    "qemu": Qemu(Path(), "10.1", "qemu-1"),
+    "cpu": "EPYC",
+    "cpus": 2,
+    "knobs": "mitigations=off",
+    "image": {"/tool": Path(__file__)},
 }
 
 
-def _guest(machine: EmulatedMachine) -> ExactGuest:
-    return ExactGuest(machine, Symbols([], []), "", Path("state"), machine.recipe())
-
-
-class Counting:
-    """Counts cells, and how often it was called."""
-
-    def __init__(self, error: str | None = None, tree: str = "tree") -> None:
-        self.calls, self._error, self._tree = 0, error, tree
-
-    def __call__(self, _guest: ExactGuest, run: CellRun) -> CountedCell:
-        self.calls += 1
-        return CountedCell({"id": run.id, "error": self._error}, self._tree, "iteration")
-
-
-@pytest.mark.parametrize("what", CHANGES)
-def test_nothing_is_used_again_once_the_machine_changed(
-    machine: EmulatedMachine, tmp_path: Path, what: str
+@pytest.mark.parametrize("what", ["kernel", *CHANGES])
+def test_no_stored_machine_is_used_again_once_its_inputs_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    count = Counting()
-    cache = Cache(tmp_path / "cache", lambda _: None)
+    file, cache = tmp_path / "kernel", Cache(tmp_path / "cache", lambda _: None)
+    file.write_bytes(b"kernel")
+    monkeypatch.setattr(machines, "programs", lambda: {"init": b"1"})
+    monkeypatch.setattr(machines, "_with_symbols", lambda _: b"workload, with symbols")
+    machine = EmulatedMachine(Qemu(tmp_path, "10.0", "qemu-1"), Kernel(file, "6.12", "1", "key"))
     cache.entry("snapshot", machine.recipe(), lambda _: {})
-    Checkpoints(tmp_path / "kept").get_or_count(_guest(machine), cell_run(), count)
-    changed = CHANGES[what](machine)
+    assert cache.find("snapshot", machine.recipe())
+    file.write_bytes(b"newer kernel" if what == "kernel" else b"kernel")
+    changed = replace(machine, **{what: CHANGES[what]} if what in CHANGES else {})
     assert not cache.find("snapshot", changed.recipe())
-    Checkpoints(tmp_path / "kept").get_or_count(_guest(changed), cell_run(), count)
-    assert count.calls == 2
-
-
-def test_a_finished_cell_is_kept_until_its_run_is_whole(
-    machine: EmulatedMachine, tmp_path: Path
-) -> None:
-    count, guest = Counting(), _guest(machine)
-    first = Checkpoints(tmp_path).get_or_count(guest, cell_run(), count)
-    resumed = Checkpoints(tmp_path)
-    assert resumed.get_or_count(guest, cell_run(), count) == first
-    assert count.calls == 1
-    resumed.get_or_count(guest, cell_run(warmup=2), count)
-    resumed.get_or_count(guest, cell_run(knob="tcp_timestamps=0"), count)
-    assert count.calls == 3
-    resumed.forget()
-    (tmp_path / "recorder.so").write_bytes(b"recorder")
-    Checkpoints(tmp_path).get_or_count(guest, cell_run(), count)
-    assert count.calls == 4
-
-
-@pytest.mark.parametrize("text", ["", '{"id": 1}', "[1, 2, 3, 4, 5]", "[" * 200_000, "\\xff"])
-def test_a_damaged_result_is_counted_again(
-    machine: EmulatedMachine, tmp_path: Path, text: str
-) -> None:
-    count, folder = Counting(), tmp_path / "kept"
-    first = Checkpoints(folder).get_or_count(_guest(machine), cell_run(), count)
-    (kept,) = folder.iterdir()
-    kept.write_text(text)
-    for _ in range(2):
-        assert Checkpoints(folder).get_or_count(_guest(machine), cell_run(), count) == first
-    assert (count.calls, list(folder.iterdir())) == (2, [kept])
-
-
-def test_a_failed_cell_is_not_kept(machine: EmulatedMachine, tmp_path: Path) -> None:
-    count = Counting("it broke")
-    for _ in range(2):
-        Checkpoints(tmp_path).get_or_count(_guest(machine), cell_run(), count)
-    assert count.calls == 2

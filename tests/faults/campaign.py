@@ -84,9 +84,6 @@ class Campaign:
 
     def start(self, form: str, arguments: Sequence[str] = (), **changes: Any) -> Started:
         """Start a form, with these options in place of its own."""
-        # Cells that an interrupted exact run kept would leave the next one nothing to do.
-        for kept in (self.sandbox.cache / "exact-kept").glob("*"):
-            kept.unlink()
         words = FORMS[form]
         given = [n for n, word in enumerate(words) if word[:2] == "--" and word in arguments]
         own = [word for n, word in enumerate(words) if not {n, n - 1} & {*given}]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from runners.store import invoker
 from tests.main.conftest import RunSh, wait_for
 
 pytestmark = pytest.mark.guest
@@ -22,8 +20,6 @@ LONG = ("--messages", "400000")
 SOME = ("--messages", "20000", "--repeats", "2", "--transports", "unix")
 HOST = ("--target", "host")
 GUEST = ("--target", "guest")
-# Exact mode keeps the cells that it has finished; the rest goes.
-KEPT = r"(nothing was kept|[1-9]\d* finished cells are kept, for the same command to go on)\."
 # Name → a run's arguments, and the program that runs when the signal comes.
 MOMENTS = {
     "host-workload": ((*HOST, *LONG), "pathcost-workload"),
@@ -48,13 +44,6 @@ KILLED = moments("host-workload", "guest", matrix=("host-bpftrace", "exact", "re
 SIGTERM = pytest.param(signal.SIGTERM, marks=pytest.mark.matrix)  # one handler takes both
 
 
-@pytest.fixture(autouse=True)
-def _nothing_kept() -> None:
-    """Cells that an interrupted exact run kept leave the next one nothing to boot a guest for."""
-    for kept in (invoker().cache / "exact-kept").glob("*.json"):
-        kept.unlink()
-
-
 @pytest.mark.parametrize(("arguments", "program"), INTERRUPTED)
 @pytest.mark.parametrize("how", [signal.SIGINT, SIGTERM])
 def test_an_interrupted_run_leaves_nothing(
@@ -65,7 +54,7 @@ def test_an_interrupted_run_leaves_nothing(
     run.process.send_signal(how)
     status, output, complaint = run.finish()
     assert status == 130
-    assert re.fullmatch(f"pathcost: interrupted; {KEPT}", complaint.splitlines()[-1])
+    assert complaint.splitlines()[-1] == "pathcost: interrupted; nothing was kept."
     assert "Traceback" not in complaint
     assert output == ""
     assert run.left_behind() == []

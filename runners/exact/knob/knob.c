@@ -5,11 +5,10 @@
  *   knob load MODULE …          load these module files, in this order
  *   knob expect PATH TEXT       fail unless the file contains TEXT
  *   knob log TEXT               fail unless the kernel's log contains TEXT
- *   knob packet READER          open a packet socket on lo, for this reader
+ *   knob packet                 open a packet socket on lo, and read it
  *   knob bpftrace SCRIPT        attach a script to the workload
  *   knob cgroup-bpf             run an eBPF program for each packet
  *   knob tracer NAME            switch on a tracer for all functions
- *   knob events NAME …          open these events as perf does
  *
  * On failure it prints one line on stderr.
  */
@@ -19,7 +18,6 @@
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <linux/perf_event.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -48,21 +46,18 @@
 #define RING_BLOCKS  8
 #define FRAME_SIZE   2048
 #define RETIRE_MS    1000
-#define SNAP_LENGTH  (256u << 10)
 #define PRIORITY     15 /* the workload has 10, ksoftirqd 20: see init.c */
 #define BPFTRACE     "/bpftrace"
 #define WORKLOAD     "/pathcost-workload"
 /* With this variable set, bpftrace prints its name once all is attached, as for its own tests. */
 #define ATTACHED "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
 
-#define CGROUPS	   "/sys/fs/cgroup"
-#define TRACEFS	   "/sys/kernel/tracing"
-#define RING_PAGES 8192 /* 32 MB, at about 100 bytes per event */
-#define PAGE	   4096
+#define CGROUPS "/sys/fs/cgroup"
+#define TRACEFS "/sys/kernel/tracing"
 /* Nobody reads the buffers while the workload runs: they are large enough for its window. */
 #define TRACED_KB "65536" /* when full, ftrace overwrites the oldest: the cost stays the same */
 
-static char text[4 << 20], packet[SNAP_LENGTH];
+static char text[4 << 20];
 static int parent = -1;
 
 _Noreturn void fail(const char *format, ...)
@@ -105,19 +100,10 @@ static void ready(void)
 	close(parent);
 }
 
-/* Keeps the process, and all that it has open, alive. */
-static _Noreturn void ready_and_wait(void)
-{
-	ready();
-	for (;;)
-		pause();
-}
-
-static const char *mount_tracefs(void)
+static void mount_tracefs(void)
 {
 	if (mount("tracefs", TRACEFS, "tracefs", 0, NULL) < 0 && errno != EBUSY)
 		call_failed("mount tracefs");
-	return TRACEFS;
 }
 
 static void load(char **words)
@@ -171,18 +157,7 @@ static char *share_ring(int fd)
 	return shared;
 }
 
-static void listen_on_lo(int fd)
-{
-	struct sockaddr_ll lo = {
-		.sll_family = AF_PACKET,
-		.sll_protocol = htons(ETH_P_ALL),
-		.sll_ifindex = if_nametoindex("lo"),
-	};
-
-	MUST(bind(fd, (struct sockaddr *)&lo, sizeof(lo)), "bind to lo");
-}
-
-static void empty_ring(int fd, char *ring)
+static _Noreturn void empty_ring(int fd, char *ring)
 {
 	for (unsigned int next = 0;; next = (next + 1) % RING_BLOCKS) {
 		struct tpacket_block_desc *block = (void *)(ring + next * RING_BLOCK);
@@ -196,36 +171,28 @@ static void empty_ring(int fd, char *ring)
 }
 
 /*
- * A packet socket on lo for every protocol, as tcpdump has it (packet(7)). Its reader:
+ * A packet socket on lo for every protocol, as tcpdump has it (packet(7)): its reader empties,
+ * block by block, a ring shared with the kernel (TPACKET_V3). The sizes are libpcap's: 2 MB, and
+ * the kernel hands over a block after a second at the latest.
  *
- *   ring    empties, block by block, a ring shared with the kernel (TPACKET_V3). The sizes are
- *           libpcap's: 2 MB, and the kernel hands over a block after a second at the latest
- *   plain   calls recv() for each packet
- *   nobody  there is none: the socket's buffer is full, and the kernel drops packets
- *
- * A reader has a higher priority than the workload; otherwise it would never run on the same CPU.
+ * The reader has a higher priority than the workload; otherwise it would never run on the same CPU.
  */
 static void open_packet_socket(char **words)
 {
 	const struct sched_param above = {.sched_priority = PRIORITY};
+	struct sockaddr_ll lo = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
 	int fd;
-	char *ring = NULL;
+	char *ring;
 
+	(void)words;
 	stay("sniffer");
 	fd = MUST(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), "open a packet socket");
-	if (strcmp(words[0], "ring") == 0)
-		ring = share_ring(fd);
-	else if (strcmp(words[0], "plain") != 0 && strcmp(words[0], "nobody") != 0)
-		fail("a packet socket has a reader: ring, plain or nobody");
-	listen_on_lo(fd);
+	ring = share_ring(fd);
+	lo.sll_ifindex = if_nametoindex("lo");
+	MUST(bind(fd, (struct sockaddr *)&lo, sizeof(lo)), "bind to lo");
 	MUST(sched_setscheduler(0, SCHED_FIFO, &above), "sched_setscheduler");
 	ready();
-	if (ring)
-		empty_ring(fd, ring);
-	while (strcmp(words[0], "plain") == 0)
-		recv(fd, packet, sizeof(packet), 0);
-	for (;;)
-		pause();
+	empty_ring(fd, ring);
 }
 
 static _Noreturn void become_bpftrace(char *script, int out)
@@ -314,60 +281,11 @@ static void attach_cgroup_program(char **words)
 	}
 }
 
-static unsigned long tracepoint_id(const char *where)
-{
-	char path[256], id[32];
-
-	snprintf(path, sizeof(path), "%s/events/%s/id", mount_tracefs(), where);
-	read_file(path, id, sizeof(id));
-	return strtoul(id, NULL, 10);
-}
-
-static void set(const char *name, const char *value)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/%s", mount_tracefs(), name);
-	write_text(path, value);
-}
-
 static void set_tracer(char **words)
 {
-	set("buffer_size_kb", TRACED_KB);
-	set("current_tracer", words[0]);
-}
-
-static void open_event(const char *where, int *first)
-{
-	struct perf_event_attr event = {
-		.type = PERF_TYPE_TRACEPOINT,
-		.size = sizeof(event),
-		.config = tracepoint_id(where),
-		.sample_period = 1,
-		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			       PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW,
-	};
-	int fd = MUST(syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC),
-		      "perf_event_open");
-
-	if (*first >= 0) {
-		MUST(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, *first), "PERF_EVENT_IOC_SET_OUTPUT");
-		return;
-	}
-	*first = fd;
-	if (mmap(NULL, (RING_PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) ==
-	    MAP_FAILED)
-		call_failed("mmap perf's ring");
-}
-
-static void open_events(char **words)
-{
-	int first = -1;
-
-	stay("perf");
-	for (; *words; words++)
-		open_event(*words, &first);
-	ready_and_wait();
+	mount_tracefs();
+	write_text(TRACEFS "/buffer_size_kb", TRACED_KB);
+	write_text(TRACEFS "/current_tracer", words[0]);
 }
 
 static const struct {
@@ -378,10 +296,9 @@ static const struct {
 	{"load", 1, load},
 	{"expect", 2, expect},
 	{"log", 1, expect_log},
-	{"packet", 1, open_packet_socket},
+	{"packet", 0, open_packet_socket},
 	{"cgroup-bpf", 0, attach_cgroup_program},
 	{"tracer", 1, set_tracer},
-	{"events", 1, open_events},
 	{"bpftrace", 1, attach_script},
 };
 
