@@ -25,7 +25,7 @@ from analysis.diff.compare import (
 )
 from analysis.drawing import Drawn, drawn
 from analysis.paths import gate
-from analysis.paths.changes import ExactPair, callers
+from analysis.paths.changes import ExactPair, callers, df_parts
 from analysis.paths.figures import legend, painted
 from analysis.paths.tree import Box, flame_graph, own_by_path
 from analysis.raw.run import read_run
@@ -62,8 +62,7 @@ def make_gate(first: Path, second: Path, out: Path | None, allowance: str, how: 
     judged = gate.judge(diff.exact, (diff.before.run, diff.after.run), cells, allowed)
     path = target / "diff.html"
     text, ktap = gate.text(judged, str(path)), gate.ktap(judged)
-    rows = [(result.name, *row) for result in judged.results for row in result.rows()]
-    table = pd.DataFrame(rows, columns=["cell", "function", "first", "second", "fate"])
+    table = df_parts(result.pair for result in judged.results if result.pair)
     _write(diff, target, {"gate.txt": text, "gate.ktap": ktap, "gate.csv": table})
     print(path if how == "quiet" else (ktap if how == "ktap" else text).rstrip("\n"))
     return judged.status
@@ -88,7 +87,7 @@ def _write(diff: Diff, target: Path, more: dict[str, output.Content]) -> Path:
         "diff.md": text,
         "diff.html": page(text, "pathcost: {} and {}".format(*diff.names), figures),
         "diff.csv": diff.shifts,
-        "functions.csv": df_functions(diff),
+        "functions.csv": df_parts(diff.exact),
     }
     files |= output.pictures(figures) | dict(map(folded, diff.exact))
     try:
@@ -205,26 +204,6 @@ def _fates(pair: ExactPair, *, names: bool = True) -> str:
         + (f": {', '.join(group)}" * bool(group and names))
         for verb, group in groups.items()
     )
-
-
-def df_functions(diff: Diff) -> pd.DataFrame:
-    """Functions that changed in an exact round trip.
-
-    Columns: transport, size, placement, scheduling, function, fate, first and second (instructions
-    without callees), first_calls, second_calls, renamed_to.
-    """
-    columns = ["transport", "size", "placement", "scheduling", "function", "fate", "first",
-               "second", "first_calls", "second_calls", "renamed_to"]  # fmt: skip
-    rows = []
-    for pair in diff.exact:
-        cell = pair.after
-        conditions = (cell.transport, cell.size, cell.where, cell.sched)
-        now = pair.renamed()
-        for moved in pair.functions():
-            fate = "renamed" if moved.name in {*now, *now.values()} else moved.fate
-            counts = (moved.before, moved.after, moved.calls_before, moved.calls_after)
-            rows.append((*conditions, moved.name, fate, *counts, now.get(moved.name, "")))
-    return pd.DataFrame(rows, columns=columns)
 
 
 def show(diff: Diff, path: Path) -> None:

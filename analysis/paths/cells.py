@@ -9,9 +9,9 @@ not WHOLE there is the window alone.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -149,17 +149,16 @@ class ExactCell(ExactLine):
         return sum(s.calls for s in away) - preempted, preempted
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Transports side by side, on one kernel with one scheduling and one placement."""
 
+    cells: tuple[ExactCell, ...]
     kernel: str
     sched: str
     size: int
     placement: str
-    cells: tuple[ExactCell, ...]
-    pattern: str = "pingpong"
-    unusual: str = ""
+    pattern: str
+    unusual: str
 
     @property
     def title(self) -> str:
@@ -194,16 +193,12 @@ class Comparison:
 
 def compare(cells: tuple[ExactCell, ...]) -> tuple[Comparison, ...]:
     """Each kernel, scheduling, size and placement once, transports side by side; no knobs."""
-    groups: dict[Comparison, list[ExactCell]] = {}
-    for cell in cells:
+    groups: dict[Any, list[ExactCell]] = {}
+    for cell in sorted(cells, key=lambda cell: transport_order(cell.transport)):
         if not cell.knob:
-            key = (cell.kernel, cell.sched, cell.size, cell.placement)
-            words = ", ".join(cell.unusual)
-            groups.setdefault(Comparison(*key, (), cell.pattern, words), []).append(cell)
-    return tuple(
-        replace(empty, cells=tuple(sorted(group, key=lambda c: transport_order(c.transport))))
-        for empty, group in groups.items()
-    )
+            place = (cell.kernel, cell.sched, cell.size, cell.placement, cell.pattern)
+            groups.setdefault((*place, ", ".join(cell.unusual)), []).append(cell)
+    return tuple(Comparison(tuple(group), *key) for key, group in groups.items())
 
 
 def copiers(cells: Iterable[ExactCell], kernel: str) -> frozenset[str]:
@@ -221,23 +216,8 @@ def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
     """Yield rows of the tidy table, in the order of its columns."""
     for cell in cells:
         source = (run.name, "exact", cell.kernel, "function", "exact")
-        what = (cell.transport, cell.pattern, cell.size, str(cell.conditions), 0, cell.id, False)
-        valid = not cell.broken
-        for count in _counts(cell) if cell.pattern in WHOLE else ():
-            yield (*source, *what, *count, "count", cell.messages_per_iteration, valid)
-        total = ("instructions", "total", cell.window.instructions, "count", cell.messages)
-        yield (*source, *what, *total, valid)
-        if payload := cell.payload:
-            for way, size in payload.copied.items():
-                copies = ("copy_bytes", way, size, "bytes", payload.messages, payload.valid)
-                yield (*source, *what, *copies)
-            for name, functions in (("loaded", payload.loaded), ("stored", payload.stored)):
-                sizes = [(name, sum(functions.values()))]
-                layers = _sizes_by_layer(functions).items()
-                sizes += [(f"{name} layer:{layer}", size) for layer, size in layers]
-                for key, size in sizes:
-                    traffic = ("memory_bytes", key, size, "bytes", payload.messages, valid)
-                    yield (*source, *what, *traffic)
+        workload = (cell.transport, cell.pattern, cell.size, str(cell.conditions))
+        yield from ((*source, *workload, 0, cell.id, False, *count) for count in _counts(cell))
 
 
 def as_sources(rows: pd.DataFrame) -> pd.DataFrame:
@@ -253,25 +233,44 @@ def as_sources(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _counts(cell: ExactCell) -> list[tuple[str, str, float]]:
-    """Quantity, key and value of the steady iteration."""
-    return [
-        ("instructions", "steady", cell.total),
-        *(("instructions", f"layer:{name}", n) for name, n in cell.layers().items()),
-        *(("instructions", name, n) for name, n in cell.functions().items()),
-        ("steps", "total", cell.steps),
-        ("steady_share", "", cell.identical / cell.iterations),
-        *(("function_calls", name, n) for name, n in cell.calls().items() if n),
-    ]
-
-
-def _sizes_by_layer(functions: dict[str, int]) -> Counter[str]:
-    return summed((function_layer(name), size) for name, size in functions.items())
+def _counts(cell: ExactCell) -> Iterator[tuple[str, str, float, str, int, bool]]:
+    """Quantity, key, value, unit, messages, and whether it is valid."""
+    valid = not cell.broken
+    if cell.pattern in WHOLE:
+        layers = {f"layer:{name}": count for name, count in cell.layers().items()}
+        steady = [("instructions", {"steady": cell.total, **layers, **cell.functions()})]
+        steady += [("steps", {"total": cell.steps}), ("function_calls", +cell.calls())]
+        for quantity, counts in steady:
+            for key, count in counts.items():
+                yield quantity, key, count, "count", cell.messages_per_iteration, valid
+        share = cell.identical / cell.iterations
+        yield "steady_share", "", share, "count", cell.messages_per_iteration, valid
+    yield "instructions", "total", cell.window.instructions, "count", cell.messages, valid
+    if payload := cell.payload:
+        for way, size in payload.copied.items():
+            yield "copy_bytes", way, size, "bytes", payload.messages, payload.valid
+        for name, functions in (("loaded", payload.loaded), ("stored", payload.stored)):
+            layers = summed((function_layer(each), size) for each, size in functions.items())
+            sizes = {f"{name} layer:{layer}": size for layer, size in layers.items()}
+            for key, size in ({name: sum(functions.values())} | sizes).items():
+                yield "memory_bytes", key, size, "bytes", payload.messages, valid
 
 
 def read_exact(run: Run) -> tuple[ExactCell, ...]:
     """Read the exact cells of a run that have figures. Raises RunError for damaged files."""
-    return tuple(cell for entry in run.manifest.exact for cell in _read_target(run, entry))
+    cells = []
+    for entry in run.manifest.exact:
+        raw = run.path / "raw" / entry.folder
+        environment = read_object(raw / "environment.json", ExactEnvironment)
+        check_kernel(entry, environment.kernel, raw)
+        more = environment.model_dump(include={"kernel", "qemu", "cpu"})
+        for line in read_cells(raw, entry, EXACT_LINES):
+            if isinstance(line, ExactLine):
+                tree = more["tree"] = _tree(raw / f"tree/{line.id}.tsv")
+                order = more["order"] = _order(raw / f"iteration/{line.id}.tsv", tree)
+                more["broken"] = tuple(_broken(line, tree, order))
+                cells.append(ExactCell(**dict(line), **more))
+    return tuple(cells)
 
 
 def failures(run: Run) -> Iterator[Missing]:
@@ -294,19 +293,6 @@ def _lines(run: Run) -> Iterator[tuple[ExactEntry, ExactLine | FailedExactLine]]
     for entry in run.manifest.exact:
         for line in read_cells(run.path / "raw" / entry.folder, entry, EXACT_LINES):
             yield entry, line
-
-
-def _read_target(run: Run, entry: ExactEntry) -> Iterator[ExactCell]:
-    raw = run.path / "raw" / entry.folder
-    environment = read_object(raw / "environment.json", ExactEnvironment)
-    check_kernel(entry, environment.kernel, raw)
-    machine = environment.model_dump(include={"kernel", "qemu", "cpu"})
-    for line in read_cells(raw, entry, EXACT_LINES):
-        if isinstance(line, ExactLine):
-            tree = _tree(raw / f"tree/{line.id}.tsv")
-            order = _order(raw / f"iteration/{line.id}.tsv", tree)
-            broken = tuple(_broken(line, tree, order))
-            yield ExactCell(**dict(line), **machine, tree=tree, order=order, broken=broken)
 
 
 def _broken(line: ExactLine, tree: Sequence[Span], order: Sequence[Span]) -> Iterator[str]:

@@ -24,6 +24,8 @@ from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+import pandas as pd
+
 from analysis.counts.ledger import transport_order
 from analysis.paths.cells import ExactCell, scheduling_text
 from analysis.paths.tree import SUFFIX, Span, by_function, calls_of
@@ -156,6 +158,22 @@ def _moved(*sums: Counter[str]) -> list[Moved]:
     rows = (Moved(name, *(each[name] for each in sums)) for name in {*sums[0], *sums[1]})
     moved = [row for row in rows if row.difference or row.calls_before != row.calls_after]
     return sorted(moved, key=lambda row: (-abs(row.difference), row.name))
+
+
+def cell_name(cell: str) -> str:
+    """A cell's words without the conditions that a gate counts unless it is given others."""
+    return cell.removesuffix(" same-cpu+fifo")
+
+
+def df_parts(pairs: Iterable[ExactPair]) -> pd.DataFrame:
+    """Each function that differs, with its instructions in the first and the second cell."""
+    rows = [
+        (cell_name(str(pair.after.cell)), moved.name, moved.before, moved.after,
+         f"{kind} {other}".rstrip())
+        for pair in pairs
+        for kind, moved, other in pair.parts()
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["cell", "function", "first", "second", "fate"])
 
 
 def most_alike(before: ExactCell, after: ExactCell) -> ExactPair:

@@ -8,7 +8,6 @@ and all that it calls took, in the colour of its layer.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter, or_
@@ -89,9 +88,9 @@ def painted(views: Sequence[View], unit: str, paints: Sequence[Paint], above: fl
         ax.set_yticks([])
         ax.grid(visible=False)
         ax.spines["left"].set_visible(False)
-        ax.set_title(view.title)
+        ink = colour(view.transport, [view.transport for view in views]) if above else INK
+        ax.set_title(view.title, color=ink)
         if above:
-            ax.title.set_color(colour(view.transport, [view.transport for view in views]))
             stages = [stage._replace(depth=-1) for stage in view.stages]
             _draw(ax, stages, widest, [RULE] * len(stages), INK)
         _draw(ax, boxes, widest, list(map(paint, boxes)))
@@ -195,7 +194,7 @@ def one_of_each_family(comparison: Comparison) -> Comparison:
     families: dict[str, ExactCell] = {}
     for cell in sorted(comparison.cells, key=lambda cell: order.index(cell.transport)):
         families.setdefault(re.split(r"[^a-z]", cell.transport)[0], cell)
-    return replace(comparison, cells=tuple(families.values())[:MOST_DRAWN])
+    return comparison._replace(cells=tuple(families.values())[:MOST_DRAWN])
 
 
 def usual_first(comparison: Comparison) -> tuple[bool, bool]:

@@ -2,20 +2,29 @@
 """Two kernels' steady round trips compared: within an allowance, beyond it, or not to be told."""
 
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from analysis.paths.cells import ExactCell, failed_cells
-from analysis.paths.changes import CALLS, INLINED, OUTLINED, RENAMED, WORK, ExactPair, Moved
+from analysis.paths.changes import (
+    CALLS,
+    INLINED,
+    OUTLINED,
+    RENAMED,
+    WORK,
+    ExactPair,
+    Moved,
+    Part,
+    cell_name,
+)
 from analysis.raw.run import Run
 from analysis.wording import counted
 from probes.messages import UsageError, shown
 
 WITHIN, BEYOND, UNTOLD = 0, 1, 125  # exit status, as git bisect run takes it
 CELL = "exact cell "  # in run.json's missing
-USUAL = " same-cpu+fifo"  # what a gate counts, unless it is given other conditions
 MOST_LINES = 20  # of the summary
 WIDTH = 72  # of a line, as in a commit's message
 ALLOWANCE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(%?)")
@@ -54,41 +63,37 @@ class Result(NamedTuple):
         """Return the cell, and what became of its round trip."""
         if self.pair is None:
             return f"{self.name:{width}}  cannot be told: {self.why}"
-        before, after, more = self.pair.before.total, self.pair.after.total, self.pair.more
+        before, more = self.pair.before.total, self.pair.more
         change = f"{more:+,} ({more / before:+.2%})" if more else "the same"
-        return f"{self.name:{width}}  {before:>9,} -> {after:>9,}  {change}"
+        return f"{self.name:{width}}  {before:>9,} -> {before + more:>9,}  {change}"
+
+    def parts(self) -> list[Part]:
+        return self.pair.parts() if self.pair else []
 
     def reasons(self) -> Iterator[str]:
         """Yield what is behind the difference, the most important line first."""
-        pair = self.pair
+        pair, parts = self.pair, self.parts()
         if pair is None or not pair.functions():
             return
-        parts: defaultdict[str, list[Moved]] = defaultdict(list)
-        for kind, moved, _ in pair.parts():
-            parts[kind].append(moved)
-        of_work, of_calls = (sum(moved.difference for moved in parts[k]) for k in (WORK, CALLS))
-        if work := parts[WORK]:
+        number = Counter(part.kind for part in parts)
+        of_work, of_calls = (
+            sum(part.moved.difference for part in parts if part.kind == kind)
+            for kind in (WORK, CALLS)
+        )
+        if work := [part.moved for part in parts if part.kind == WORK]:
             yield _most(f"work {of_work:+,} in {counted(len(work), 'function')}: ", work)
         payloads = pair.before.payload, pair.after.payload
-        copies = [payload.per_byte(pair.after.size) for payload in payloads if payload]
-        if len(copies) == 2 and copies[0] != copies[1]:
-            yield f"copies of each payload byte: {copies[0]:.2f} -> {copies[1]:.2f}"
-        inlined, outlined, renamed = (len(parts[k]) for k in (INLINED, OUTLINED, RENAMED))
-        if inlined or outlined or renamed:
+        copies = [f"{payload.per_byte(pair.after.size):.2f}" for payload in payloads if payload]
+        if len(set(copies)) == 2:
+            yield f"copies of each payload byte: {' -> '.join(copies)}"
+        if number[INLINED] or number[OUTLINED] or number[RENAMED]:
             yield (
-                f"compiler {of_calls:+,}: {inlined} inlined, {outlined} no longer inlined, "
-                f"{renamed} renamed"
+                f"compiler {of_calls:+,}: {number[INLINED]} inlined, {number[OUTLINED]} no longer "
+                f"inlined, {number[RENAMED]} renamed"
             )
         steps = pair.after.steps - pair.before.steps
         if steps != pair.more:
             yield f"{steps:+,} steps, with each repetition of a string instruction"
-
-    def rows(self) -> list[tuple[str, int, int, str]]:
-        """Function, instructions in the first and the second kernel, and what became of it."""
-        return [
-            (moved.name, moved.before, moved.after, f"{kind} {other}".rstrip())
-            for kind, moved, other in (self.pair.parts() if self.pair else ())
-        ]
 
 
 @dataclass(frozen=True)
@@ -126,31 +131,30 @@ def judge(
     allowed: Allowance,
 ) -> Gate:
     """Judge the cells of both runs, of which the `second` has these. Raises UsageError for none."""
-    results = [_judged(pair, allowed) for pair in pairs]
-    judged = {str(pair.after.cell) for pair in pairs}
-    reasons = dict(_lacking(runs))
-    for cell in second:
-        reasons.setdefault(str(cell.cell), "the first run has no such cell")
-    for name, why in reasons.items():
-        if name not in judged:
-            results.append(Result(name.removesuffix(USUAL), UNTOLD, why=why))
+    results = []
+    reasons = {str(cell.cell): "the first run has no such cell" for cell in second}
+    reasons |= dict(_lacking(runs))
+    for pair in pairs:
+        name = str(pair.after.cell)
+        reasons.pop(name, None)
+        cells = {"first": pair.before, "second": pair.after}
+        broken = next((which for which, cell in cells.items() if cell.broken), "")
+        if broken:
+            why = f"the {broken} kernel's is invalid: {cells[broken].broken[0]}"
+            results.append(Result(cell_name(name), UNTOLD, why=why))
+        else:
+            status = WITHIN if allowed.holds(pair) else BEYOND
+            results.append(Result(cell_name(name), status, pair))
+    results += [Result(cell_name(name), UNTOLD, why=why) for name, why in reasons.items()]
     if not results:
         raise UsageError("the two runs have no exact cell that could be compared.")
     machine = next((f"qemu64 of QEMU {pair.after.qemu}" for pair in pairs), "")
     return Gate(tuple(results), allowed, (kernel_name(runs[0]), kernel_name(runs[1])), machine)
 
 
-def _judged(pair: ExactPair, allowance: Allowance) -> Result:
-    name = str(pair.after.cell).removesuffix(USUAL)
-    for which, cell in (("first", pair.before), ("second", pair.after)):
-        if cell.broken:
-            return Result(name, UNTOLD, why=f"the {which} kernel's is invalid: {cell.broken[0]}")
-    return Result(name, WITHIN if allowance.holds(pair) else BEYOND, pair)
-
-
 def _lacking(runs: tuple[Run, Run]) -> Iterator[tuple[str, str]]:
     """Cells that could not be counted, and why: the first kernel's last, whose reason stays."""
-    for which, run in reversed(list(zip(("first", "second"), runs, strict=True))):
+    for which, run in (("second", runs[1]), ("first", runs[0])):
         lacks = [(str(line.cell), line.error.split("\n")[0]) for line in failed_cells(run)]
         lacks += [
             (name.removeprefix(CELL), lack.why)
@@ -172,7 +176,7 @@ def kernel_name(run: Run) -> str:
 
 def text(gate: Gate, page: str) -> str:
     """At most MOST_LINES lines: a line for each cell, the most changed first where there are many,
-    and what is behind as many of them as there is space for."""
+    and what is behind the first of them."""
     first, second = gate.names
     head = [f"Instructions of a steady round trip: {second} against {first}"]
     foot = [gate.verdict, f"Counted on {gate.machine}.", NOT_TIME, f"All functions: {page}"]
@@ -182,13 +186,12 @@ def text(gate: Gate, page: str) -> str:
         results.sort(key=lambda result: -abs(result.pair.more) if result.pair else -(10**12))
         foot.insert(0, f"And {counted(len(results) - space + 1, 'cell')} that changed less.")
         results = results[: space - 1]
-    width = max(len(result.name) for result in results)
-    lines = [f"  {result.line(width)}" for result in results]
-    left = space - len(results)
-    for number, result in reversed(list(enumerate(results))):
-        more = list(result.reasons())[: max(0, left // (number + 1))]
-        left -= len(more)
-        lines[number] += "".join(f"\n    {line}" for line in more)
+    width, left = max(len(result.name) for result in results), space - len(results)
+    lines = []
+    for result in results:
+        reasons = list(result.reasons())[:left]
+        left -= len(reasons)
+        lines += [f"  {result.line(width)}", *(f"    {reason}" for reason in reasons)]
     return "\n".join([*head, *lines, *foot]) + "\n"
 
 
@@ -211,8 +214,8 @@ def ktap(gate: Gate) -> str:
     lines.append(f"# {NOT_TIME}")
     for number, result in enumerate(gate.results, 1):
         if result.pair is not None:
-            rows = (f"{kind} {name}: {first} -> {second}"
-                    for name, first, second, kind in result.rows())  # fmt: skip
+            rows = (f"{kind} {other}".rstrip() + f" {moved.name}: {moved.before} -> {moved.after}"
+                    for kind, moved, other in result.parts())  # fmt: skip
             lines += [f"# {line}" for line in (result.line(), *result.reasons(), *rows)]
         outcome = "ok" if result.status == WITHIN else "not ok"
         error = f" # ERROR {result.why.replace('#', '')}" if result.why else ""

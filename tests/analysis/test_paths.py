@@ -60,7 +60,7 @@ def a_cell(iteration: tuple[Span, ...], payload: Payload | None = PAYLOAD) -> Co
         sched="fifo", iterations=9, shapes=(), variants=(), knob=None, tree=tree,
         broken=(), payload=payload, order=iteration,
     )  # fmt: skip
-    return Comparison("6.12", "fifo", 64, "same-cpu", (cell,))
+    return Comparison((cell,), "6.12", "fifo", 64, "same-cpu", "pingpong", "")
 
 
 def test_stages_are_whole_system_calls_and_sum_to_the_message() -> None:
