@@ -50,6 +50,10 @@ from tests.analysis.make_run import MadeUp, make_run
         (RATIO, "rtt_p50", lambda t, p, c, r: 400.0 + r if t == "tcp" else 100, "CONFIRMED", ""),
         (RATIO, "rtt_p50", lambda t, p, c, r: 160.0 + r if t == "tcp" else 100, "REFUTED", ""),
         (
+            *(RATIO, "rtt_p50", lambda t, p, c, r: 296.0 + 9 * (r % 2) if t == "tcp" else 100),
+            *("CONDITIONAL", "this run's noise: its interval crosses the limit"),
+        ),
+        (
             *(RATIO, "rtt_p50", lambda t, p, c, r: 400.0 if t == "tcp" else MIXED[c]),
             *("CONDITIONAL", "conditions: holds for cross-cpu, does not hold for same-cpu"),
         ),

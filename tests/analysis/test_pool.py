@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from tests.analysis.make_run import MadeUp, make_run
+from tests.analysis.make_run import HOST, MadeUp, make_run
 
 Switches = Callable[[str, str, int], tuple[int, int]]
 
@@ -57,13 +57,15 @@ def test_runs_are_pooled_and_one_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = []
-    for name, factor in (("first", 2), ("second", 3), ("third", 4.5)):
+    for name, factor in (("first", 2), ("second", 3), ("third", 4.5), ("other kernel", 9)):
         (tmp_path / name).mkdir()
 
         def rtt(transport: str, _: str, repeat: int, factor: float = factor) -> int:
             return int((1000 + 2 * repeat) * (factor if transport == "tcp" else 1))
 
-        runs.append(str(make_run(tmp_path / name, MadeUp(rtt=rtt, repeats=6, guest=False))))
+        kernel = "7.7.0-made-up" if name == "other kernel" else HOST
+        made = MadeUp(rtt=rtt, repeats=6, guest=False, kernel=kernel)
+        runs.append(str(make_run(tmp_path / name, made)))
     assert main(["--pool", *runs]) == 0
     printed = capsys.readouterr().out
     assert "2.00 (2.00 to 2.00)" in printed

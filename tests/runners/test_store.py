@@ -110,6 +110,7 @@ def test_who_is_given_a_folder_gets_nothing_else() -> None:
             sub.mkdir(parents=True)
             for number in range(2000):
                 (sub / str(number)).touch()
+        (folder / "sub/link").symlink_to(victim / "0")
         attack = ["/usr/bin/python3", "-c", EXCHANGES, str(folder), str(victim)]
         with subprocess.Popen(
             attack, stdout=subprocess.PIPE, user=USER[0], group=USER[1], extra_groups=[]
