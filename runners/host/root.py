@@ -198,7 +198,7 @@ PROGRAMS: dict[str, Callable[[Invoker, Path, list[str]], list[str]]] = {
         *(instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), *map(_number, words[:2])),
     ],
     "list": lambda who, *_: command(
-        ["timeout", str(ANSWER_SECONDS), "env", "-u", "TMPDIR", str(WORKLOAD), "--list"],
+        ["timeout", str(ANSWER_SECONDS), str(WORKLOAD), "--list"],
         who.drop,
         TRYING if who.drop else (),
     ),

@@ -58,6 +58,5 @@ __attribute__((noreturn, cold)) void link_broken(const struct link *link, const 
 bool read_all(int fd, void *buffer, size_t size);
 bool write_all(int fd, const void *buffer, size_t size, const char *what);
 
-/* Collects what is printed; output_close() writes it to stdout at once, whole or not at all. */
-FILE *output_open(void);
-void output_close(const char *what);
+/* Memory that starts on a page; flags of mmap say for whom. */
+void *map_room(size_t size, int flags);

@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Runs one cell: two processes exchange messages over one transport and count the cost. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "link.h"
 #include "process.h"
-#include "report.h"
 #include "transport.h"
-
-/* Runs one cell: two processes exchange messages over one transport and count the cost. */
-
-int main(int argc, char **argv)
-{
-	static struct options options;
-
-	options_read(argc, argv, &options);
-	if (options.list)
-		list_print(options.directory);
-	else if (!options.check)
-		cell_run(&options);
-	return 0;
-}
 
 #define MAX_SIZE      (UINT64_C(1) << 30)
 #define MAX_MESSAGES  UINT64_C(4000000000)
@@ -63,18 +54,12 @@ static const char *const scheduler_names[] = {"other", "batch", "fifo", NULL};
 static const char *const topology_names[] = {"one", "two", NULL};
 
 /* The index of a word among names. */
-static int choice(const char *what, const char *word, const char *const *names)
+static int choice(const char *option, const char *word, const char *const *names)
 {
-	char list[128];
-	size_t length = 0;
-
-	for (int i = 0; names[i]; i++) {
+	for (int i = 0; names[i]; i++)
 		if (strcmp(names[i], word) == 0)
 			return i;
-		length += snprintf(list + length, sizeof(list) - length, "%s%s", i ? ", " : "",
-				   names[i]);
-	}
-	impossible("unknown %s \"%s\": there is %s", what, word, list);
+	impossible("unknown --%s \"%s\": see --help", option, word);
 }
 
 /* Digits only: strtoull alone would take " -1" for a very large number. */
@@ -84,40 +69,36 @@ static uint64_t number(const char *option, const char *text, uint64_t least, uin
 
 	errno = 0;
 	value = strtoull(text, NULL, 10);
-	if (!*text || text[strspn(text, "0123456789")] || errno || value < least || value > most)
-		impossible("--%s must be a whole number from %llu to %llu, not \"%s\"", option,
-			   (unsigned long long)least, (unsigned long long)most, text);
+	REFUSE_IF(!*text || text[strspn(text, "0123456789")] || errno || value < least ||
+			  value > most,
+		  "--%s must be a whole number from %llu to %llu, not \"%s\"", option,
+		  (unsigned long long)least, (unsigned long long)most, text);
 	return value;
 }
 
 /* The entry of this name in a table of pointers to structures that begin with their names. */
-static const void *named(const void *table, const char *what, const char *name)
+static const void *named(const void *table, const char *option, const char *name)
 {
 	for (const void *const *entry = table; *entry; entry++)
 		if (strcmp(*(const char *const *)*entry, name) == 0)
 			return *entry;
-	impossible("unknown %s \"%s\": see --list", what, name);
+	impossible("unknown %s \"%s\": see --list", option, name);
 }
 
 /* "A" or "A,B"; without B the second number stays -1. */
-static void read_pair(const char *option, const char *text, uint64_t least, int pair[2])
+static void read_pair(const char *option, const char *text, int least, int pair[2])
 {
-	char first[16];
-	size_t length = strcspn(text, ",");
+	int length = 0;
 
-	if (length >= sizeof(first))
-		impossible("--%s must be A or A,B, not \"%s\"", option, text);
-	memcpy(first, text, length);
-	first[length] = '\0';
-	pair[0] = number(option, first, least, INT_MAX);
-	if (text[length] == ',')
-		pair[1] = number(option, text + length + 1, least, INT_MAX);
+	sscanf(text, "%d%n,%d%n", &pair[0], &length, &pair[1], &length);
+	REFUSE_IF(!length || text[length] || pair[0] < least ||
+			  (pair[1] < least && strchr(text, ',')),
+		  "--%s must be A or A,B, numbers from %d on, not \"%s\"", option, least, text);
 }
 
-static void print_help(void)
+__attribute__((noreturn)) static void print_help(void)
 {
-	if (fputs(help, stdout) == EOF || fflush(stdout) == EOF)
-		call_failed("write the help text");
+	MUST(fputs(help, stdout) == EOF || fflush(stdout) == EOF ? -1 : 0, "write the help text");
 	exit(0);
 }
 
@@ -162,40 +143,237 @@ static void take(struct options *options, const char *name, const char *text)
 	OPTIONS(TAKE)
 }
 
-static void options_default(struct options *options)
+/* Options that belong to some patterns, and their defaults. */
+static void check_own_options(struct options *options)
 {
-	*options = (struct options){
-		.pattern = patterns[0],
+	const struct pattern *pattern = options->pattern;
+	const char *wrong = options->in_flight && pattern != &pipeline	 ? "in-flight"
+			    : options->clients && !pattern->many_clients ? "clients"
+			    : options->rate && pattern != &paced	 ? "rate"
+			    : options->work_us && pattern != &paced	 ? "work"
+									 : NULL;
+
+	REFUSE_IF(wrong, "pattern %s has no --%s", pattern->name, wrong);
+	if (!options->in_flight)
+		options->in_flight = 8;
+	if (!options->clients)
+		options->clients = pattern->many_clients ? 4 : 1;
+	if (!options->rate)
+		options->rate = 1000;
+}
+
+/* The messages must make whole iterations, and equally many for each client. */
+static void check_messages(const struct options *options)
+{
+	unsigned each = options->pattern->messages_per_iteration * options->clients;
+	uint64_t requests = (options->messages + options->warmup) / 2 + options->clients;
+	double interval = 1.0 / options->rate, work = options->work_us / 1e6;
+	double seconds = requests * (work > interval ? work : interval);
+
+	REFUSE_IF(options->messages % each || options->warmup % each,
+		  "--messages and --warmup must be multiples of %u: the messages of a round trip "
+		  "of each client",
+		  each);
+	REFUSE_IF(options->pattern == &paced && seconds >= options->timeout,
+		  "the requests, %u a second with %u us of work each, take %.0f s: --timeout is %u",
+		  options->rate, options->work_us, seconds, options->timeout);
+}
+
+/* What the transport and the pattern cannot do together, or one of them alone. */
+static void check_pair(const struct options *options)
+{
+	const struct transport *transport = options->transport;
+	const struct pattern *pattern = options->pattern;
+	size_t limit = transport->limit ? transport->limit() : options->size;
+
+	REFUSE_IF(pattern->connects && (!transport->connects || transport->joined_once),
+		  "pattern %s connects many times, and %s is joined only once", pattern->name,
+		  transport->name);
+	REFUSE_IF(pattern->one_way && transport->lossy,
+		  "%s drops messages when its reader falls behind, so pattern %s would lose some",
+		  transport->name, pattern->name);
+	REFUSE_IF(options->size > limit,
+		  "%s carries at most %zu bytes in one message here, not %zu", transport->name,
+		  limit, options->size);
+	REFUSE_IF(options->topology == TWO && (transport->one_way || pattern->own_waiting),
+		  "%s with pattern %s has channels of its own kind: leave --topology out",
+		  transport->name, pattern->name);
+	REFUSE_IF(options->waiting != BLOCK && !transport->polls,
+		  "%s has no descriptor to wait for: leave --wait out", transport->name);
+	REFUSE_IF(options->waiting != BLOCK && pattern->own_waiting,
+		  "pattern %s waits in its own way: leave --wait out", pattern->name);
+}
+
+/* The lowest CPU above `cpu` that this process may use, or -1. */
+static int next_cpu(const cpu_set_t *allowed, int cpu)
+{
+	for (cpu++; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, allowed))
+			return cpu;
+	return -1;
+}
+
+static void check_cpus(struct options *options)
+{
+	int *cpus = options->cpus;
+	bool alone = options->pattern->alone, crossed = options->placement == CROSS_CPU;
+	bool spins = !alone && (options->waiting == SPIN || options->transport->spins);
+	cpu_set_t allowed;
+
+	MUST(sched_getaffinity(0, sizeof(allowed), &allowed), "sched_getaffinity");
+	/* A side that spins never gives its CPU to the other side. */
+	REFUSE_IF(spins && (options->placement == SAME_CPU || CPU_COUNT(&allowed) < 2),
+		  "two sides that spin need a CPU each: on one CPU, each would use up the other's "
+		  "time");
+	REFUSE_IF(spins && options->scheduler == FIFO,
+		  "--sched fifo and spinning would leave two CPUs to nothing else");
+	REFUSE_IF(crossed && alone, "pattern %s is one thread: --placement is same-cpu or free",
+		  options->pattern->name);
+	if (options->placement == FREE) {
+		REFUSE_IF(cpus[CLIENT] >= 0, "--placement free pins nothing: leave --cpus out");
+		return;
+	}
+	if (cpus[CLIENT] < 0) {
+		cpus[CLIENT] = next_cpu(&allowed, -1);
+		cpus[SERVER] = next_cpu(&allowed, cpus[CLIENT]);
+	}
+	if (options->placement == SAME_CPU)
+		cpus[SERVER] = cpus[CLIENT];
+	REFUSE_IF(crossed && (cpus[SERVER] < 0 || cpus[CLIENT] == cpus[SERVER]),
+		  "--placement cross-cpu needs two different CPUs");
+	for (int role = CLIENT; role <= SERVER; role++)
+		REFUSE_IF(cpus[role] >= CPU_SETSIZE || !CPU_ISSET(cpus[role], &allowed),
+			  "this process may not run on CPU %d", cpus[role]);
+}
+
+static void check_directory(const struct options *options)
+{
+	const char *directory = options->directory;
+	struct stat status;
+
+	REFUSE_IF(!directory && options->transport->needs_directory,
+		  "transport %s needs --dir: a directory for its files", options->transport->name);
+	if (!directory)
+		return;
+	/* Anyone who can write there could replace our socket by his own. */
+	POSSIBLE(stat(directory, &status), "--dir %s", directory);
+	REFUSE_IF(!S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+			  (status.st_mode & (S_IWGRP | S_IWOTH)),
+		  "--dir %s is not private: it must be a directory that belongs to this user and "
+		  "that nobody else can write to",
+		  directory);
+}
+
+/* Otherwise the transport could get descriptor 1, say, and receive what we print. */
+static void check_descriptors(const struct options *options)
+{
+	const int given[] = {STDOUT_FILENO, STDERR_FILENO,	 options->samples_fd,
+			     options->gate, options->control[0], options->control[1]};
+
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
+		if (given[i] >= 0)
+			POSSIBLE(fcntl(given[i], F_GETFD), "descriptor %d", given[i]);
+	REFUSE_IF(options->control[0] >= 0 && options->control[1] < 0,
+		  "--control must be CTL,ACK: ACK tells when perf has begun to count");
+}
+
+static void options_read(int argc, char **argv, struct options *options)
+{
+	int code, index;
+
+	opterr = 0; /* getopt must not print sentences of its own */
+	while ((code = getopt_long(argc, argv, ":", table, &index)) != -1) {
+		REFUSE_IF(code == ':', "%s needs a value", argv[optind - 1]);
+		REFUSE_IF(code == '?', "unknown option %s: see --help", argv[optind - 1]);
+		take(options, table[index].name, optarg);
+	}
+	REFUSE_IF(optind < argc, "unexpected argument \"%s\": see --help", argv[optind]);
+	if (options->list)
+		return;
+	check_descriptors(options);
+	REFUSE_IF(!options->transport, "--transport is missing: see --list");
+	check_own_options(options);
+	check_messages(options);
+	check_cpus(options);
+	check_directory(options);
+	check_pair(options);
+}
+
+/*
+ * Runs one of the smallest possible cells, by this program and for --dir "$DIRECTORY", and prints
+ * whether it ended well; otherwise its sentence, without our name and the end of the line.
+ */
+static void try_cell(const char *label, const char *transport, const struct pattern *pattern)
+{
+	char command[512], sentence[512] = "";
+	FILE *errors;
+
+	snprintf(command, sizeof(command),
+		 "exec /proc/%d/exe --transport %s --pattern %s --placement %s --messages 8 "
+		 "--warmup 0 --timeout 5 --dir \"$DIRECTORY\" 2>&1 >/dev/null",
+		 (int)getpid(), transport, pattern->name, pattern->alone ? "same-cpu" : "free");
+	errors = MUST_HAVE(popen(command, "re"), "popen");
+	sentence[fread(sentence, 1, sizeof(sentence) - 1, errors)] = '\0';
+	sentence[strcspn(sentence, "\t\n")] = '\0';
+	if (MUST(pclose(errors), "pclose") == 0)
+		printf("%s\tyes\t\n", label);
+	else
+		printf("%s\tno\t%s\n", label,
+		       strncmp(sentence, OUR_NAME, strlen(OUR_NAME)) ? "it was killed"
+								     : sentence + strlen(OUR_NAME));
+}
+
+/*
+ * --list: a line for each transport, pattern, and pair of them: kind, name, whether it works here,
+ * and why not. A transport works if pingpong works over it; a pattern, if the first transport has
+ * it. Files lie in --dir or, without it, in a directory of this moment.
+ */
+static void list_print(const char *directory)
+{
+	char label[96], room[] = "/tmp/pathcost-XXXXXX";
+
+	signals_hold(); /* no signal may leave the directory behind; this takes a second or two */
+	if (!directory)
+		MUST_HAVE(mkdtemp(room), "make a directory in /tmp");
+	MUST(setenv("DIRECTORY", directory ? directory : room, 1), "setenv");
+	for (int t = 0; transports[t]; t++) {
+		snprintf(label, sizeof(label), "transport\t%s", transports[t]->name);
+		try_cell(label, transports[t]->name, patterns[0]);
+	}
+	for (int p = 0; patterns[p]; p++) {
+		snprintf(label, sizeof(label), "pattern\t%s", patterns[p]->name);
+		try_cell(label, transports[0]->name, patterns[p]);
+	}
+	for (int t = 0; transports[t]; t++)
+		for (int p = 0; patterns[p]; p++) {
+			snprintf(label, sizeof(label), "pair\t%s %s", transports[t]->name,
+				 patterns[p]->name);
+			try_cell(label, transports[t]->name, patterns[p]);
+		}
+	if (!directory)
+		MUST(rmdir(room), "rmdir %s", room);
+	signals_release();
+	MUST(fflush(stdout), "write the list");
+}
+
+int main(int argc, char **argv)
+{
+	static struct options options = {
 		.size = 64,
 		.messages = 20000,
 		.warmup = 3000,
-		.placement = SAME_CPU,
 		.cpus = {-1, -1},
 		.samples_fd = -1,
 		.gate = -1,
 		.control = {-1, -1},
 		.timeout = 60,
 	};
-}
 
-void options_read(int argc, char **argv, struct options *options)
-{
-	int code, index;
-
-	options_default(options);
-	opterr = 0; /* getopt must not print sentences of its own */
-	while ((code = getopt_long(argc, argv, ":", table, &index)) != -1) {
-		if (code == ':')
-			impossible("%s needs a value", argv[optind - 1]);
-		if (code == '?')
-			impossible("unknown option %s: see --help", argv[optind - 1]);
-		take(options, table[index].name, optarg);
-	}
-	if (optind < argc)
-		impossible("unexpected argument \"%s\": see --help", argv[optind]);
-	if (options->list)
-		return;
-	options_check(options);
-	if (!options->check)
-		schedule(options);
+	options.pattern = patterns[0];
+	options_read(argc, argv, &options);
+	if (options.list)
+		list_print(options.directory);
+	else if (!options.check)
+		cell_run(&options);
+	return 0;
 }

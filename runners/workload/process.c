@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -15,12 +13,158 @@
 #include "process.h"
 #include "transport.h"
 
-/* Makes a child die with the client, whatever kills the client. */
-static void follow_parent(const struct setup *setup)
+#define FORWARDER_ENDS_IN_MS 1000
+
+struct leftovers leftovers = {.open_gate = -1};
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGCHLD};
+#define ENDING_COUNT (sizeof(ending) / sizeof(ending[0]))
+
+static pid_t owner; /* who cleans up */
+static unsigned limit;
+static const char *volatile doing = "setting up";
+
+static void end_child(pid_t child)
 {
-	MUST(prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl PR_SET_PDEATHSIG");
-	if (getppid() != setup->client)
-		give_up(1); /* the client died before the prctl above */
+	/* Once it is no longer our child, its number may belong to another process. */
+	if (child > 0 && waitpid(child, NULL, WNOHANG) == 0) {
+		kill(child, SIGKILL);
+		RETRY(waitpid(child, NULL, 0));
+	}
+}
+
+/* Called from signal handlers too: only async-signal-safe calls here. */
+static void cleanup(void)
+{
+	if (owner != getpid())
+		return;
+	if (leftovers.open_gate >= 0 && write(leftovers.open_gate, "0", 1) < 0)
+		leftovers.open_gate = -1; /* its reader has gone: there is nothing to stop */
+	if (leftovers.socket_path)
+		unlink(leftovers.socket_path);
+	if (leftovers.samples_path)
+		unlink(leftovers.samples_path);
+	end_child(leftovers.server);
+	end_child(leftovers.forwarder);
+	leftovers = (struct leftovers){.open_gate = -1};
+}
+
+void give_up(int status)
+{
+	sigset_t all;
+
+	/* A signal now would start a second clean-up in the middle of this one. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	cleanup();
+	_exit(status);
+}
+
+/*
+ * One write, so that the sentences of two processes never mix; unbuffered, so that it is out.
+ * Signal handlers call this too: for texts and whole numbers glibc's vsnprintf takes neither memory
+ * nor a lock.
+ */
+void give_up_saying(int status, int error, const char *sentence, ...)
+{
+	char line[1024] = OUR_NAME;
+	int length = strlen(line);
+	va_list arguments;
+
+	va_start(arguments, sentence);
+	length += vsnprintf(line + length, sizeof(line) - length, sentence, arguments);
+	va_end(arguments);
+	if (length < (int)sizeof(line) && error)
+		length += snprintf(line + length, sizeof(line) - length, ": %s", strerror(error));
+	if (length > (int)sizeof(line) - 1)
+		length = sizeof(line) - 1;
+	line[length++] = '\n'; /* in place of the NUL */
+	/* If the write fails, nobody is left to read the sentence. */
+	(void)!write(STDERR_FILENO, line, length);
+	give_up(status);
+}
+
+void now_doing(const char *what)
+{
+	doing = what;
+}
+
+/*
+ * If this child has ended badly, so does the client. Without its forwarder the server finds its
+ * peer gone, so the forwarder is the cause; a process that dies closes its sockets first, and may
+ * be seen to end a little later.
+ */
+static void end_if_failed(pid_t pid, const char *name, int how)
+{
+	siginfo_t child = {0};
+
+	if (pid <= 0 || RETRY(waitid(P_PID, pid, &child, WEXITED | WNOWAIT | how)) < 0 ||
+	    !child.si_pid)
+		return;
+	if (child.si_code != CLD_EXITED)
+		cell_failed("the %s was killed by signal %d (%s)", name, child.si_status,
+			    sigdescr_np(child.si_status));
+	if (child.si_status == PEER_GONE) {
+		for (int i = 0; leftovers.forwarder && i < FORWARDER_ENDS_IN_MS; i++) {
+			end_if_failed(leftovers.forwarder, "forwarder", WNOHANG);
+			poll(NULL, 0, 1);
+		}
+		cell_failed("another process has closed the connection");
+	}
+	if (child.si_status != 0)
+		give_up(child.si_status); /* it has printed why */
+}
+
+/*
+ * Cleans up, then dies of the signal itself, so that a shell sees 130 or 143. SIGCHLD: a child
+ * ended while the client waits for a message; datagram sockets and shared memory would not report
+ * that. A server that ended well has sent its report, which the client will read.
+ */
+static void on_signal(int signal_number)
+{
+	int saved = errno;
+
+	if (signal_number == SIGCHLD) {
+		end_if_failed(leftovers.forwarder, "forwarder", WNOHANG);
+		end_if_failed(leftovers.server, "server", WNOHANG);
+	} else {
+		if (signal_number == SIGALRM)
+			cell_failed("timed out after %u s while %s", limit, doing);
+		cleanup();
+		signal(signal_number, SIG_DFL);
+		raise(signal_number); /* it comes when this handler has returned */
+	}
+	errno = saved;
+}
+
+void signals_mask(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ENDING_COUNT; i++)
+		sigaddset(&set, ending[i]);
+	MUST(sigprocmask(how, &set, NULL), "sigprocmask");
+}
+
+static void handle(void (*handler)(int))
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
+
+	sigfillset(&action.sa_mask); /* no second signal may interrupt the clean-up */
+	for (size_t i = 0; i < ENDING_COUNT; i++)
+		MUST(sigaction(ending[i], &action, NULL), "sigaction");
+}
+
+void signals_arm(unsigned timeout_seconds)
+{
+	owner = getpid();
+	limit = timeout_seconds;
+	handle(on_signal);
+	/* When the peer has died, print a sentence (EPIPE) rather than die silently. */
+	signal(SIGPIPE, SIG_IGN);
+	signals_release(); /* our parent may have blocked them */
+	alarm(timeout_seconds);
 }
 
 bool child_fork(const struct setup *setup, volatile pid_t *number)
@@ -29,25 +173,18 @@ bool child_fork(const struct setup *setup, volatile pid_t *number)
 
 	signals_hold();
 	child = MUST(fork(), "fork");
-	if (child == 0) {
-		signals_disown();
+	if (child) {
+		*number = child;
 		signals_release();
-		follow_parent(setup);
-		return true;
+		return false;
 	}
-	*number = child;
+	handle(SIG_DFL); /* only the client cleans up */
+	leftovers = (struct leftovers){.open_gate = -1};
 	signals_release();
-	return false;
-}
-
-bool server_fork(struct setup *setup)
-{
-	if (child_fork(setup, &leftovers.server))
-		return true;
-	/* While we held the server's end open, we would never see it close. */
-	if (close(setup->reports[1]) < 0 || close(setup->words[0]) < 0)
-		call_failed("close");
-	return false;
+	MUST(prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl PR_SET_PDEATHSIG");
+	if (getppid() != setup->client)
+		give_up(1); /* the client died before the prctl above */
+	return true;
 }
 
 void pin(const struct options *options, enum role role)
@@ -67,14 +204,9 @@ void schedule(const struct options *options)
 	static const int policies[] = {SCHED_OTHER, SCHED_BATCH, SCHED_FIFO};
 	struct sched_param parameters = {.sched_priority = options->scheduler == FIFO ? 1 : 0};
 
-	if (options->scheduler == OTHER)
-		return; /* keep the policy that we were started with */
-	if (sched_setscheduler(0, policies[options->scheduler], &parameters) == 0)
-		return;
-	if (errno == EPERM)
-		impossible("this user may not use real-time scheduling: --sched fifo needs "
-			   "CAP_SYS_NICE or RLIMIT_RTPRIO");
-	call_failed("sched_setscheduler");
+	if (options->scheduler != OTHER) /* keep the policy that we were started with */
+		POSSIBLE(sched_setscheduler(0, policies[options->scheduler], &parameters),
+			 "--sched fifo needs CAP_SYS_NICE or RLIMIT_RTPRIO: sched_setscheduler");
 }
 
 int server_state_open(void)
@@ -85,26 +217,11 @@ int server_state_open(void)
 	return MUST(open(path, O_RDONLY | O_CLOEXEC), "open %s", path);
 }
 
-/* The letter after the name; the name is in parentheses and may contain any character. */
-static char server_state(int fd)
-{
-	char text[512];
-	ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
-	const char *name_end;
-
-	if (length < 0 && errno == ESRCH)
-		return 'X';
-	MUST(length, "read the server's /proc/PID/stat");
-	text[length] = '\0';
-	name_end = strrchr(text, ')');
-	return name_end && name_end[1] ? name_end[2] : '?';
-}
-
 /*
  * The server has reported that it is ready: next it will sleep in its read of the window's first
- * message. No pipe can tell that it sleeps, so this asks the kernel; the time-out of ending.c
- * bounds the loop. The pause is long on purpose: on one CPU the server must reach its read
- * undisturbed, because only one of its rusage and its marker would count a switch between them.
+ * message. No pipe can tell that it sleeps, so this asks the kernel; the time-out bounds the loop.
+ * The pause is long on purpose: on one CPU the server must reach its read undisturbed, because only
+ * one of its rusage and its marker would count a switch between them.
  */
 void server_await_sleep(const struct options *options, int state_fd)
 {
@@ -113,37 +230,25 @@ void server_await_sleep(const struct options *options, int state_fd)
 	char state;
 
 	do {
-		if (nanosleep(&pause, NULL) < 0 && errno != EINTR)
-			call_failed("nanosleep");
-		state = server_state(state_fd);
+		char text[512] = "";
+		const char *name_end; /* the name is in parentheses and may contain any character */
+
+		nanosleep(&pause, NULL);
+		(void)!pread(state_fd, text, sizeof(text) - 1, 0); /* ESRCH: it has gone */
+		name_end = strrchr(text, ')');
+		state = name_end && name_end[1] ? name_end[2] : 'X';
 		if (state == 'Z' || state == 'X')
 			server_lost();
 	} while (state != 'S' && !spins);
 }
 
-/* Waits for the server's end. If it failed, gives up; `when` completes the sentence. */
-static void server_await_end(const char *when)
+void server_reap(void)
 {
-	int status;
-
-	MUST(RETRY(waitpid(leftovers.server, &status, 0)), "waitpid");
-	leftovers.server = 0;
-	if (WIFSIGNALED(status))
-		cell_failed("the server was killed by signal %d (%s)%s", WTERMSIG(status),
-			    strsignal(WTERMSIG(status)), when);
-	if (WEXITSTATUS(status) == PEER_GONE)
-		say_who_has_gone();
-	if (WEXITSTATUS(status) != 0)
-		give_up(WEXITSTATUS(status)); /* the server has printed why */
+	end_if_failed(leftovers.server, "server", 0);
 }
 
 void server_lost(void)
 {
-	server_await_end("");
+	server_reap();
 	cell_failed("the server ended too early");
-}
-
-void server_reap(void)
-{
-	server_await_end(" after its work was done");
 }

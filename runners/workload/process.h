@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How the program gives up, what it must not leave behind, and its two processes. */
 #pragma once
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/types.h>
 
 #include "cell.h"
 
 /*
- * How the program gives up: one sentence on stderr, everything cleaned up, nothing on stdout.
- * The client and the server may both call any of these; none returns.
+ * The client and the server may both give up: one sentence on stderr, everything cleaned up,
+ * nothing on stdout. None of these returns.
  */
 
 #define OUR_NAME "pathcost-workload: " /* each sentence begins with it */
@@ -21,14 +23,24 @@
 /* The server's status where its peer has gone, and it has printed nothing. */
 #define PEER_GONE 3
 
+#define REFUSE_IF(condition, ...)                \
+	do {                                     \
+		if (condition)                   \
+			impossible(__VA_ARGS__); \
+	} while (0)
+
 /* Gives what the system call returned; below 0, the call has failed; the format names it. */
-#define MUST(call, ...)                                   \
-	({                                                \
-		long must_result = (call);                \
-		if (__builtin_expect(must_result < 0, 0)) \
-			call_failed(__VA_ARGS__);         \
-		must_result;                              \
+#define CHECKED(status, call, ...)                                  \
+	({                                                          \
+		long checked_result = (call);                       \
+		if (__builtin_expect(checked_result < 0, 0))        \
+			give_up_saying(status, errno, __VA_ARGS__); \
+		checked_result;                                     \
 	})
+#define MUST(...) CHECKED(1, __VA_ARGS__)
+#define POSSIBLE(...)                                                               \
+	CHECKED(2, __VA_ARGS__) /* where it fails, this machine cannot run the cell \
+				 */
 
 /* Gives the pointer that the call returned, unless that is NULL or mmap's MAP_FAILED. */
 #define MUST_HAVE(call, ...)                                      \
@@ -55,11 +67,7 @@ give_up_saying(int status, int error, const char *sentence, ...);
 /* Gives up without a sentence: the other process has printed it. */
 __attribute__((noreturn, cold)) void give_up(int status);
 
-/*
- * What the client must not leave behind, however it ends: its child processes, the socket's path,
- * a samples file without samples, an open gate.
- */
-
+/* What the client must not leave behind, however it ends. */
 struct leftovers {
 	volatile pid_t server, forwarder;  /* to be killed and reaped; 0: none */
 	const char *volatile socket_path;  /* to be unlinked; NULL: none */
@@ -69,16 +77,11 @@ struct leftovers {
 
 extern struct leftovers leftovers;
 
-/* Makes the calling process the only one that cleans up. */
-void cleanup_own(void);
-void cleanup(void);
-
-/* The time-out, signals that end the process, and the server's death: each cleans up. */
-
-/* Arms the time-out, and handles the signals that would end the process. */
+/*
+ * Arms the time-out, and handles the signals that would end the process: it cleans up first. The
+ * calling process is the only one that does.
+ */
 void signals_arm(unsigned timeout_seconds);
-/* In the server: restores the defaults, since only its parent cleans up. */
-void signals_disown(void);
 /* Sets the end of the time-out's sentence: "timed out after 60 s while WHAT". */
 void now_doing(const char *what);
 
@@ -86,30 +89,27 @@ void now_doing(const char *what);
  * Between these two, signals wait: no signal may come after something is created and before
  * `leftovers` has it.
  */
-void signals_hold(void);
-void signals_release(void);
-
-/* The server's peer has gone, and this client is here: prints who it was, and ends. */
-__attribute__((noreturn, cold)) void say_who_has_gone(void);
-
-/* The two processes: where they run, and how the client learns what happened to the server. */
+#define signals_hold()	  signals_mask(SIG_BLOCK)
+#define signals_release() signals_mask(SIG_UNBLOCK)
+void signals_mask(int how);
 
 /*
  * Forks a process that dies with the client, and stores its number before any signal can come. True
  * in the child.
  */
 bool child_fork(const struct setup *setup, volatile pid_t *number);
-/* Forks the server, which dies with the client. True in the server. */
-bool server_fork(struct setup *setup);
 /* Pins the calling process to the CPU of its role. */
 void pin(const struct options *options, enum role role);
-/* Opens the descriptor for server_await_sleep. */
-int server_state_open(void);
 /* Sets the policy of --sched for this process, which the server inherits. */
 void schedule(const struct options *options);
+/* Opens the descriptor for server_await_sleep. */
+int server_state_open(void);
 /* Waits until the server sleeps; if it spins, until it has had time to start. */
 void server_await_sleep(const struct options *options, int state_fd);
-/* The server ended too early: prints that, unless the server has printed why. */
-__attribute__((noreturn, cold)) void server_lost(void);
 /* Waits for the end of a server that has done its work. */
 void server_reap(void);
+/* The server ended too early: prints that, unless the server has printed why. */
+__attribute__((noreturn, cold)) void server_lost(void);
+
+/* sides.c: runs one cell, from its set-up to its result on stdout. */
+void cell_run(const struct options *options);

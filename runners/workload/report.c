@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,35 +12,17 @@
 #include "report.h"
 #include "transport.h"
 
-struct proc_file proc_files[] = {
-	{.path = "/proc/net/snmp"}, {.path = "/proc/net/netstat"},	{.path = "/proc/net/dev"},
-	{.path = "/proc/softirqs"}, {.path = "/proc/net/softnet_stat"}, {.path = NULL},
-};
+static const char *const paths[] = {"/proc/net/snmp", "/proc/net/netstat", "/proc/net/dev",
+				    "/proc/softirqs", "/proc/net/softnet_stat"};
+#define PATHS (sizeof(paths) / sizeof(paths[0]))
 
-/* Reads up to `size` bytes from the start of the file; with a NULL buffer only counts them. */
-static size_t read_file(const struct proc_file *file, char *buffer, size_t size)
-{
-	char unwanted[4096];
-	size_t length = 0;
+static struct {
+	int fd; /* -1: this kernel does not have it */
+	size_t length[2];
+	char text[2][1 << 20];
+} files[PATHS];
 
-	MUST(lseek(file->fd, 0, SEEK_SET), "lseek in %s", file->path);
-	for (;;) {
-		char *next = buffer ? buffer + length : unwanted;
-		size_t room = buffer ? size - length : sizeof(unwanted);
-		ssize_t count = MUST(RETRY(read(file->fd, next, room)), "read %s", file->path);
-
-		if (count == 0)
-			return length;
-		length += count;
-	}
-}
-
-static char *touched(size_t size)
-{
-	char *buffer = MUST_HAVE(malloc(size), "malloc of %zu bytes", size);
-
-	return memset(buffer, 0xff, size); /* now, so that no page fault comes later */
-}
+static int schedstat_fd = -1;
 
 /* -1 if this kernel does not show the file: the result will have null. */
 static int open_optional(const char *path)
@@ -55,29 +36,25 @@ static int open_optional(const char *path)
 
 void proc_open(void)
 {
-	for (struct proc_file *file = proc_files; file->path; file++) {
-		file->fd = open_optional(file->path);
-		if (file->fd < 0)
-			continue;
-		/* Numbers get longer, and interfaces may be added. */
-		file->size = 2 * read_file(file, NULL, 0) + 4096;
-		file->text[BEFORE] = touched(file->size);
-		file->text[AFTER] = touched(file->size);
-	}
+	for (size_t i = 0; i < PATHS; i++)
+		files[i].fd = open_optional(paths[i]);
+	proc_read(BEFORE);
+	proc_read(AFTER);
 }
 
 void proc_read(enum edge edge)
 {
-	for (struct proc_file *file = proc_files; file->path; file++) {
-		if (file->fd < 0)
-			continue;
-		file->length[edge] = read_file(file, file->text[edge], file->size);
-		if (file->length[edge] == file->size)
-			cell_failed("%s outgrew its buffer of %zu bytes", file->path, file->size);
+	for (size_t i = 0; i < PATHS; i++) {
+		size_t length = 0, count = files[i].fd >= 0;
+		char *text = files[i].text[edge];
+
+		for (; count; length += count)
+			count = MUST(RETRY(pread(files[i].fd, text + length,
+						 sizeof(files[i].text[edge]) - length, length)),
+				     "read %s", paths[i]);
+		files[i].length[edge] = length;
 	}
 }
-
-static int schedstat_fd = -1;
 
 void schedstat_open(void)
 {
@@ -86,58 +63,49 @@ void schedstat_open(void)
 
 void schedstat_read(struct schedstat *schedstat)
 {
-	char text[128];
-	ssize_t length;
+	char text[128] = "";
 
-	*schedstat = (struct schedstat){0};
-	if (schedstat_fd < 0)
-		return; /* the result will have null */
-	length = MUST(pread(schedstat_fd, text, sizeof(text) - 1, 0), "read /proc/self/schedstat");
-	text[length] = '\0';
+	if (schedstat_fd >= 0) /* otherwise the result will have null */
+		MUST(pread(schedstat_fd, text, sizeof(text) - 1, 0), "read /proc/self/schedstat");
 	schedstat->there = sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &schedstat->run_ns,
 				  &schedstat->wait_ns, &schedstat->slices) == 3;
 }
 
 int samples_open(const struct options *options)
 {
-	const char *path = options->samples;
-	int fd;
+	int fd = options->samples_fd;
 
-	if (!path)
-		return options->samples_fd;
+	if (!options->samples)
+		return fd;
 	signals_hold();
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	if (fd < 0)
-		impossible("cannot create the samples file %s: %s", path, strerror(errno));
-	leftovers.samples_path = path;
+	fd = POSSIBLE(open(options->samples, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644),
+		      "create the samples file %s", options->samples);
+	leftovers.samples_path = options->samples;
 	signals_release();
 	return fd;
 }
 
+static size_t samples_size(const struct setup *setup)
+{
+	return iterations_of(&setup->options, setup->options.messages) * sizeof(uint32_t);
+}
+
 uint32_t *samples_room(const struct setup *setup)
 {
-	const struct options *options = &setup->options;
-	size_t size = iterations_of(options, options->messages) * sizeof(uint32_t);
-	void *room;
+	size_t size = samples_size(setup);
 
-	if (setup->samples_fd < 0)
-		return NULL;
-	room = MUST_HAVE(
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-		"mmap of %zu bytes for the samples", size);
-	return memset(room, 0xff, size);
+	return setup->samples_fd < 0 ? NULL : memset(map_room(size, MAP_PRIVATE), 0xff, size);
 }
 
 void samples_write(const struct setup *setup, uint32_t *samples)
 {
-	const struct options *options = &setup->options;
-	size_t count = iterations_of(options, options->messages);
+	size_t size = samples_size(setup);
 
 	if (!samples)
 		return;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < size / sizeof(*samples); i++)
 		samples[i] = htole32(samples[i]);
-	if (!write_all(setup->samples_fd, samples, count * sizeof(*samples), "the samples"))
+	if (!write_all(setup->samples_fd, samples, size, "the samples"))
 		call_failed("write the samples");
 	MUST(close(setup->samples_fd), "close the samples");
 }
@@ -153,60 +121,55 @@ static void check_direction(const char *name, const struct counts *from, const s
 
 void result_check(const struct options *options, const struct result *result)
 {
-	const struct counts *client = &result->client.counts;
-	const struct counts *server = &result->server.counts;
+	const struct counts *client = &result->client.counts, *server = &result->server.counts;
 	uint64_t messages = client->sent_messages + server->sent_messages;
 
-	if (options->pattern->alone) {
-		check_direction("the client to itself", client, client);
-	} else {
-		check_direction("client to server", client, server);
-		check_direction("server to client", server, client);
-	}
+	if (options->pattern->alone)
+		server = client;
+	check_direction("client to server", client, server);
+	check_direction("server to client", server, client);
 	if (messages != options->messages)
 		cell_failed("%" PRIu64 " messages were sent in the window instead of %" PRIu64,
 			    messages, options->messages);
 }
 
-static long microseconds(struct timeval before, struct timeval after)
-{
-	return (after.tv_sec - before.tv_sec) * 1000000L + (after.tv_usec - before.tv_usec);
-}
-
+static FILE *out;
 static const char *separator; /* before the next member that put() prints */
 
 /* The name of a member, and null if it is not there. If it is an object, put() begins it. */
-static bool begin(FILE *out, const char *name, bool there)
+static bool begin(const char *name, bool there)
 {
 	fprintf(out, ", \"%s\": %s", name, there ? "" : "null");
 	separator = "{";
 	return there;
 }
 
-static void put(FILE *out, const char *name, int64_t value)
+static void put(const char *name, int64_t value)
 {
 	fprintf(out, "%s\"%s\": %" PRId64, separator, name, value);
 	separator = ", ";
 }
 
-#define PUT_COUNT(name)	      put(out, #name, report->counts.name);
-#define PUT_GROWTH(name, ...) put(out, #name, after->name - before->name);
+#define PUT_COUNT(name)	      put(#name, report->counts.name);
+#define PUT_GROWTH(name, ...) put(#name, after->name - before->name);
+#define PUT_TIME(name, field)                                                       \
+	put(name, (after->field.tv_sec - before->field.tv_sec) * INT64_C(1000000) + \
+			  after->field.tv_usec - before->field.tv_usec);
 
-static void print_usage(FILE *out, const struct rusage *before, const struct rusage *after)
+static void print_usage(const struct rusage *before, const struct rusage *after)
 {
-	begin(out, "rusage", true);
-	put(out, "user_us", microseconds(before->ru_utime, after->ru_utime));
-	put(out, "system_us", microseconds(before->ru_stime, after->ru_stime));
-	put(out, "voluntary", after->ru_nvcsw - before->ru_nvcsw);
-	put(out, "involuntary", after->ru_nivcsw - before->ru_nivcsw);
-	put(out, "minor_faults", after->ru_minflt - before->ru_minflt);
+	begin("rusage", true);
+	PUT_TIME("user_us", ru_utime)
+	PUT_TIME("system_us", ru_stime)
+	put("voluntary", after->ru_nvcsw - before->ru_nvcsw);
+	put("involuntary", after->ru_nivcsw - before->ru_nivcsw);
+	put("minor_faults", after->ru_minflt - before->ru_minflt);
 	putc('}', out);
 }
 
-static void print_schedstat(FILE *out, const struct schedstat *before,
-			    const struct schedstat *after)
+static void print_schedstat(const struct schedstat *before, const struct schedstat *after)
 {
-	if (!begin(out, "schedstat", before->there && after->there))
+	if (!begin("schedstat", before->there && after->there))
 		return;
 	PUT_GROWTH(run_ns)
 	PUT_GROWTH(wait_ns)
@@ -214,83 +177,73 @@ static void print_schedstat(FILE *out, const struct schedstat *before,
 	putc('}', out);
 }
 
-static void print_tcp(FILE *out, const struct tcp_counts *before, const struct tcp_counts *after)
+static void print_tcp(const struct tcp_counts *before, const struct tcp_counts *after)
 {
-	if (!begin(out, "tcp_info", after->there))
+	if (!begin("tcp_info", after->there))
 		return;
 	TCP_COUNTS(PUT_GROWTH)
-	put(out, "snd_mss", after->snd_mss);
-	put(out, "snd_cwnd", after->snd_cwnd);
-	put(out, "rtt_us", after->rtt_us);
+	put("snd_mss", after->snd_mss);
+	put("snd_cwnd", after->snd_cwnd);
+	put("rtt_us", after->rtt_us);
 	putc('}', out);
 }
 
-static void print_side(FILE *out, const char *name, const struct report *report)
+static void print_side(const char *name, const struct report *report)
 {
-	if (!begin(out, name, report->pid))
+	if (!begin(name, report->pid))
 		return;
-	put(out, "pid", report->pid);
+	put("pid", report->pid);
 	COUNTS(PUT_COUNT)
-	print_usage(out, &report->before, &report->after);
-	print_schedstat(out, &report->schedstat[BEFORE], &report->schedstat[AFTER]);
-	print_tcp(out, &report->tcp[BEFORE], &report->tcp[AFTER]);
+	print_usage(&report->before, &report->after);
+	print_schedstat(&report->schedstat[BEFORE], &report->schedstat[AFTER]);
+	print_tcp(&report->tcp[BEFORE], &report->tcp[AFTER]);
 	putc('}', out);
 }
 
 /* [[messages, ns], ...]: together they are the window. */
-static void print_intervals(FILE *out, const struct options *options, const struct result *result)
+static void print_intervals(const struct options *options, const struct result *result)
 {
 	const struct intervals *intervals = &result->intervals;
-	unsigned each = options->pattern->messages_per_iteration;
-	unsigned count = intervals->count ? intervals->count : 1;
 	uint64_t left = options->messages, time_left = result->window_ns;
 
 	fputs(", \"intervals\": [", out);
-	for (unsigned i = 0; i < count; i++) {
-		bool last = i + 1 == count;
-		uint64_t messages =
-			last ? left
-			     : each * (intervals->iteration[i + 1] - intervals->iteration[i]);
-		uint64_t time = last ? time_left : intervals->began[i + 1] - intervals->began[i];
+	for (unsigned i = 0; i + 1 < intervals->count; i++) {
+		uint64_t messages = options->pattern->messages_per_iteration *
+				    (intervals->iteration[i + 1] - intervals->iteration[i]);
+		uint64_t time = intervals->began[i + 1] - intervals->began[i];
 
-		fprintf(out, "%s[%" PRIu64 ", %" PRIu64 "]", i ? ", " : "", messages, time);
+		fprintf(out, "[%" PRIu64 ", %" PRIu64 "], ", messages, time);
 		left -= messages;
 		time_left -= time;
 	}
-	putc(']', out);
+	fprintf(out, "[%" PRIu64 ", %" PRIu64 "]]", left, time_left);
 }
 
-static void print_string(FILE *out, const char *text, size_t length)
+static void print_text(char before, const char *text, size_t length)
 {
-	putc('"', out);
+	fprintf(out, "%c\"", before);
 	for (size_t i = 0; i < length; i++) {
 		unsigned char byte = text[i];
 
-		if (byte == '"' || byte == '\\')
-			fprintf(out, "\\%c", byte);
-		else if (byte == '\n')
-			fputs("\\n", out);
-		else if (byte < 0x20 || byte >= 0x7f) /* an interface may have any name */
-			fprintf(out, "\\u%04x", byte);
+		if (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\')
+			fprintf(out, "\\u%04x", byte); /* an interface may have any name */
 		else
 			putc(byte, out);
 	}
 	putc('"', out);
 }
 
-static void print_proc(FILE *out)
+static void print_proc(void)
 {
-	fputs(", \"proc\": {", out);
-	for (const struct proc_file *file = proc_files; file->path; file++) {
-		fprintf(out, "%s\"%s\": ", file == proc_files ? "" : ", ", file->path);
-		if (file->fd < 0) {
+	fputs(", \"proc\": ", out);
+	for (size_t i = 0; i < PATHS; i++) {
+		fprintf(out, "%s\"%s\": ", i ? ", " : "{", paths[i]);
+		if (files[i].fd < 0) {
 			fputs("null", out);
 			continue;
 		}
-		putc('[', out);
-		print_string(out, file->text[BEFORE], file->length[BEFORE]);
-		fputs(", ", out);
-		print_string(out, file->text[AFTER], file->length[AFTER]);
+		print_text('[', files[i].text[BEFORE], files[i].length[BEFORE]);
+		print_text(',', files[i].text[AFTER], files[i].length[AFTER]);
 		putc(']', out);
 	}
 	putc('}', out);
@@ -298,19 +251,24 @@ static void print_proc(FILE *out)
 
 void result_print(const struct options *options, const struct result *result)
 {
-	FILE *out = output_open();
+	char *text;
+	size_t length;
 
+	out = MUST_HAVE(open_memstream(&text, &length), "open_memstream");
 	separator = "{";
-	put(out, "window_ns", result->window_ns);
-	put(out, "round_trips", result->round_trips);
+	put("window_ns", result->window_ns);
+	put("round_trips", result->round_trips);
 	fprintf(out, ", \"clock_cost_ns\": %.1f", result->clock_cost_ns);
-	if (begin(out, "cpus", options->placement != FREE))
+	if (begin("cpus", options->placement != FREE))
 		fprintf(out, "[%d, %d]", options->cpus[CLIENT], options->cpus[SERVER]);
 	fprintf(out, ", \"socket\": {%s}", result->socket);
-	print_intervals(out, options, result);
-	print_side(out, "client", &result->client);
-	print_side(out, "server", &result->server);
-	print_proc(out);
+	print_intervals(options, result);
+	print_side("client", &result->client);
+	print_side("server", &result->server);
+	print_proc();
 	fputs("}\n", out);
-	output_close("the result");
+	MUST(fclose(out), "write to memory");
+	if (!write_all(STDOUT_FILENO, text, length, "the result"))
+		call_failed("write the result");
+	free(text);
 }

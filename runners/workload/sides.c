@@ -20,7 +20,11 @@
 #include "report.h"
 #include "transport.h"
 
-static struct link *here; /* setup->links; the first belongs to this side */
+static struct setup setup = {.listener = -1};
+static struct result result;
+static const struct options *const options = &setup.options;
+static struct link *here; /* setup.links; the first belongs to this side */
+static uint64_t iterations;
 
 static void usage_now(struct rusage *usage)
 {
@@ -36,13 +40,13 @@ static void read_counters(struct report *report, enum edge edge)
 
 static void start_phase(enum phase phase)
 {
-	for (unsigned i = 0; i < here->setup->link_count; i++)
+	for (unsigned i = 0; i < setup.link_count; i++)
 		contents_start(here + i, phase);
 }
 
 static void check_phase(enum phase phase)
 {
-	for (unsigned i = 0; i < here->setup->link_count; i++)
+	for (unsigned i = 0; i < setup.link_count; i++)
 		contents_check(here + i, phase);
 }
 
@@ -51,7 +55,7 @@ static struct counts counts_of_all(void)
 {
 	struct counts all = {0};
 
-	for (unsigned i = 0; i < here->setup->link_count; i++) {
+	for (unsigned i = 0; i < setup.link_count; i++) {
 #define ADD(name) all.name += here[i].counts.name;
 		COUNTS(ADD)
 	}
@@ -59,50 +63,47 @@ static struct counts counts_of_all(void)
 }
 
 /* Opens the link and what else the pattern needs. */
-static void open_link(struct setup *setup, enum role role)
+static void open_link(enum role role)
 {
-	const struct pattern *pattern = setup->options.pattern;
-
+	here = setup.links;
+	pin(options, role);
 	schedstat_open();
-	link_open(here, setup, role);
-	if (pattern->start)
-		pattern->start(here);
-	if (!pattern->keeps_listening)
-		transport_joined(setup, role);
-	if (setup->options.waiting != BLOCK)
-		wait_arrange(here, setup->options.waiting);
+	link_open(here, &setup, role);
+	if (options->pattern->start)
+		options->pattern->start(here);
+	if (!options->pattern->keeps_listening)
+		transport_joined(&setup, role);
+	if (options->waiting != BLOCK)
+		wait_arrange(here, options->waiting);
 }
 
 /* Runs a phase outside the window. */
-static void run_phase(const struct options *options, enum phase phase, uint64_t iterations)
+static void run_phase(enum phase phase, uint64_t count)
 {
-	if (iterations == 0)
+	if (count == 0)
 		return;
 	start_phase(phase);
 	if (here->role == SERVER)
-		options->pattern->server(here, iterations);
+		options->pattern->server(here, count);
 	else
-		options->pattern->client(here, iterations, NULL);
+		options->pattern->client(here, count, NULL);
 	check_phase(phase);
 }
 
-static void tell_client(const struct setup *setup, const void *data, size_t size)
+static void tell_client(const void *data, size_t size)
 {
-	if (!write_all(setup->reports[1], data, size, "to the client"))
+	if (!write_all(setup.reports[1], data, size, "to the client"))
 		give_up(1); /* the client has gone, and has printed why */
 }
 
-static void server_window(const struct setup *setup, struct report *report)
+static void server_window(struct report *report)
 {
-	const struct options *options = &setup->options;
-	uint64_t iterations = iterations_of(options, options->messages);
-
 	start_phase(WINDOW);
 	markers_touch();
 	usage_now(&report->before);    /* takes the call's first page faults */
 	report->finished = clock_ns(); /* so does this */
 	read_counters(report, BEFORE);
-	tell_client(setup, "r", 1);
+	tell_client("r", 1);
 	usage_now(&report->before);
 	window_begin(options->cell, SERVER);
 	options->pattern->server(here, iterations);
@@ -110,47 +111,38 @@ static void server_window(const struct setup *setup, struct report *report)
 	report->finished = clock_ns();
 	usage_now(&report->after);
 	read_counters(report, AFTER);
-	tell_client(setup, "d", 1);
+	tell_client("d", 1);
 	report->counts = counts_of_all();
 	check_phase(WINDOW);
 }
 
-/* Our ends close by reset, which destroys what the client has not yet read: wait for it. */
-static void await_leave(const struct setup *setup)
+static void server_run(void)
 {
+	struct report *report = &result.server;
 	char leave;
 
-	if (!read_all(setup->words[0], &leave, 1))
+	report->pid = getpid();
+	MUST(close(setup.reports[0]) | close(setup.words[1]), "close");
+	open_link(SERVER);
+	run_phase(WARMUP, iterations_of(options, options->warmup));
+	server_window(report);
+	run_phase(FAREWELL, options->clients);
+	tell_client(report, sizeof(*report));
+	/* Our ends close by reset, which destroys what the client has not yet read: wait for it. */
+	if (!read_all(setup.words[0], &leave, 1))
 		give_up(1); /* the client has gone, and has printed why */
 }
 
-static void server_run(struct setup *setup)
+static void hear_server(const char *what, void *buffer, size_t size)
 {
-	const struct options *options = &setup->options;
-	static struct report report;
-
-	report.pid = getpid();
-	here = setup->links;
-	if (close(setup->reports[0]) < 0 || close(setup->words[1]) < 0)
-		call_failed("close");
-	pin(options, SERVER);
-	open_link(setup, SERVER);
-	run_phase(options, WARMUP, iterations_of(options, options->warmup));
-	server_window(setup, &report);
-	run_phase(options, FAREWELL, options->clients);
-	tell_client(setup, &report, sizeof(report));
-	await_leave(setup);
-}
-
-static void hear_server(const struct setup *setup, void *buffer, size_t size)
-{
-	if (!read_all(setup->reports[0], buffer, size))
+	now_doing(what);
+	if (!read_all(setup.reports[0], buffer, size))
 		server_lost();
 }
 
-static void gate_set(int gate, const char *state)
+static void gate_set(const char *state)
 {
-	if (gate >= 0 && !write_all(gate, state, 1, "to the gate"))
+	if (options->gate >= 0 && !write_all(options->gate, state, 1, "to the gate"))
 		cell_failed("the reader of the gate (--gate) has gone");
 }
 
@@ -158,30 +150,29 @@ static void gate_set(int gate, const char *state)
  * perf counts from the moment it has read "enable" until it has read "disable". It answers both
  * with "ack\n" and the terminating NUL, as it has since 5.9.
  */
-static void control_set(const int *control, const char *command)
+static void control_set(const char *command)
 {
-	char answer[5];
+	char answer[5] = "";
 
-	if (control[0] < 0)
+	if (options->control[0] < 0)
 		return;
 	now_doing("waiting for perf to answer");
-	if (!write_all(control[0], command, strlen(command), "to perf") ||
-	    !read_all(control[1], answer, sizeof(answer)))
-		cell_failed("the perf behind --control has gone");
-	if (memcmp(answer, "ack\n", sizeof(answer)) != 0)
-		cell_failed("the perf behind --control did not answer with ack");
+	if (!write_all(options->control[0], command, strlen(command), "to perf") ||
+	    !read_all(options->control[1], answer, sizeof(answer)) ||
+	    memcmp(answer, "ack\n", sizeof(answer)) != 0)
+		cell_failed("the perf behind --control has gone, or did not answer with ack");
 	now_doing("measuring");
 }
 
 /* An interval has hundreds of iterations, so its clock reading costs each almost nothing. */
 #define LEAST_INTERVAL 256
 
-static void intervals_arm(struct result *result, uint64_t iterations)
+static void intervals_arm(void)
 {
 	uint64_t count = iterations / LEAST_INTERVAL < MAX_INTERVALS ? iterations / LEAST_INTERVAL
 								     : MAX_INTERVALS;
 
-	here->intervals = &result->intervals;
+	here->intervals = &result.intervals;
 	here->tick = count ? 0 : UINT64_MAX;
 	here->step = count ? (iterations + count - 1) / count : 0;
 }
@@ -190,50 +181,37 @@ static void intervals_arm(struct result *result, uint64_t iterations)
  * Nothing may be sent before the server's window has ended: while the server is still leaving its
  * last write, the kernel would let it receive the next segment there (the socket's backlog).
  */
-static void await_end(const struct setup *setup)
+static void await_end(void)
 {
 	char done;
 
-	now_doing("waiting for the server's window to end");
-	hear_server(setup, &done, 1);
+	hear_server("waiting for the server's window to end", &done, 1);
 }
 
-static void client_window(const struct setup *setup, struct result *result, uint32_t *samples)
+static void client_window(uint32_t *samples)
 {
-	const struct options *options = &setup->options;
-	struct report *report = &result->client;
-	uint64_t iterations = iterations_of(options, options->messages);
+	struct report *report = &result.client;
 
 	proc_read(BEFORE);
 	read_counters(report, BEFORE);
-	intervals_arm(result, iterations);
-	control_set(options->control, "enable\n");
+	intervals_arm();
+	control_set("enable\n");
 	leftovers.open_gate = options->gate;
-	gate_set(options->gate, "1");
+	gate_set("1");
 	usage_now(&report->before);
 	window_begin(options->cell, CLIENT);
-	result->window_ns = options->pattern->client(here, iterations, samples);
+	result.window_ns = options->pattern->client(here, iterations, samples);
 	window_end(options->cell, CLIENT);
 	usage_now(&report->after);
 	here->tick = UINT64_MAX;
 	if (options->pattern->one_way) /* messages still in flight belong to the window */
-		await_end(setup);
-	gate_set(options->gate, "0");
+		await_end();
+	gate_set("0");
 	leftovers.open_gate = -1;
-	control_set(options->control, "disable\n");
+	control_set("disable\n");
 	read_counters(report, AFTER);
 	proc_read(AFTER);
 	report->counts = counts_of_all();
-}
-
-static void await_server(const struct setup *setup, int state_fd)
-{
-	char ready;
-
-	now_doing("waiting for the server to get ready");
-	hear_server(setup, &ready, 1);
-	now_doing("waiting for the server to sleep");
-	server_await_sleep(&setup->options, state_fd);
 }
 
 /* The minimum of several batches, as the least disturbed one. */
@@ -254,67 +232,61 @@ static double clock_cost(void)
 	return (double)least / readings;
 }
 
-static void client_prepare(struct setup *setup, struct result *result)
+static void client_prepare(void)
 {
-	const struct options *options = &setup->options;
-
-	result->client.pid = getpid();
-	here = setup->links;
+	result.client.pid = getpid();
 	if (!options->pattern->one_way)
-		result->round_trips = iterations_of(options, options->messages);
-	pin(options, CLIENT);
-	open_link(setup, CLIENT);
+		result.round_trips = iterations;
+	open_link(CLIENT);
 	if (options->transport->describe)
-		options->transport->describe(here, result->socket, sizeof(result->socket));
+		options->transport->describe(here, result.socket, sizeof(result.socket));
 	proc_open();
-	result->clock_cost_ns = clock_cost();
+	result.clock_cost_ns = clock_cost();
+	now_doing("warming up");
+	run_phase(WARMUP, iterations_of(options, options->warmup));
+	start_phase(WINDOW);
+	markers_touch();
+	usage_now(&result.client.before); /* takes the call's first page faults */
 }
 
-/* Lets the server end, and takes its report. */
-static void take_leave(struct setup *setup, struct result *result)
+static void client_run(uint32_t *samples)
 {
-	if (!write_all(setup->words[1], "l", 1, "to the server"))
+	bool alone = options->pattern->alone;
+	int state_fd = alone ? -1 : server_state_open();
+	char ready;
+
+	client_prepare();
+	if (!alone) {
+		hear_server("waiting for the server to get ready", &ready, 1);
+		now_doing("waiting for the server to sleep");
+		server_await_sleep(options, state_fd);
+	}
+	now_doing("measuring");
+	client_window(samples);
+	if (!alone && !options->pattern->one_way)
+		await_end();
+	now_doing("checking what was received");
+	check_phase(WINDOW);
+	run_phase(FAREWELL, options->clients);
+	if (options->pattern->keeps_listening)
+		transport_joined(&setup, CLIENT);
+	if (alone)
+		return;
+	if (!write_all(setup.words[1], "l", 1, "to the server"))
 		server_lost();
-	hear_server(setup, &result->server, sizeof(result->server));
-	if (setup->options.pattern->one_way) /* window_ns is the time of the first send until now */
-		result->window_ns = result->server.finished - result->window_ns;
+	hear_server("waiting for the server's report", &result.server, sizeof(result.server));
+	if (options->pattern->one_way) /* window_ns is the time of the first send until now */
+		result.window_ns = result.server.finished - result.window_ns;
 	server_reap();
 }
 
-static void client_run(struct setup *setup, struct result *result, uint32_t *samples)
+void cell_run(const struct options *wanted)
 {
-	const struct options *options = &setup->options;
-	bool alone = options->pattern->alone;
-	int state_fd = alone ? -1 : server_state_open();
-
-	client_prepare(setup, result);
-	now_doing("warming up");
-	run_phase(options, WARMUP, iterations_of(options, options->warmup));
-	start_phase(WINDOW);
-	markers_touch();
-	usage_now(&result->client.before); /* takes the call's first page faults */
-	if (!alone)
-		await_server(setup, state_fd);
-	now_doing("measuring");
-	client_window(setup, result, samples);
-	if (!alone && !options->pattern->one_way)
-		await_end(setup);
-	now_doing("checking what was received");
-	check_phase(WINDOW);
-	run_phase(options, FAREWELL, options->clients);
-	if (options->pattern->keeps_listening)
-		transport_joined(setup, CLIENT);
-	if (!alone)
-		take_leave(setup, result);
-}
-
-void cell_run(const struct options *options)
-{
-	static struct setup setup = {.listener = -1};
-	static struct result result;
 	uint32_t *samples;
 
-	setup.options = *options;
+	setup.options = *wanted;
+	iterations = iterations_of(options, options->messages);
+	schedule(options);
 	signals_arm(options->timeout);
 	setup.client = getpid();
 	setup.samples_fd = samples_open(options);
@@ -324,12 +296,16 @@ void cell_run(const struct options *options)
 	MUST(pipe2(setup.words, O_CLOEXEC), "pipe");
 	links_make(&setup);
 	options->transport->prepare(&setup);
-	if (!options->pattern->alone && server_fork(&setup)) {
-		server_run(&setup);
-		exit(0);
+	if (!options->pattern->alone) {
+		if (child_fork(&setup, &leftovers.server)) {
+			server_run();
+			exit(0);
+		}
+		/* While we held the server's end open, we would never see it close. */
+		MUST(close(setup.reports[1]) | close(setup.words[0]), "close");
 	}
 	samples = samples_room(&setup);
-	client_run(&setup, &result, samples);
+	client_run(samples);
 	now_doing("writing the result");
 	result_check(options, &result);
 	samples_write(&setup, samples);

@@ -1,39 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include <errno.h>
 #include <unistd.h>
 
 #include "link.h"
 #include "process.h"
 #include "transport.h"
 
+/* transports.h: TRANSPORT(transport_NAME) for each of probes/transports.toml, in its order. */
+#define TRANSPORT(name) extern const struct transport name;
+#include "transports.h"
+#undef TRANSPORT
+#define TRANSPORT(name) &name,
+
+const struct transport *const transports[] = {
+#include "transports.h"
+	NULL,
+};
+
+const struct pattern *const patterns[] = {
+	&pingpong, &stream,	  &pipeline, &connecting, &selfloop,
+	&selfecho, &many_clients, &paced,    NULL,
+};
+
 /* Every transport with an address makes these calls in this order. */
-int listener_bind(struct setup *setup, const void *address, socklen_t length)
+void listener_open(struct setup *setup, const void *address, socklen_t length, const char *name)
 {
-	const struct sockaddr *name = address;
-	int type = setup->options.transport->type;
+	const struct sockaddr *wanted = address;
+	int type = setup->options.transport->type | SOCK_CLOEXEC;
+	int fd = MUST(socket(wanted->sa_family, type, 0), "socket");
 
-	setup->listener = socket(name->sa_family, type | SOCK_CLOEXEC, 0);
-	MUST(setup->listener, "socket");
-	return bind(setup->listener, name, length);
-}
-
-void listener_start(struct setup *setup)
-{
-	struct sockaddr *name = (struct sockaddr *)&setup->address;
-
-	MUST(listen(setup->listener, (int)setup->options.clients), "listen");
+	POSSIBLE(bind(fd, wanted, length), "bind to %s", name);
+	MUST(listen(fd, (int)setup->options.clients), "listen");
+	setup->listener = fd;
 	setup->address_length = sizeof(setup->address);
 	/* For tcp the kernel has chosen the port. */
-	MUST(getsockname(setup->listener, name, &setup->address_length), "getsockname");
+	MUST(getsockname(fd, (struct sockaddr *)&setup->address, &setup->address_length),
+	     "getsockname");
 }
 
-__attribute__((noreturn, cold)) static void connect_failed(void)
+void set_channels(struct setup *setup, const int there[2], const int back[2])
 {
-	if (errno == EADDRNOTAVAIL)
-		cell_failed(
-			"no local port is left for another connection: closed connections stay in "
-			"TIME_WAIT for a minute (net.ipv4.ip_local_port_range)");
-	call_failed("connect");
+	setup->ends[CLIENT] = (struct ends){.in = back[0], .out = there[1]};
+	setup->ends[SERVER] = (struct ends){.in = there[0], .out = back[1]};
 }
 
 int transport_connect(const struct setup *setup)
@@ -42,8 +49,9 @@ int transport_connect(const struct setup *setup)
 	int fd =
 		MUST(socket(setup->address.ss_family, transport->type | SOCK_CLOEXEC, 0), "socket");
 
-	if (RETRY(connect(fd, (const struct sockaddr *)&setup->address, setup->address_length)) < 0)
-		connect_failed();
+	/* EADDRNOTAVAIL: closed connections stay in TIME_WAIT for a minute. */
+	MUST(RETRY(connect(fd, (const struct sockaddr *)&setup->address, setup->address_length)),
+	     "connect");
 	if (transport->tune)
 		transport->tune(setup, fd);
 	return fd;
@@ -51,9 +59,8 @@ int transport_connect(const struct setup *setup)
 
 int transport_accept(const struct setup *setup)
 {
-	int fd;
+	int fd = MUST(RETRY(accept4(setup->listener, NULL, NULL, SOCK_CLOEXEC)), "accept");
 
-	fd = MUST(RETRY(accept4(setup->listener, NULL, NULL, SOCK_CLOEXEC)), "accept");
 	if (setup->options.transport->tune)
 		setup->options.transport->tune(setup, fd);
 	return fd;

@@ -77,7 +77,7 @@ struct transport {
 	void (*describe)(const struct link *link, char *text, size_t size);
 };
 
-/* All, in the order of --list, then NULL: tables.c. */
+/* All, in the order of --list, then NULL: transport.c. */
 extern const struct transport *const transports[];
 
 /* Opens the end of link->role and sets link->in and link->out. */
@@ -90,12 +90,11 @@ int transport_accept(const struct setup *setup);
 
 /* Shared by the families: */
 
-/*
- * For prepare: binds the listener to `address`. Like bind: -1 and errno, since each transport
- * explains an address in use differently.
- */
-int listener_bind(struct setup *setup, const void *address, socklen_t length);
-void listener_start(struct setup *setup);
+/* For prepare: the client writes to there[1] and reads from back[0]; the server at the others. */
+void set_channels(struct setup *setup, const int there[2], const int back[2]);
+
+/* For prepare: the listener at this address, which `name` tells a user. */
+void listener_open(struct setup *setup, const void *address, socklen_t length, const char *name);
 
 /* A socket's option that is a number; -1 and errno. Pattern connect calls it in the window. */
 static inline int socket_option(int fd, int level, int option)
@@ -109,10 +108,8 @@ static inline int socket_option(int fd, int level, int option)
 /* Parts of unix and tcp, for transports that share the rest with them. */
 #define SOCKET(kind)  .connects = true, .polls = true, .type = kind
 #define STREAM_SOCKET SOCKET(SOCK_STREAM)
-#define UNIX_SOCKET   STREAM_SOCKET, .settle = unix_settle
 #define TCP_SOCKET    STREAM_SOCKET, .describe = tcp_describe, .settle = tcp_settle
 void unix_prepare(struct setup *setup);
-void unix_settle(const struct setup *setup, struct link *link);
 void tcp_prepare(struct setup *setup);
 void tcp_tune(const struct setup *setup, int fd);
 void tcp_settle(const struct setup *setup, struct link *link);

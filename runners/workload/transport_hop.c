@@ -5,22 +5,19 @@
  * long as a process is in it or has a descriptor of it, so nothing outlives the cell.
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "process.h"
 #include "transport.h"
 
 #define MOST_NAMESPACES 4
-#define MOST_WORDS	40
 
 __asm__(".pushsection .rodata\n"
 	"hops_table: .incbin \"hops.tsv\"\n"
@@ -35,20 +32,16 @@ static struct {
 
 static void write_setting(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int fd = POSSIBLE(open(path, O_WRONLY | O_CLOEXEC), "open %s", path);
 
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		impossible("a hop sets up namespaces of its own, and cannot: write %s: %s", path,
-			   strerror(errno));
+	POSSIBLE(write(fd, text, strlen(text)), "write %s", path);
 	MUST(close(fd), "close");
 }
 
-static void unshare_or_say(int flag, const char *what)
+static void unshare_or_say(int flag, const char *page)
 {
-	if (unshare(flag) < 0)
-		impossible("a hop sets up namespaces of its own, and this user may not make one "
-			   "(%s): %s",
-			   what, strerror(errno));
+	POSSIBLE(unshare(flag),
+		 "a hop sets up namespaces of its own, and this user may not make one (%s)", page);
 }
 
 /*
@@ -70,165 +63,89 @@ static void enter_user_namespace(void)
 	write_setting("/proc/self/gid_map", map);
 }
 
-/* It would announce itself for the first seconds. Not every kernel has it. */
-static void disable_ipv6(void)
+/* Enters the network namespace of this name, and makes it first if need be. */
+static void enter(const char *name)
 {
-	const char *path = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
-
-	if (access(path, F_OK) == 0)
-		write_setting(path, "1");
-}
-
-/* Enters the network namespace of this name, and makes it first if need be; its descriptor. */
-static int enter(const char *name)
-{
+	const char *ipv6 = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
+	char path[32];
 	int i = 0;
 
 	while (i < MOST_NAMESPACES - 1 && *namespaces[i].name && strcmp(namespaces[i].name, name))
 		i++;
 	if (*namespaces[i].name) {
 		MUST(setns(namespaces[i].fd, CLONE_NEWNET), "setns to the namespace %s", name);
-		return namespaces[i].fd;
+		return;
 	}
 	unshare_or_say(CLONE_NEWNET, "network_namespaces(7)");
-	disable_ipv6();
+	if (access(ipv6, F_OK) == 0)
+		write_setting(ipv6, "1"); /* it would announce itself for the first seconds */
 	snprintf(namespaces[i].name, sizeof(namespaces[i].name), "%s", name);
 	/* It stays open: without it the namespace of a router, say, would be gone. */
 	namespaces[i].fd = MUST(open("/proc/self/ns/net", O_RDONLY), "open /proc/self/ns/net");
-	return namespaces[i].fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", namespaces[i].fd);
+	MUST(setenv(name, path, 1), "setenv");
 }
 
-/* Runs a program to its end. Where it fails, its first line becomes our sentence. */
-static void run_program(const struct setup *setup, char **words, const char *step)
+/* Where a command fails, its first line becomes our sentence. */
+static void run_command(const char *transport, const char *step)
 {
-	const char *transport = setup->options.transport->name;
-	char said[256] = "it failed";
-	posix_spawn_file_actions_t actions;
-	int output[2], status;
-	ssize_t length;
-	pid_t child;
+	char command[600], line[256] = "";
+	FILE *output;
 
-	MUST(pipe2(output, O_CLOEXEC), "pipe");
-	if (posix_spawn_file_actions_init(&actions) ||
-	    posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO) ||
-	    posix_spawn_file_actions_adddup2(&actions, output[1], STDERR_FILENO))
-		call_failed("posix_spawn_file_actions");
-	errno = posix_spawnp(&child, words[0], &actions, NULL, words, environ);
-	if (errno)
-		impossible("%s needs the program %s: %s", transport, words[0], strerror(errno));
-	posix_spawn_file_actions_destroy(&actions);
-	MUST(close(output[1]), "close");
-	length = MUST(RETRY(read(output[0], said, sizeof(said) - 1)), "read");
-	MUST(RETRY(waitpid(child, &status, 0)), "waitpid");
-	MUST(close(output[0]), "close");
-	if (length)
-		said[length] = '\0';
-	said[strcspn(said, "\n")] = '\0';
-	if (status != 0)
-		impossible("%s cannot be set up here: %s: %s", transport, step, said);
+	snprintf(command, sizeof(command), "exec 2>&1; %s", step);
+	output = MUST_HAVE(popen(command, "re"), "popen");
+	(void)!fgets(line, sizeof(line), output);
+	line[strcspn(line, "\n")] = '\0';
+	REFUSE_IF(pclose(output), "%s cannot be set up here: %s: %s", transport, step, line);
 }
 
-static struct sockaddr_in address_of(char **words)
+static void mount_directory(const char *directory)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET};
-
-	if (!words[1] || !words[2] || inet_pton(AF_INET, words[1], &address.sin_addr) != 1)
-		cell_failed("hops.tsv: %s needs an address and a port", words[0]);
-	address.sin_port = htons(atoi(words[2]));
-	return address;
-}
-
-static void listen_here(struct setup *setup, char **words)
-{
-	struct sockaddr_in address;
-
-	if (!words[1]) {
-		unix_prepare(setup);
-		return;
-	}
-	address = address_of(words);
-	MUST(listener_bind(setup, &address, sizeof(address)), "bind to %s", words[1]);
-	listener_start(setup);
-}
-
-static void connect_to(struct setup *setup, char **words)
-{
-	struct sockaddr_in address = address_of(words);
-
-	memcpy(&setup->address, &address, sizeof(address));
-}
-
-static void mount_directory(struct setup *setup, char **words)
-{
-	const char *directory = setup->options.directory;
-
 	unshare_or_say(CLONE_NEWNS, "mount_namespaces(7)");
 	/* Nothing that is mounted here may appear outside. */
-	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
-	    mount(directory, directory, NULL, MS_BIND, NULL) < 0)
-		impossible("%s by bind is refused here: %s", words[0], strerror(errno));
+	POSSIBLE(mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL), "mount of / as slave");
+	POSSIBLE(mount(directory, directory, NULL, MS_BIND, NULL), "mount by bind");
 }
 
-static void set_here(struct setup *setup, char **words)
+static void carry_out(struct setup *setup, const char *step)
 {
-	(void)setup;
-	if (!words[1] || !words[2])
-		cell_failed("hops.tsv: set needs a path and a text");
-	write_setting(words[1], words[2]);
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	char verb[8] = "", name[16];
+	unsigned short port;
+	int words = sscanf(step, "%7s %15s %hu", verb, name, &port);
+
+	if (words == 3 && inet_pton(AF_INET, name, &address.sin_addr) == 1)
+		address.sin_port = htons(port);
+	if (strcmp(step, "listen") == 0) {
+		unix_prepare(setup);
+	} else if (strcmp(step, "mount") == 0) {
+		mount_directory(setup->options.directory);
+	} else if (address.sin_port && strcmp(verb, "listen") == 0) {
+		listener_open(setup, &address, sizeof(address), name);
+	} else if (address.sin_port && strcmp(verb, "connect") == 0) {
+		memcpy(&setup->address, &address, sizeof(address));
+	} else {
+		run_command(setup->options.transport->name, step);
+	}
 }
 
-static const struct {
-	const char *name;
-	void (*carry_out)(struct setup *setup, char **words);
-} own_steps[] = {
-	{"set", set_here},
-	{"listen", listen_here},
-	{"connect", connect_to},
-	{"mount", mount_directory},
-};
-
-static void carry_out(struct setup *setup, const char *where, const char *step)
-{
-	char text[512], paths[MOST_WORDS][32], *words[MOST_WORDS] = {NULL}, *rest;
-	int count = 0;
-
-	snprintf(text, sizeof(text), "%s", step);
-	for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-		if (count == MOST_WORDS - 1)
-			cell_failed("hops.tsv: too many words: %s", step);
-		if (*word == '@') {
-			snprintf(paths[count], sizeof(paths[0]), "/proc/self/fd/%d",
-				 enter(word + 1));
-			word = paths[count];
-		}
-		words[count++] = word;
-	}
-	enter(where);
-	for (size_t i = 0; i < sizeof(own_steps) / sizeof(own_steps[0]); i++) {
-		if (strcmp(words[0], own_steps[i].name) == 0) {
-			own_steps[i].carry_out(setup, words);
-			return;
-		}
-	}
-	run_program(setup, words, step);
-}
-
+/* All namespaces are there before the first step. */
 static void hop_prepare(struct setup *setup)
 {
-	const char *name = setup->options.transport->name, *next;
+	char transport[32], namespace[16], step[512];
 
 	enter_user_namespace();
 	MUST(setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1), "setenv");
-	for (const char *line = hops_table; *line; line = next) {
-		char transport[32], where[16], step[512];
-
-		next = line + strcspn(line, "\n");
-		next += *next == '\n';
-		if (sscanf(line, "%31[^\t\n]\t%15[^\t\n]\t%511[^\n]", transport, where, step) ==
-			    3 &&
-		    strcmp(transport, name) == 0)
-			carry_out(setup, where, step);
-	}
+	for (int ready = 0; ready < 2; ready++)
+		for (const char *line = hops_table; *line; line += strcspn(line, "\n") + 1) {
+			if (sscanf(line, "%31[^\t\n]\t%15[^\t\n]\t%511[^\n]", transport, namespace,
+				   step) != 3 ||
+			    strcmp(transport, setup->options.transport->name) != 0)
+				continue;
+			enter(namespace);
+			if (ready)
+				carry_out(setup, step);
+		}
 }
 
 #define HOP .prepare = hop_prepare
@@ -238,4 +155,176 @@ const struct transport transport_tcp_bridge_nat = {
 const struct transport transport_tcp_redirect = {
 	.name = "tcp-redirect", TCP_SOCKET, HOP, .tune = tcp_tune};
 const struct transport transport_unix_mounted = {
-	.name = "unix-mounted", UNIX_SOCKET, .needs_directory = true, HOP};
+	.name = "unix-mounted", STREAM_SOCKET, .needs_directory = true, HOP};
+
+/*
+ * TCP through a forwarder in user space, as a sidecar or docker-proxy is one: each message takes
+ * two connections. The forwarder is a process of its own on the server's CPU; for each message it
+ * waits by epoll, reads and writes.
+ */
+
+#define PORTION 65536
+
+/* What one end has sent and the other has not got yet. */
+struct way {
+	size_t begin, end;
+	bool ended;
+	char data[PORTION];
+};
+
+struct connection;
+
+struct side {
+	int fd;
+	uint32_t events; /* that epoll waits for */
+	struct connection *connection;
+};
+
+struct connection {
+	struct side sides[2];
+	struct way ways[2]; /* by the side that it comes from */
+};
+
+static int epoll; /* of the forwarder */
+
+static void wait_for(struct side *side, int how, uint32_t events)
+{
+	struct epoll_event wanted = {.events = events, .data.ptr = side};
+
+	if (how == EPOLL_CTL_MOD && side->events == events)
+		return;
+	side->events = events;
+	MUST(epoll_ctl(epoll, how, side->fd, &wanted), "epoll_ctl");
+}
+
+static void add_side(struct connection *connection, int i, int fd)
+{
+	struct side *side = &connection->sides[i];
+
+	side->fd = MUST(fd, "connect or accept");
+	side->connection = connection;
+	tcp_tune(NULL, fd);
+	wait_for(side, EPOLL_CTL_ADD, EPOLLIN);
+}
+
+static void add_connection(int listener, const struct setup *setup)
+{
+	struct connection *connection = MUST_HAVE(calloc(1, sizeof(*connection)), "calloc");
+	const struct sockaddr *server = (const struct sockaddr *)&setup->address;
+	int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+
+	MUST(RETRY(connect(fd, server, setup->address_length)), "connect to the server");
+	add_side(connection, 0, RETRY(accept4(listener, NULL, NULL, SOCK_CLOEXEC)));
+	add_side(connection, 1, fd);
+}
+
+/* True if a call failed for another reason than that it would have to wait. */
+static bool is_broken(ssize_t count)
+{
+	return count < 0 && errno != EAGAIN;
+}
+
+/* Moves what is there from side `from` to the other one. False if either has gone. */
+static bool forward(struct connection *connection, int from)
+{
+	struct way *way = &connection->ways[from];
+	int source = connection->sides[from].fd, target = connection->sides[!from].fd;
+	ssize_t count;
+
+	if (way->begin == way->end && !way->ended) {
+		count = RETRY(recv(source, way->data, PORTION, MSG_DONTWAIT));
+		if (is_broken(count))
+			return false;
+		way->begin = 0;
+		way->end = count > 0 ? count : 0;
+		way->ended = count == 0;
+		if (way->ended && shutdown(target, SHUT_WR) < 0)
+			return false;
+	}
+	if (way->begin == way->end)
+		return true;
+	count = RETRY(send(target, way->data + way->begin, way->end - way->begin,
+			   MSG_DONTWAIT | MSG_NOSIGNAL));
+	if (is_broken(count))
+		return false;
+	way->begin += count > 0 ? count : 0;
+	return true;
+}
+
+/* What epoll is to wait for: something to read, and place for what could not be written. */
+static uint32_t wanted_events(const struct connection *connection, int i)
+{
+	const struct way *in = &connection->ways[i], *out = &connection->ways[!i];
+
+	return (in->begin == in->end && !in->ended ? EPOLLIN : 0) |
+	       (out->begin < out->end ? EPOLLOUT : 0);
+}
+
+/* Closes by reset where one side has gone, so that the other one sees that too. */
+static void drop(struct connection *connection, bool broken)
+{
+	for (int i = 0; i < 2; i++) {
+		if (broken)
+			tcp_linger_none(connection->sides[i].fd);
+		MUST(close(connection->sides[i].fd), "close");
+	}
+	free(connection);
+}
+
+static void serve(struct side *side, uint32_t events)
+{
+	struct connection *connection = side->connection;
+	int i = side == &connection->sides[1];
+	bool fine = !(events & EPOLLERR);
+
+	if (fine && events & (EPOLLIN | EPOLLHUP))
+		fine = forward(connection, i);
+	if (fine && events & EPOLLOUT)
+		fine = forward(connection, !i);
+	if (!fine || (connection->ways[0].ended && connection->ways[1].ended)) {
+		drop(connection, !fine);
+		return;
+	}
+	wait_for(&connection->sides[0], EPOLL_CTL_MOD, wanted_events(connection, 0));
+	wait_for(&connection->sides[1], EPOLL_CTL_MOD, wanted_events(connection, 1));
+}
+
+__attribute__((noreturn)) static void forward_all(int listener, const struct setup *setup)
+{
+	struct side incoming = {.fd = listener};
+	struct epoll_event event;
+
+	pin(&setup->options, SERVER);
+	epoll = MUST(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+	wait_for(&incoming, EPOLL_CTL_ADD, EPOLLIN);
+	for (;;) {
+		if (MUST(RETRY(epoll_wait(epoll, &event, 1, -1)), "epoll_wait") == 0)
+			continue;
+		if (event.data.ptr == &incoming)
+			add_connection(listener, setup);
+		else
+			serve(event.data.ptr, event.events);
+	}
+}
+
+static void proxy_prepare(struct setup *setup)
+{
+	struct setup towards_us = *setup;
+
+	tcp_prepare(setup);
+	tcp_prepare(&towards_us);
+	if (child_fork(setup, &leftovers.forwarder)) {
+		int unneeded[] = {setup->listener, setup->reports[0], setup->reports[1],
+				  setup->words[0], setup->words[1]};
+
+		/* While we held these, nobody would see that the other side has gone. */
+		for (size_t i = 0; i < sizeof(unneeded) / sizeof(unneeded[0]); i++)
+			MUST(close(unneeded[i]), "close");
+		forward_all(towards_us.listener, setup);
+	}
+	MUST(close(towards_us.listener), "close");
+	setup->address = towards_us.address;
+}
+
+const struct transport transport_tcp_proxy = {
+	.name = "tcp-proxy", TCP_SOCKET, .prepare = proxy_prepare, .tune = tcp_tune};

@@ -11,47 +11,28 @@
 
 /* Pipes, unnamed and named: a one-way channel for each direction. */
 
-enum { READ_END, WRITE_END };
-
-static void set_ends(struct setup *setup, const int there[2], const int back[2])
-{
-	setup->ends[CLIENT] = (struct ends){.in = back[READ_END], .out = there[WRITE_END]};
-	setup->ends[SERVER] = (struct ends){.in = there[READ_END], .out = back[WRITE_END]};
-}
-
 static void pipe_prepare(struct setup *setup)
 {
 	int there[2], back[2];
 
 	MUST(pipe2(there, O_CLOEXEC), "pipe");
 	MUST(pipe2(back, O_CLOEXEC), "pipe");
-	set_ends(setup, there, back);
-}
-
-static int open_fifo(const char *path, int flags)
-{
-	return MUST(open(path, flags | O_CLOEXEC), "open %s", path);
+	set_channels(setup, there, back);
 }
 
 /* Unlinks the path again: an open FIFO does not need it. */
 static void make_fifo(const char *directory, int ends[2])
 {
 	static char path[PATH_MAX];
-	int length = snprintf(path, sizeof(path), "%s/fifo", directory);
 
-	if (length >= (int)sizeof(path))
-		impossible("--dir %s is too long for a path in it", directory);
+	snprintf(path, sizeof(path), "%s/fifo", directory);
 	signals_hold();
-	if (mkfifo(path, 0600) < 0) {
-		if (errno == EEXIST)
-			impossible("%s exists already: --dir must be fresh", path);
-		call_failed("mkfifo %s", path);
-	}
+	POSSIBLE(mkfifo(path, 0600), "mkfifo %s", path);
 	leftovers.socket_path = path;
 	/* Non-blocking: otherwise this open would wait for the writer, which comes next. */
-	ends[READ_END] = open_fifo(path, O_RDONLY | O_NONBLOCK);
-	ends[WRITE_END] = open_fifo(path, O_WRONLY);
-	MUST(fcntl(ends[READ_END], F_SETFL, O_RDONLY), "fcntl");
+	ends[0] = MUST(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), "open %s", path);
+	ends[1] = MUST(open(path, O_WRONLY | O_CLOEXEC), "open %s", path);
+	MUST(fcntl(ends[0], F_SETFL, O_RDONLY), "fcntl");
 	MUST(unlink(path), "unlink %s", path);
 	leftovers.socket_path = NULL;
 	signals_release();
@@ -63,7 +44,7 @@ static void fifo_prepare(struct setup *setup)
 
 	make_fifo(setup->options.directory, there);
 	make_fifo(setup->options.directory, back);
-	set_ends(setup, there, back);
+	set_channels(setup, there, back);
 }
 
 #define PIPES .one_way = true, .polls = true
@@ -103,15 +84,6 @@ static size_t queue_limit(void)
 	return limit;
 }
 
-__attribute__((noreturn, cold)) static void open_failed(void)
-{
-	if (errno == ENOSYS)
-		impossible("this kernel has no POSIX message queues");
-	if (errno == EMFILE)
-		impossible("the queues would exceed RLIMIT_MSGQUEUE (ulimit -q)");
-	call_failed("mq_open of a queue for messages of %zu bytes", room);
-}
-
 static int open_queue(const struct setup *setup)
 {
 	size_t messages = MODEST_BYTES / room;
@@ -124,9 +96,9 @@ static int open_queue(const struct setup *setup)
 	attributes.mq_maxmsg = messages ? (long)messages : 1;
 	snprintf(name, sizeof(name), "/pathcost-%d", (int)setup->client);
 	signals_hold();
-	fd = mq_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, &attributes);
-	if (fd < 0)
-		open_failed();
+	/* EMFILE: more than RLIMIT_MSGQUEUE */
+	fd = POSSIBLE(mq_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, &attributes),
+		      "mq_open of a queue for messages of %zu bytes (ulimit -q)", room);
 	/* Without a name, nothing can stay behind. */
 	MUST(mq_unlink(name), "mq_unlink %s", name);
 	signals_release();
@@ -136,13 +108,12 @@ static int open_queue(const struct setup *setup)
 static void queue_prepare(struct setup *setup)
 {
 	size_t size = setup->options.size;
-	int there, back;
+	int there[2], back[2];
 
 	room = size > TOKEN_SIZE ? size : TOKEN_SIZE;
-	there = open_queue(setup);
-	back = open_queue(setup);
-	setup->ends[CLIENT] = (struct ends){.in = back, .out = there};
-	setup->ends[SERVER] = (struct ends){.in = there, .out = back};
+	there[0] = there[1] = open_queue(setup);
+	back[0] = back[1] = open_queue(setup);
+	set_channels(setup, there, back);
 }
 
 const struct transport transport_mq = {

@@ -33,14 +33,11 @@ static void shared_prepare(struct setup *setup)
 {
 	size_t size = 2 * sizeof(struct ring);
 
-	rings = MUST_HAVE(
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
-		"mmap of %zu bytes of shared memory", size);
+	rings = map_room(size, MAP_SHARED);
 	memset(rings, 0, size);
 	ring_of[0] = rings;
 	ring_of[1] = rings + 1;
-	setup->ends[CLIENT] = (struct ends){.in = 1, .out = 0};
-	setup->ends[SERVER] = (struct ends){.in = 0, .out = 1};
+	set_channels(setup, (int[2]){0, 0}, (int[2]){1, 1});
 }
 
 /* Maps the pages in both processes before the window. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/errqueue.h>
 #include <linux/tcp.h>
 #include <linux/tls.h>
@@ -20,17 +21,14 @@ void tcp_prepare(struct setup *setup)
 	struct sockaddr_in address = {.sin_family = AF_INET};
 
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	MUST(listener_bind(setup, &address, sizeof(address)), "bind to 127.0.0.1");
-	listener_start(setup);
+	listener_open(setup, &address, sizeof(address), "127.0.0.1");
 }
 
 static void tcp6_prepare(struct setup *setup)
 {
 	struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
 
-	if (listener_bind(setup, &address, sizeof(address)) < 0)
-		impossible("this machine has no IPv6 loopback: bind to ::1: %s", strerror(errno));
-	listener_start(setup);
+	listener_open(setup, &address, sizeof(address), "::1");
 }
 
 /* The one deliberate difference: without it we would measure Nagle's algorithm. */
@@ -40,8 +38,6 @@ void tcp_tune(const struct setup *setup, int fd)
 
 	(void)setup;
 	MUST(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), "setsockopt TCP_NODELAY");
-	if (socket_option(fd, IPPROTO_TCP, TCP_NODELAY) <= 0)
-		cell_failed("the kernel accepted TCP_NODELAY and did not set it");
 }
 
 void tcp_linger_none(int fd)
@@ -65,10 +61,8 @@ void tcp_settle(const struct setup *setup, struct link *link)
 
 void tcp_describe(const struct link *link, char *text, size_t size)
 {
-	int nodelay =
-		MUST(socket_option(link->out, IPPROTO_TCP, TCP_NODELAY), "getsockopt TCP_NODELAY");
-
-	snprintf(text, size, "\"TCP_NODELAY\": %d", nodelay);
+	snprintf(text, size, "\"TCP_NODELAY\": %d",
+		 socket_option(link->out, IPPROTO_TCP, TCP_NODELAY));
 }
 
 static void add_counts(int fd, struct tcp_counts *counts)
@@ -94,9 +88,7 @@ void tcp_count(const struct link *link, struct tcp_counts *counts)
 
 	*counts = (struct tcp_counts){0};
 	counts->there = lasting && socket_option(link->out, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP;
-	if (!counts->there)
-		return;
-	for (unsigned i = 0; i < link->setup->link_count; i++) {
+	for (unsigned i = 0; counts->there && i < link->setup->link_count; i++) {
 		if (link[i].in != link[i].out)
 			add_counts(link[i].in, counts);
 		add_counts(link[i].out, counts);
@@ -123,11 +115,7 @@ static void vsock_prepare(struct setup *setup)
 	struct sockaddr_vm address = {
 		.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_LOCAL, .svm_port = VMADDR_PORT_ANY};
 
-	if (listener_bind(setup, &address, sizeof(address)) < 0)
-		impossible("this kernel has no vsock loopback (module vsock_loopback): bind to "
-			   "CID 1: %s",
-			   strerror(errno));
-	listener_start(setup);
+	listener_open(setup, &address, sizeof(address), "vsock's loopback (module vsock_loopback)");
 }
 
 const struct transport transport_vsock = {.name = "vsock", STREAM_SOCKET, .prepare = vsock_prepare};
@@ -146,19 +134,18 @@ static void ktls_tune(const struct setup *setup, int fd)
 	memcpy(keys.key, setup->token[CLIENT], sizeof(keys.key));
 	tcp_tune(setup, fd);
 	MUST(setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")), "setsockopt TCP_ULP");
-	if (setsockopt(fd, SOL_TLS, TLS_TX, &keys, sizeof(keys)) < 0 ||
-	    setsockopt(fd, SOL_TLS, TLS_RX, &keys, sizeof(keys)) < 0)
-		impossible("this kernel's TLS lacks AES-128-GCM (module aesni_intel): %s",
-			   strerror(errno));
+	for (int way = TLS_TX; way <= TLS_RX; way++)
+		POSSIBLE(setsockopt(fd, SOL_TLS, way, &keys, sizeof(keys)),
+			 "this kernel's TLS lacks AES-128-GCM (module aesni_intel)");
 }
 
 static void ktls_prepare(struct setup *setup)
 {
 	tcp_prepare(setup);
 	/* A kernel with TLS refuses it for another reason: this socket is not connected. */
-	if (setsockopt(setup->listener, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) < 0 &&
-	    errno == ENOENT)
-		impossible("this kernel has no TLS (module tls)");
+	REFUSE_IF(setsockopt(setup->listener, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) < 0 &&
+			  errno == ENOENT,
+		  "this kernel has no TLS (module tls)");
 }
 
 const struct transport transport_tcp_ktls = {
@@ -222,10 +209,10 @@ static ssize_t zerocopy_write(int fd, const void *buffer, size_t size)
 
 static void zerocopy_prepare(struct setup *setup)
 {
-	if (setup->options.pattern->alone)
-		impossible("tcp-zerocopy must not touch its buffer before the ACK, and in %s that "
-			   "is always a delayed one",
-			   setup->options.pattern->name);
+	REFUSE_IF(setup->options.pattern->alone,
+		  "tcp-zerocopy must not touch its buffer before the ACK, and in %s that is always "
+		  "a delayed one",
+		  setup->options.pattern->name);
 	tcp_prepare(setup);
 }
 
@@ -234,11 +221,9 @@ static void zerocopy_tune(const struct setup *setup, int fd)
 	int on = 1;
 
 	tcp_tune(setup, fd);
-	if (fd >= MOST_SOCKETS)
-		impossible("tcp-zerocopy has room for %d descriptors", MOST_SOCKETS);
+	REFUSE_IF(fd >= MOST_SOCKETS, "tcp-zerocopy has room for %d descriptors", MOST_SOCKETS);
 	due[fd] = 0;
-	if (setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)) < 0)
-		impossible("this kernel has no SO_ZEROCOPY for TCP");
+	POSSIBLE(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), "SO_ZEROCOPY");
 }
 
 const struct transport transport_tcp_zerocopy = {
@@ -247,4 +232,115 @@ const struct transport transport_tcp_zerocopy = {
 	.write = zerocopy_write,
 	.prepare = zerocopy_prepare,
 	.tune = zerocopy_tune,
+};
+
+/*
+ * TCP whose payload bypasses the stack: a BPF program on each socket's sendmsg moves it straight to
+ * the other socket's receive queue. The connection itself is an ordinary TCP connection.
+ */
+
+static int maps[2]; /* one socket in each, by role */
+
+static int bpf(int command, union bpf_attr *attributes, const char *what)
+{
+	return POSSIBLE(syscall(SYS_bpf, command, attributes, sizeof(*attributes)),
+			"cannot redirect by BPF here: it needs CAP_NET_ADMIN, CAP_BPF and a kernel "
+			"with sockmap: %s",
+			what);
+}
+
+static int make_map(void)
+{
+	union bpf_attr attributes = {.map_type = BPF_MAP_TYPE_SOCKMAP,
+				     .key_size = sizeof(uint32_t),
+				     .value_size = sizeof(uint32_t),
+				     .max_entries = 1};
+
+	return bpf(BPF_MAP_CREATE, &attributes, "sockmap");
+}
+
+/*
+ * bpf_msg_redirect_map(message, map, 0, BPF_F_INGRESS); return SK_PASS. Until the other socket is
+ * in its map, a message goes through the stack.
+ */
+static int load_program(int map)
+{
+	const struct bpf_insn program[] = {
+		{.code = BPF_LD | BPF_DW | BPF_IMM,
+		 .dst_reg = BPF_REG_2,
+		 .src_reg = BPF_PSEUDO_MAP_FD,
+		 .imm = map},
+		{.code = 0},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_3, .imm = 0},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_4, .imm = BPF_F_INGRESS},
+		{.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_msg_redirect_map},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = SK_PASS},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	union bpf_attr attributes = {.prog_type = BPF_PROG_TYPE_SK_MSG,
+				     .insn_cnt = sizeof(program) / sizeof(program[0]),
+				     .insns = (uintptr_t)program,
+				     .license = (uintptr_t) "GPL"};
+
+	return bpf(BPF_PROG_LOAD, &attributes, "an sk_msg program");
+}
+
+static void attach(enum role sender)
+{
+	union bpf_attr attributes = {.target_fd = (unsigned)maps[sender],
+				     .attach_bpf_fd = (unsigned)load_program(maps[!sender]),
+				     .attach_type = BPF_SK_MSG_VERDICT};
+
+	bpf(BPF_PROG_ATTACH, &attributes, "attaching to a sockmap");
+}
+
+static void sockmap_prepare(struct setup *setup)
+{
+	REFUSE_IF(setup->options.topology == TWO,
+		  "tcp-sockmap redirects one connection: leave --topology out");
+	maps[CLIENT] = make_map();
+	maps[SERVER] = make_map();
+	attach(CLIENT);
+	attach(SERVER);
+	tcp_prepare(setup);
+}
+
+static void put_in_map(enum role role, int fd)
+{
+	uint32_t key = 0, value = (uint32_t)fd;
+	union bpf_attr attributes = {
+		.map_fd = (unsigned)maps[role], .key = (uintptr_t)&key, .value = (uintptr_t)&value};
+
+	bpf(BPF_MAP_UPDATE_ELEM, &attributes, "adding a socket");
+}
+
+static bool blocking;
+
+/* When interrupted, or when its peer has gone, such a socket returns EAGAIN even if blocking. */
+static ssize_t sockmap_read(int fd, void *buffer, size_t size)
+{
+	ssize_t count;
+
+	do
+		count = read(fd, buffer, size);
+	while (__builtin_expect(count < 0, 0) && errno == EAGAIN && blocking);
+	return count;
+}
+
+static void sockmap_settle(const struct setup *setup, struct link *link)
+{
+	tcp_settle(setup, link);
+	blocking = setup->options.waiting == BLOCK;
+	put_in_map(link->role, link->out);
+}
+
+const struct transport transport_tcp_sockmap = {
+	.name = "tcp-sockmap",
+	.joined_once = true,
+	STREAM_SOCKET,
+	.describe = tcp_describe,
+	.read = sockmap_read,
+	.prepare = sockmap_prepare,
+	.tune = tcp_tune,
+	.settle = sockmap_settle,
 };

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include <errno.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <string.h>
@@ -19,22 +18,15 @@ void unix_prepare(struct setup *setup)
 	const char *directory = setup->options.directory;
 	int length = snprintf(socket_path, sizeof(socket_path), "%s/socket", directory);
 
-	if (length >= (int)sizeof(socket_path))
-		impossible("the socket's path would be %d bytes long, and sun_path has room for "
-			   "%zu: choose a --dir of at most %zu bytes",
-			   length, sizeof(socket_path) - 1,
-			   sizeof(socket_path) - sizeof("/socket"));
+	REFUSE_IF(length >= (int)sizeof(socket_path),
+		  "%s is longer than the path of a socket may be: choose a --dir of at most %zu "
+		  "bytes",
+		  socket_path, sizeof(socket_path) - sizeof("/socket"));
 	memcpy(address.sun_path, socket_path, sizeof(socket_path));
 	signals_hold();
-	if (listener_bind(setup, &address, sizeof(address)) < 0) {
-		/* The file is not ours, so leave it. */
-		if (errno == EADDRINUSE)
-			impossible("%s exists already: --dir must be fresh", socket_path);
-		call_failed("bind to %s", socket_path);
-	}
+	listener_open(setup, &address, sizeof(address), socket_path);
 	leftovers.socket_path = socket_path;
 	signals_release();
-	listener_start(setup);
 }
 
 /* A name that starts with a NUL has no file; the token makes it unique. */
@@ -46,31 +38,8 @@ static void abstract_prepare(struct setup *setup)
 	for (int i = 0; i < TOKEN_SIZE; i++)
 		length += snprintf(address.sun_path + 1 + length, 3, "%02x",
 				   setup->token[CLIENT][i] ^ setup->token[SERVER][i]);
-	MUST(listener_bind(setup, &address, offsetof(struct sockaddr_un, sun_path) + 1 + length),
-	     "bind to an abstract name");
-	listener_start(setup);
-}
-
-/*
- * The server sees the credentials of the process that connected, the client those of the process
- * that called listen. Both are the client itself.
- */
-static void check_credentials(const struct setup *setup, int fd)
-{
-	struct ucred peer;
-	socklen_t length = sizeof(peer);
-
-	MUST(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length), "getsockopt SO_PEERCRED");
-	if (peer.pid != setup->client || peer.uid != geteuid())
-		cell_failed("process %d of user %u is at the other end of the socket, not ours",
-			    (int)peer.pid, (unsigned)peer.uid);
-}
-
-void unix_settle(const struct setup *setup, struct link *link)
-{
-	check_credentials(setup, link->in);
-	if (link->out != link->in)
-		check_credentials(setup, link->out);
+	listener_open(setup, &address, offsetof(struct sockaddr_un, sun_path) + 1 + length,
+		      "an abstract name");
 }
 
 /* af_unix.c: a message may fill all but 32 bytes of the send buffer. */
@@ -84,17 +53,16 @@ size_t unix_limit(void)
 }
 
 const struct transport transport_unix = {
-	.name = "unix", UNIX_SOCKET, .needs_directory = true, .prepare = unix_prepare};
+	.name = "unix", STREAM_SOCKET, .needs_directory = true, .prepare = unix_prepare};
 
 const struct transport transport_unix_abstract = {
-	.name = "unix-abstract", UNIX_SOCKET, .prepare = abstract_prepare};
+	.name = "unix-abstract", STREAM_SOCKET, .prepare = abstract_prepare};
 
 const struct transport transport_unix_seqpacket = {
 	.name = "unix-seqpacket",
 	SOCKET(SOCK_SEQPACKET),
 	.limit = unix_limit,
 	.prepare = abstract_prepare,
-	.settle = unix_settle,
 };
 
 /* Pairs of sockets made before the fork: there is no address that another process could use. */
@@ -106,14 +74,11 @@ static void make_pairs(struct setup *setup, void (*make)(int type, int pair[2]))
 	int there[2], back[2];
 
 	make(type, there);
-	if (setup->options.topology == TWO) {
+	back[0] = there[1];
+	back[1] = there[0];
+	if (setup->options.topology == TWO)
 		make(type, back);
-	} else {
-		back[CLIENT] = there[CLIENT];
-		back[SERVER] = there[SERVER];
-	}
-	setup->ends[CLIENT] = (struct ends){.in = back[CLIENT], .out = there[CLIENT]};
-	setup->ends[SERVER] = (struct ends){.in = there[SERVER], .out = back[SERVER]};
+	set_channels(setup, there, back);
 }
 
 static void unix_make(int type, int pair[2])

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,7 +26,7 @@ struct ring {
 
 static _Thread_local struct ring ring;
 
-static void *map_ring(int fd, size_t size, off_t what)
+static void *map_queue(int fd, size_t size, off_t what)
 {
 	return MUST_HAVE(
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, what),
@@ -49,17 +48,17 @@ static void open_ring(void)
 		return; /* this thread has a ring */
 	ring.fd = make_ring(&parameters);
 	MUST(ring.fd, "io_uring_setup");
-	submit = map_ring(ring.fd, parameters.sq_off.array + sizeof(unsigned), IORING_OFF_SQ_RING);
-	complete = map_ring(ring.fd,
-			    parameters.cq_off.cqes +
-				    parameters.cq_entries * sizeof(struct io_uring_cqe),
-			    IORING_OFF_CQ_RING);
+	submit = map_queue(ring.fd, parameters.sq_off.array + sizeof(unsigned), IORING_OFF_SQ_RING);
+	complete = map_queue(ring.fd,
+			     parameters.cq_off.cqes +
+				     parameters.cq_entries * sizeof(struct io_uring_cqe),
+			     IORING_OFF_CQ_RING);
 	ring.submit_tail = (_Atomic unsigned *)(submit + parameters.sq_off.tail);
 	ring.complete_head = (_Atomic unsigned *)(complete + parameters.cq_off.head);
 	ring.complete_tail = (_Atomic unsigned *)(complete + parameters.cq_off.tail);
 	ring.completion = (struct io_uring_cqe *)(complete + parameters.cq_off.cqes);
 	*(unsigned *)(submit + parameters.sq_off.array) = 0;
-	ring.entry = map_ring(ring.fd, sizeof(struct io_uring_sqe), IORING_OFF_SQES);
+	ring.entry = map_queue(ring.fd, sizeof(struct io_uring_sqe), IORING_OFF_SQES);
 }
 
 static inline long submit_and_wait(unsigned fresh)
@@ -138,14 +137,11 @@ static ssize_t ring_write(int fd, const void *buffer, size_t size)
 static void uring_prepare(struct setup *setup)
 {
 	struct io_uring_params parameters;
-	int fd = make_ring(&parameters);
 
-	if (fd < 0)
-		impossible("this machine does not allow io_uring (kernel.io_uring_disabled, a "
-			   "container's "
-			   "filter, or a kernel without it): %s",
-			   strerror(errno));
-	MUST(close(fd), "close");
+	MUST(close(POSSIBLE(make_ring(&parameters),
+			    "this machine does not allow io_uring (kernel.io_uring_disabled, a "
+			    "container's filter, or a kernel without it)")),
+	     "close");
 	if (setup->options.transport->needs_directory)
 		unix_prepare(setup);
 	else
@@ -154,7 +150,7 @@ static void uring_prepare(struct setup *setup)
 
 #define RING .prepare = uring_prepare, .thread = open_ring, .read = ring_read, .write = ring_write
 const struct transport transport_uring_unix = {
-	.name = "uring-unix", UNIX_SOCKET, RING, .needs_directory = true};
+	.name = "uring-unix", STREAM_SOCKET, RING, .needs_directory = true};
 
 const struct transport transport_uring_tcp = {
 	.name = "uring-tcp", TCP_SOCKET, RING, .tune = tcp_tune};

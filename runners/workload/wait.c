@@ -137,11 +137,8 @@ static struct {
 static void *make_code(void)
 {
 	static const unsigned char jump[] = {0xeb, LINE - 2}, back = 0xc3;
-	unsigned char *code =
-		mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *code = map_room(BYTES, MAP_PRIVATE);
 
-	if (code == MAP_FAILED)
-		call_failed("make room for the code of --cold");
 	for (unsigned line = 0; line < BYTES; line += LINE)
 		memcpy(code + line, jump, sizeof(jump));
 	code[BYTES - LINE] = back;

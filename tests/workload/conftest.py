@@ -82,6 +82,12 @@ def listed(program: Path) -> Listed:
     return {(kind, name): (word == "yes", reason) for kind, name, word, reason in rows}
 
 
+def skip_impossible(listed: Listed, transport: str, pattern: str) -> None:
+    possible, reason = listed["pair", f"{transport} {pattern}"]
+    if not possible:
+        pytest.skip(reason)
+
+
 @pytest.fixture
 def need(listed: Listed) -> Callable[..., None]:
     """Skips a test where a transport cannot be had, with the program's own reason."""

@@ -14,12 +14,11 @@ import pytest
 from probes.transports import read_transports
 from runners import cell as factors
 
-from .conftest import Fault, Listed
-from .workload import ALONE, ONE_MESSAGE, PATTERNS, TRANSPORTS, run
+from .conftest import Fault, Listed, skip_impossible
+from .workload import ALONE, ONE_MESSAGE, PATTERNS, TRANSPORTS, check_conservation, run
 
 MESSAGES = 1200  # more than one interval; shared by 4 clients, and by round trips of two
 PAIRS = list(itertools.product(TRANSPORTS, PATTERNS))
-FIELDS = ("messages", "bytes")
 
 
 def arguments(transport: str, pattern: str, private: Path) -> list[object]:
@@ -27,19 +26,6 @@ def arguments(transport: str, pattern: str, private: Path) -> list[object]:
     chosen: list[object] = ["--transport", transport, "--pattern", pattern]
     chosen += ["--rate", 20_000] if pattern == "paced" else []
     return [*chosen, "--placement", placement, "--dir", private, "--warmup", 48]
-
-
-def check_conservation(result: dict[str, Any], pattern: str, messages: int, size: int) -> None:
-    client, server = result["client"], result["server"]
-    there = messages if pattern in ONE_MESSAGE or pattern in ALONE else messages // 2
-    back = messages - there
-    if pattern in ALONE:
-        assert server is None
-        server, back = client, there
-    for field, each in zip(FIELDS, (1, size), strict=True):
-        assert client[f"sent_{field}"] == server[f"received_{field}"] == there * each
-        if pattern not in ALONE:
-            assert server[f"sent_{field}"] == client[f"received_{field}"] == back * each
 
 
 def check_times(result: dict[str, Any], pattern: str, messages: int, samples: Path) -> None:
@@ -86,11 +72,13 @@ def test_list_names_what_the_options_know(listed: Listed) -> None:
         assert bool(reason) != possible, "a reason where it is not possible, and only there"
 
 
-@pytest.mark.parametrize("option", ["wait", "sched", "topology"])
-def test_options_know_the_words_of(program: Path, private: Path, option: str) -> None:
+def test_options_know_the_same_words(program: Path, private: Path) -> None:
     known = {"wait": factors.WAITS, "sched": factors.SCHEDULERS, "topology": factors.TOPOLOGIES}
-    ended = run(program, "--transport", "unix", "--dir", private, f"--{option}", "?")
-    assert ended.stderr.endswith(f'"?": there is {", ".join(known[option])}\n')
+    for option, words in known.items():
+        for word in (*words, "?"):
+            ended = run(program, "--check", "--transport", "unix", "--dir", private,
+                        "--placement", "cross-cpu", f"--{option}", word)  # fmt: skip
+            assert (f'unknown --{option} "{word}"' in ended.stderr) == (word == "?")
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
@@ -106,8 +94,7 @@ def test_pair_interrupted(
 ) -> None:
     """Signals in the middle of every call, for the whole of the cell."""
     transport, pattern = pair
-    if not listed["pair", f"{transport} {pattern}"][0]:
-        pytest.skip(listed["pair", f"{transport} {pattern}"][1])
+    skip_impossible(listed, transport, pattern)
     chosen = [*arguments(transport, pattern, private), "--messages", 4000]
     result = run(sanitized, *chosen, environment=fault("signals")).result
     check_conservation(result, pattern, 4000, 64)
@@ -142,8 +129,7 @@ def test_wait(
     pattern: str,
     wait: str,
 ) -> None:
-    if not listed["pair", f"{transport} {pattern}"][0]:
-        pytest.skip(listed["pair", f"{transport} {pattern}"][1])
+    skip_impossible(listed, transport, pattern)
     chosen = [*arguments(transport, pattern, private), "--messages", 240, "--wait", wait]
     ended = run(sanitized, *chosen, "--size", 4096)
     if transport.startswith("shm"):
@@ -158,8 +144,7 @@ def test_wait(
 def test_two_connections(
     sanitized: Path, private: Path, listed: Listed, transport: str, pattern: str
 ) -> None:
-    if not listed["pair", f"{transport} {pattern}"][0]:
-        pytest.skip(listed["pair", f"{transport} {pattern}"][1])
+    skip_impossible(listed, transport, pattern)
     chosen = [*arguments(transport, pattern, private), "--messages", 240]
     ended = run(sanitized, *chosen, "--topology", "two")
     if ended.status == 2:
@@ -227,13 +212,3 @@ def test_connect_says_nothing_of_connections_that_are_gone(program: Path) -> Non
     chosen = ["--transport", "tcp", "--pattern", "connect", "--messages", 240]
     result = run(program, *chosen).result
     assert result["client"]["tcp_info"] is None and result["server"]["tcp_info"] is None
-
-
-@pytest.mark.parametrize("transport", ["unix", "tcp"])
-def test_verify_finds_a_wrong_byte_in_the_window(
-    sanitized: Path, private: Path, fault: Fault, transport: str
-) -> None:
-    chosen = [*arguments(transport, "pingpong", private), "--messages", 48, "--verify"]
-    ended = run(sanitized, *chosen, environment=fault("payload"))
-    assert (ended.status, ended.stdout) == (1, "")
-    assert "message 0: bytes from 63 on are not those that the peer sent" in ended.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Listed
+from .conftest import Listed, skip_impossible
 from .workload import ALONE, PATIENCE, TRANSPORTS
 
 MOST = 40  # instructions for each message between two system calls
@@ -79,9 +79,7 @@ def test_instructions(
 def test_instructions_of_one_thread(
     stepper: Path, program: Path, private: Path, listed: Listed, transport: str, pattern: str
 ) -> None:
-    possible, reason = listed["pair", f"{transport} {pattern}"]
-    if not possible:
-        pytest.skip(reason)
+    skip_impossible(listed, transport, pattern)
     counts = steps(stepper, program, private, transport, 0, "--pattern", pattern)
     check(counts, transport)
     if transport not in RINGS:  # a message is one write and one read

@@ -38,6 +38,19 @@ class Ended:
         return result
 
 
+def check_conservation(result: dict[str, Any], pattern: str, messages: int, size: int) -> None:
+    client, server = result["client"], result["server"]
+    there = messages if pattern in ONE_MESSAGE or pattern in ALONE else messages // 2
+    back = messages - there
+    if pattern in ALONE:
+        assert server is None
+        server, back = client, there
+    for field, each in (("messages", 1), ("bytes", size)):
+        assert client[f"sent_{field}"] == server[f"received_{field}"] == there * each
+        if pattern not in ALONE:
+            assert server[f"sent_{field}"] == client[f"received_{field}"] == back * each
+
+
 def command(program: Path, arguments: tuple[object, ...]) -> list[str]:
     return [str(program), *(str(argument) for argument in arguments)]
 
