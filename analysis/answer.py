@@ -7,20 +7,20 @@ the machine that their source names. docs/json.md has examples, and
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
+from analysis.analyse import Analysis, Figures
 from analysis.claims.verdict import Verdict
-from analysis.counts.ledger import Ledger, Row, in_conditions
-from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS
+from analysis.counts.ledger import Row, in_conditions
+from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS, WORKLOAD
 from analysis.machine import counter_text, kernel_text, machine_text
-from analysis.paths.cells import Comparison
 from analysis.raw.run import Run
 from analysis.statistics import Estimate, Values, compared
-from analysis.tidy import Tables
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import amount, listed, number, spread, ways
 
@@ -170,6 +170,8 @@ LEDGER = [
     *("probe_level", "probed", "conditions", "transport", "value", "low", "high"),
     *("repeats", "valid"),
 ]
+TIMES = {"kernel": "kernel", "p50_ns": "p50", "p99_ns": "p99", "messages_per_s": "messages_per_s"}
+RATIOS = {"than": "than", "median": "ratio", "all": "ratio_all"}
 FlatRow = dict[str, Any]
 
 
@@ -189,38 +191,22 @@ class Document(Part):
     missing: list[FlatRow]  # what, target, why
 
 
-class Counted(Protocol):
-    """What of an analysis the answer is made of."""
-
-    run: Run
-    tables: Tables
-    ledgers: tuple[Ledger, ...]
-    timings: tuple[Times, ...]
-    exact: tuple[Comparison, ...]
-
-
-class Analysed(Counted, Protocol):
-    """What of an analysis answer.json is made of."""
-
-    figures: pd.DataFrame
-    verdicts: tuple[Verdict, ...]
-
-
-def build_answer(found: Counted) -> Answer | None:
+def build_answer(found: Figures) -> Answer | None:
     """Compare the first two transports; None where no cell has figures."""
     if not found.ledgers:
         return None
     ledger = found.ledgers[0].narrow()
     names = tuple(ledger.transports[:2])
-    where = (ledger.pattern, ledger.size)
-    timings = [times for times in found.timings if (times.pattern, times.size) == where]
-    shown = {*PLACES, *ledger.conditions}
+    timings = [times for times in found.timings
+               if (times.pattern, times.size) == (ledger.pattern, ledger.size)]  # fmt: skip
     tidy = found.tables.tidy
     timed = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
-    placed = [_placed(timed, times, names) for times in timings if times.conditions in shown]
-    kernels = sorted({latency.kernel for times in timings for latency in times.latencies})
+    shown = [c for c in dict.fromkeys(t.conditions for t in timings)
+             if c in {*PLACES, *ledger.conditions}]  # fmt: skip
+    placed = [_placed(timed, [t for t in timings if t.conditions == c], names) for c in shown]
     cpu = found.exact[0].cells[0].cpu if found.exact else ""
     counts = (_count(found.run, row, names, cpu) for row in ledger.rows)
+    kernels = sorted({times.kernel for times in timings})
     return Answer(
         pattern=ledger.pattern, size=ledger.size, transports=names,
         iteration=timings[0].iteration if timings else ROUND_TRIP,
@@ -229,8 +215,9 @@ def build_answer(found: Counted) -> Answer | None:
     )  # fmt: skip
 
 
-def _placed(timed: pd.DataFrame, times: Times, names: tuple[str, ...]) -> Placed | None:
+def _placed(timed: pd.DataFrame, timings: list[Times], names: tuple[str, ...]) -> Placed | None:
     """Compare the repeats that both transports have; None where there are none."""
+    times = timings[0]
     rows = in_conditions(timed, (times.pattern, times.size, times.conditions))
     iteration = _pair(iteration_times(rows, times.pattern), names)
     if iteration is None:
@@ -243,10 +230,10 @@ def _placed(timed: pd.DataFrame, times: Times, names: tuple[str, ...]) -> Placed
         pivot = own.pivot_table(index="repeat", columns="transport", values="value", aggfunc="sum")
         cpu = _pair(pivot, names)
     reached = {
-        latency.transport: latency.messages_per_s.value / messages
-        for latency in times.latencies
+        each.transport: each.messages_per_s.value / messages
+        for each in timings
         # What a paced window reached was set.
-        if latency.transport in names and latency.messages_per_s and times.pattern != "paced"
+        if each.transport in names and each.messages_per_s and times.pattern != "paced"
     }
     return Placed.of(times.conditions, iteration, cpu, messages, reached)
 
@@ -276,22 +263,9 @@ def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> Count | None
 
 
 def document(
-    found: Analysed, answer: Answer | None, decision: str, copied_and_run: str
+    found: Analysis, answer: Answer | None, decision: str, copied_and_run: str
 ) -> Document:
     """Gather answer.json of an analysis."""
-    times, ratios = [], []
-    for timing in found.timings:
-        cell = {name: getattr(timing, name) for name in ("pattern", "size", "conditions")}
-        times += [
-            {**cell, "transport": one.transport, "kernel": one.kernel, "p50_ns": one.p50,
-             "p99_ns": one.p99, "messages_per_s": one.messages_per_s}
-            for one in timing.latencies
-        ]  # fmt: skip
-        ratios += [
-            {**cell, "transport": ratio.transport.transport, "than": ratio.than.transport,
-             "median": ratio.median, "all": ratio.all}
-            for ratio in timing.ratios
-        ]  # fmt: skip
     return Document.model_validate({
         "pathcost": found.run.manifest.pathcost,
         "run": found.run.name,
@@ -299,8 +273,8 @@ def document(
         "copied_and_run": copied_and_run,
         "answer": answer,
         "ledger": ledger_frame(found.figures).to_dict("records"),
-        "times": times,
-        "ratios": ratios,
+        "times": _records(found.timings, TIMES),
+        "ratios": _records([t for t in found.timings if t.ratio], RATIOS),
         "verdicts": list(map(_verdict, found.verdicts)),
         "machines": _machines(found),
         "missing": [
@@ -308,6 +282,12 @@ def document(
             for lack in found.tables.missing if str(lack.why)
         ],
     })  # fmt: skip
+
+
+def _records(timings: Iterable[Times], fields: dict[str, str]) -> list[FlatRow]:
+    """A record of each; `fields`: its names beside those of the conditions → their attributes."""
+    names = {name: name for name in (*WORKLOAD, "transport")} | fields
+    return [{name: getattr(t, field) for name, field in names.items()} for t in timings]
 
 
 def ledger_frame(figures: pd.DataFrame) -> pd.DataFrame:
@@ -336,7 +316,7 @@ def _verdict(verdict: Verdict) -> FlatRow:
     }
 
 
-def _machines(found: Counted) -> list[FlatRow]:
+def _machines(found: Analysis) -> list[FlatRow]:
     names = ("cpu", "cpus", "distribution")
     machines: dict[tuple[str, str], FlatRow] = {
         (target.kind, target.kernel): {name: getattr(target.environment, name) for name in names}

@@ -37,10 +37,10 @@ def read_ratios(runs: list[Run]) -> Ratios:
     ratios: dict[tuple[str, str], dict[str, Estimate]] = {}
     for run in runs:
         for times in Figures(run).timings:
-            for ratio in times.ratios:
-                pair = f"{ratio.transport.transport} / {ratio.than.transport}"
-                key = f"{conditions_text(times)}; {ratio.transport.kernel}", pair
-                ratios.setdefault(key, {})[run.name] = ratio.median
+            if times.ratio:
+                pair = f"{times.transport} / {times.than}"
+                key = f"{conditions_text(times)}; {times.kernel}", pair
+                ratios.setdefault(key, {})[run.name] = times.ratio
     return ratios
 
 

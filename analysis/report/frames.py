@@ -21,7 +21,7 @@ from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
 from analysis.report.render import code, link
 from analysis.statistics import Estimate
-from analysis.times.timing import Latency, Times
+from analysis.times.timing import Times
 from analysis.wording import (
     MINUS,
     NOT_MEASURED,
@@ -64,14 +64,10 @@ def frame(heads: Iterable[Any], lines: Iterable[Line]) -> pd.DataFrame:
     return made
 
 
-def latencies(at: Answer | Ledger, timings: Iterable[Times]) -> dict[tuple[str, str], Latency]:
+def latencies(at: Answer | Ledger, timings: Iterable[Times]) -> dict[tuple[str, str], Times]:
     """Conditions and transport → the times of the pattern and size of `at`."""
-    return {
-        (timing.conditions, latency.transport): latency
-        for timing in timings
-        for latency in timing.latencies
-        if (timing.pattern, timing.size) == (at.pattern, at.size)
-    }
+    own = (times for times in timings if (times.pattern, times.size) == (at.pattern, at.size))
+    return {(times.conditions, times.transport): times for times in own}
 
 
 def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) -> pd.DataFrame:
@@ -115,17 +111,13 @@ def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
 def times(timings: Iterable[Times]) -> pd.DataFrame:
     heads = ("conditions", "transport", "p50", "p99", "messages a second", "ratio of p50",
              "messages per segment, read", "modes")  # fmt: skip
-    lines = []
-    for timing in timings:
-        ratios = {ratio.transport.transport: ratio.median for ratio in timing.ratios}
-        for one in timing.latencies:
-            lines.append((
-                conditions_text(timing), one.transport,
-                spanned(one.p50, "ns"), spanned(one.p99, "ns"), spanned(one.messages_per_s),
-                spanned(ratios.get(one.transport)),
-                f"{spanned(one.per_segment)}, {spanned(one.per_read)}",
-                one.modality.words() if one.modality else NOT_MEASURED,
-            ))  # fmt: skip
+    lines = [
+        (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.p99, "ns"),
+         spanned(t.messages_per_s), spanned(t.ratio),
+         f"{spanned(t.per_segment)}, {spanned(t.per_read)}",
+         t.modality.words() if t.modality else NOT_MEASURED)
+        for t in timings
+    ]  # fmt: skip
     return frame(heads, lines)
 
 

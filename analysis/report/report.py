@@ -86,7 +86,7 @@ class Report:
             "compared": compared,
             "shares": shares,
             "matter": self.matter,
-            "medians": lambda timing: sentence("medians", timing),
+            "median": lambda times: sentence("median", times),
             "loopback": loopback_sentences(self.analysis.run),
             "places": PLACES,
             "shown_verdicts": self.settled,

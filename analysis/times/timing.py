@@ -14,7 +14,7 @@ from analysis.raw.files import read_samples
 from analysis.raw.run import Run, Target
 from analysis.statistics import Estimate, Values, mean, quotient
 from analysis.times.modes import Modality, modality
-from analysis.wording import counted, listed, number
+from analysis.wording import counted
 
 Key = tuple[str, int, str, str]  # pattern, size, conditions, transport
 Iterations = Mapping[Key, Sequence[Values]]  # nanoseconds of each iteration, repeat by repeat
@@ -27,10 +27,13 @@ QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s", "tcp_segments", "re
 
 
 @dataclass(frozen=True)
-class Latency:
-    """A transport's times under one set of conditions: means over repeats.
+class Times(Workload):
+    """A transport's times under one set of conditions, as means over repeats.
 
     p50 and p99 are of the iterations of each cell run, in ns; the runs of one repeat count once.
+    The ratios say how many times as long it takes as `than`, the first transport: `ratio` by the
+    p50; `ratio_all` by the time of all iterations, slow ones included (the inverse of messages a
+    second), None where nobody counted messages. In a stream both are that.
     """
 
     transport: str
@@ -41,28 +44,9 @@ class Latency:
     per_segment: Estimate | None  # messages in a TCP segment with payload, by TCP_INFO
     per_read: Estimate | None  # messages for each receiving call
     modality: Modality | None  # None: too few iterations to tell
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """How many times as long `transport` takes as `than`, under the same conditions.
-
-    `median` compares the p50 beside it; `all` the time of all iterations, slow ones included (the
-    inverse of messages a second), None where nobody counted messages. In a stream both are that.
-    """
-
-    transport: Latency
-    than: Latency
-    median: Estimate
-    all: Estimate | None
-
-
-@dataclass(frozen=True)
-class Times(Workload):
-    """The times under one set of conditions."""
-
-    latencies: tuple[Latency, ...]
-    ratios: tuple[Ratio, ...]  # of each transport to the first
+    than: str
+    ratio: Estimate | None  # None of the first transport, and where no repeat has both
+    ratio_all: Estimate | None
 
     @property
     def iteration(self) -> str:
@@ -91,14 +75,22 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ..
     results = []
     for workload in all_conditions(times[~times["quantity"].isin(["tcp_segments", "reads"])]):
         rows = in_conditions(times, workload)
-        latencies = tuple(
-            _latency(rows[rows["transport"] == name], iterations.get((*workload, name), ()))
-            for name in sorted(set(rows["transport"]), key=transport_order)
-        )
         medians, windows = iteration_times(rows, workload[0]), message_times(rows)
-        measured = [latency for latency in latencies if latency.transport in medians.columns]
-        ratios = (_ratio(medians, windows, latency, measured[0]) for latency in measured[1:])
-        results.append(Times(*workload, latencies, tuple(filter(None, ratios))))
+        names = sorted(set(rows["transport"]), key=transport_order)
+        than = next((name for name in names if name in medians.columns), "")
+        sample = SAMPLED.get(workload[0], "rtt_ns")
+        for name in names:
+            own = rows[rows["transport"] == name]
+            # Repeats are interleaved: those that have both transports met one machine.
+            ratio = _quotient(medians, name, than) if name != than else None
+            results.append(Times(
+                *workload, name, str(own["kernel"].iloc[0]),
+                _estimate(own, sample, "p50"), _estimate(own, sample, "p99"),
+                _estimate(own, "messages_per_s", ""),
+                _messages_per(own, "tcp_segments"), _messages_per(own, "reads"),
+                modality(iterations.get((*workload, name), ())),
+                than, ratio, _quotient(windows, name, than) if ratio else None,
+            ))  # fmt: skip
     return tuple(results)
 
 
@@ -123,20 +115,6 @@ def message_times(times: pd.DataFrame) -> pd.DataFrame:
     return rows.pivot_table(index="repeat", columns="transport", values="value")
 
 
-def _latency(rows: pd.DataFrame, iterations: Sequence[Values]) -> Latency:
-    iteration = SAMPLED.get(str(rows["pattern"].iloc[0]), "rtt_ns")
-    return Latency(
-        str(rows["transport"].iloc[0]),
-        str(rows["kernel"].iloc[0]),
-        _estimate(rows, iteration, "p50"),
-        _estimate(rows, iteration, "p99"),
-        _estimate(rows, "messages_per_s", ""),
-        _messages_per(rows, "tcp_segments"),
-        _messages_per(rows, "reads"),
-        modality(iterations),
-    )
-
-
 def _messages_per(rows: pd.DataFrame, quantity: str) -> Estimate | None:
     """How many messages each of them carried; None where they were not counted or were none."""
     counted = rows[(rows["quantity"] == quantity) & (rows["value"] > 0)]
@@ -156,16 +134,8 @@ def _mean(values: "pd.Series[float]") -> Estimate | None:
     return estimate if estimate.low is None else replace(estimate, low=max(0.0, estimate.low))
 
 
-def _ratio(
-    medians: pd.DataFrame, windows: pd.DataFrame, latency: Latency, than: Latency
-) -> Ratio | None:
-    """Of the repeats in which both were measured: they are interleaved, and met one machine."""
-    median, whole = (_quotient(table, latency, than) for table in (medians, windows))
-    return Ratio(latency, than, median, whole) if median else None
-
-
-def _quotient(table: pd.DataFrame, latency: Latency, than: Latency) -> Estimate | None:
-    pairs = table.reindex(columns=[latency.transport, than.transport]).dropna()
+def _quotient(table: pd.DataFrame, name: str, than: str) -> Estimate | None:
+    pairs = table.reindex(columns=[name, than]).dropna()
     return None if pairs.empty else quotient(*pairs.to_numpy().T)
 
 
@@ -194,47 +164,33 @@ class Shares(NamedTuple):
 
 
 class Disturbed(NamedTuple):
-    """A run's unprobed cell runs that give times: how many, and the disturbed ones."""
+    """A run's unprobed cell runs that give times: how many were watched, and the disturbed ones."""
 
-    timed: int
-    recorded: int  # of `timed`, those whose machine was watched: none in an older run
+    watched: int  # none in an older run
     runs: tuple[tuple[Target, Cell, Shares], ...]
-
-    @property
-    def share(self) -> float | None:
-        """Disturbed ones of those that were watched; None where none was."""
-        return len(self.runs) / self.recorded if self.recorded else None
 
     @property
     def cells(self) -> set[tuple[str, int]]:
         """Folder and id of each disturbed cell run."""
         return {(target.folder, cell.id) for target, cell, _ in self.runs}
 
-    def how_many(self) -> str:
-        """`18 of 160 unprobed cell runs`."""
-        return f"{len(self.runs)} of {counted(self.recorded, 'unprobed cell run')}"
-
-    def sentence(self) -> str:
-        """How many were disturbed, and by what; empty where a run has no times."""
-        if not self.timed:
-            return ""
-        if self.share is None:
-            return "Whether repeats were disturbed is not recorded in this run."
-        shares = [shares for _, _, shares in self.runs]
-        stolen = sum(each.stolen > MOST_STOLEN for each in shares)
-        taken = sum(each.taken > MOST_TAKEN for each in shares)
-        causes = {
-            f"the hypervisor took more than {MOST_STOLEN * 100:.0f} % of a CPU in": stolen,
-            f"other processes ran for more than {MOST_TAKEN * 100:.0f} % of the time in": taken,
-        }
-        words = listed([f"{words} {count}" for words, count in causes.items() if count])
-        text = f"{self.how_many()} were disturbed ({number(self.share * 100)} %)"
-        return f"{text}: {words}." if words else f"{text}."
-
     @property
     def many(self) -> bool:
         """Whether a reader must know it before any time."""
-        return (self.share or 0) > MOST_DISTURBED
+        return len(self.runs) > MOST_DISTURBED * self.watched
+
+    def how_many(self) -> str:
+        """`18 of 160 unprobed cell runs`."""
+        return f"{len(self.runs)} of {counted(self.watched, 'unprobed cell run')}"
+
+    def sentence(self) -> str:
+        """How many were disturbed, and by what."""
+        if not self.watched:
+            return "Whether repeats were disturbed is not recorded in this run."
+        return (
+            f"{self.how_many()} were disturbed (the hypervisor took more than "
+            f"{100 * MOST_STOLEN:.0f} % of a CPU, or other processes {100 * MOST_TAKEN:.0f} %)."
+        )
 
 
 def shares_of(cell: Cell) -> Shares | None:
@@ -249,12 +205,10 @@ def shares_of(cell: Cell) -> Shares | None:
 
 def share_disturbed(run: Run) -> Disturbed:
     """The cell runs of the host that give times."""
-    timed = [
-        (target, cell, shares_of(cell))
+    watched = [
+        (target, cell, shares)
         for target in run.targets
         for cell in target.cells
-        if target.timed and cell.result and not cell.probed
+        if target.timed and cell.result and not cell.probed and (shares := shares_of(cell))
     ]
-    watched = [(target, cell, shares) for target, cell, shares in timed if shares]
-    disturbed = (each for each in watched if each[2].disturbed)
-    return Disturbed(len(timed), len(watched), tuple(disturbed))
+    return Disturbed(len(watched), tuple(each for each in watched if each[2].disturbed))

@@ -11,7 +11,7 @@ A cell's figure is the mean over repeats of the median iteration, for one messag
 two.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ import pandas as pd
 
 from analysis.counts.ledger import transport_order
 from analysis.counts.measures import program_of
-from analysis.statistics import Estimate, Values, estimates
+from analysis.statistics import Estimate, estimates, mean
 from analysis.times.timing import Times, iteration_times
 from analysis.wording import (
     amount,
@@ -39,8 +39,6 @@ CELLS = {
         ("pingpong", "cross-cpu"),
     ),
 }
-STACK, WHOLE = 0, 1
-FIGURES = ("total", "stack", "rest", "stack_share")
 MESSAGES = 2
 # Where TCP's ACKs travel alone in the one cell and on data in the other, the first is not the stack
 # of a ping-pong message. Told by segments sent for a message; more than this apart.
@@ -51,7 +49,7 @@ UNEVEN = 0.05
 class Parts:
     """A message's nanoseconds over `transport`, or how much more they are than over `than`.
 
-    `stack` and `rest` add up to `total`. They are None where the cell of the stack is missing, or
+    `stack` and `rest` add up to `total`. They are absent where the cell of the stack is missing, or
     where it sends other `segments` a message than the whole cell does (stack's, whole's).
     """
 
@@ -59,10 +57,7 @@ class Parts:
     placement: str
     transport: str
     than: str
-    total: Estimate
-    stack: Estimate | None = None
-    rest: Estimate | None = None
-    stack_share: Estimate | None = None  # of the total: 1 is all of it
+    figures: dict[str, Estimate]  # total, stack, rest
     segments: tuple[float, float] | None = None
 
 
@@ -78,59 +73,42 @@ def decompose(tidy: pd.DataFrame) -> tuple[Parts, ...]:
     )
 
 
-def _placement(times: pd.DataFrame, size: int, placement: str) -> list[Parts]:
-    cells = [_cell(times, *cell) for cell in CELLS[placement]]
-    columns = [iteration_times(cell, "pingpong") / MESSAGES for cell in cells]
-    names = sorted(columns[WHOLE].columns, key=transport_order)
-    segments = {name: _segments(cells, name) for name in names}
+def _placement(times: pd.DataFrame, size: int, placement: str) -> Iterator[Parts]:
+    stack, whole = (times[(times["pattern"] == pattern) & (times["conditions"] == conditions)]
+                    for pattern, conditions in CELLS[placement])  # fmt: skip
+    stacks, wholes = (iteration_times(cell, "pingpong") / MESSAGES for cell in (stack, whole))
+    names = sorted(wholes.columns, key=transport_order)
+    segments = {name: _segments(stack, whole, name) for name in names}
     tables = {
-        name: pd.DataFrame({
-            cell: table[name] for cell, table in enumerate(columns)
-            if name in table and not (cell == STACK and segments[name])
-        }).dropna()
+        name: pd.DataFrame({"whole": wholes[name]} | (
+            {"stack": stacks[name]} if name in stacks and not segments[name] else {}
+        )).dropna()
         for name in names
     }  # fmt: skip
-    alone = [_parts(size, placement, name, "", tables[name], segments[name]) for name in names]
-    differences = [
-        _parts(size, placement, name, names[0], tables[name] - tables[names[0]], segments[name])
-        for name in names[1:]
-    ]
-    return [parts for parts in (*alone, *differences) if parts]
+    differences = ((name, names[0], tables[name] - tables[names[0]]) for name in names[1:])
+    for name, than, table in (*((name, "", tables[name]) for name in names), *differences):
+        table = table.dropna(axis=1, how="all").dropna()  # a row for each repeat
+        if len(table) and "whole" in table:
+            figures = dict(zip(("total", "stack", "rest"), _estimates(table), strict=False))
+            yield Parts(size, placement, name, than, figures, segments[name])
 
 
-def _cell(times: pd.DataFrame, pattern: str, conditions: str) -> pd.DataFrame:
-    return times[(times["pattern"] == pattern) & (times["conditions"] == conditions)]
-
-
-def _segments(cells: list[pd.DataFrame], transport: str) -> tuple[float, float] | None:
+def _segments(stack: pd.DataFrame, whole: pd.DataFrame, name: str) -> tuple[float, float] | None:
     """Sent for a message in the two cells; None where they are as many."""
     counted = []
-    for cell in cells:
-        rows = cell[(cell["transport"] == transport) & (cell["instrument"] == "kernel")]
+    for cell in (stack, whole):
+        rows = cell[(cell["transport"] == name) & (cell["instrument"] == "kernel")]
         rows = rows[(rows["quantity"] == "segments") & (rows["key"] == "out")]
         counted.append(float((rows["value"] / rows["messages"]).median()))
-    stack, whole = counted
-    return (stack, whole) if abs(stack - whole) > UNEVEN else None
+    return (counted[0], counted[1]) if abs(counted[0] - counted[1]) > UNEVEN else None
 
 
-def _parts(
-    size: int, placement: str, transport: str, than: str, table: pd.DataFrame,
-    segments: tuple[float, float] | None,
-) -> Parts | None:  # fmt: skip
-    """`table`: a row for each repeat, a column for each cell that can be used."""
-    table = table.dropna(axis=1, how="all").dropna()
-    if WHOLE not in table or table.empty:
-        return None
-    columns = [table[cell].to_numpy() for cell in sorted(table.columns)]
-    figures: Callable[[Values], Values] = _shared if STACK in table else lambda means: means
-    parts = dict(zip(FIGURES, estimates(figures, *columns), strict=False))
-    return Parts(size, placement, transport, than, **parts, segments=segments)
-
-
-def _shared(means: Values) -> Values:
-    """FIGURES of the means of the two cells."""
-    stack, whole = means
-    return np.stack([whole, stack, whole - stack, stack / np.where(whole == 0, np.nan, whole)])
+def _estimates(table: pd.DataFrame) -> list[Estimate]:
+    whole = table["whole"].to_numpy()
+    if "stack" not in table:
+        return [mean(whole)]
+    stack = table["stack"].to_numpy()
+    return estimates(lambda m: np.stack([m[0], m[1], m[0] - m[1]]), whole, stack)
 
 
 # What the stack's cell is, and what the whole cell has besides, by placement.
@@ -176,9 +154,9 @@ def uneven(parts: Parts) -> str:
 
 def lacking(parts: Parts) -> str:
     """Which cell the division lacks, and the command that gives it; empty where it lacks none."""
-    if parts.stack or parts.segments:
+    if "stack" in parts.figures or parts.segments:
         return ""
-    pattern, conditions = CELLS[parts.placement][STACK]
+    pattern, conditions = CELLS[parts.placement][0]
     return (
         f"There is no {pattern} {conditions} of {size_text(parts.size)} over {parts.transport}: "
         f"--transports {parts.transport} --sizes {parts.size} --patterns pingpong,selfecho --wait "

@@ -69,13 +69,12 @@ def test_a_cell_that_is_placed_freely_meets_what_runs_on_two_cpus() -> None:
 def test_a_disturbed_repeat_is_marked_and_counted(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(change=disturbing))
     found = analysis.disturbed
-    assert (found.timed, found.recorded, len(found.runs)) == (12, 12, 1)
+    assert (found.watched, len(found.runs)) == (12, 1)
     ((_, cell, _),) = found.runs
     assert (cell.transport, cell.conditions.placement, cell.repeat) == ("tcp", "same-cpu", 1)
     cells = analysis.df_cells()
     marked = cells[(cells["folder"] == "host") & cells["what"].str.contains("disturbed")]
     assert list(marked["cell"]) == [cell.id]
-    assert found.share == pytest.approx(1 / 12)
     assert "1 of 12" in found.sentence()
     assert "machine was busy" not in Report(analysis).answer_md()
 
@@ -89,6 +88,5 @@ def test_a_busy_machine_is_said_before_any_time(analysed: Analyse) -> None:
 
 
 def test_of_an_older_run_nothing_is_claimed(plain: Analysis) -> None:
-    assert plain.disturbed.share is None
     assert "not recorded" in plain.disturbed.sentence()
     assert not plain.disturbed.runs

@@ -5,10 +5,18 @@ import pytest
 
 from analysis.analyse import Analysis
 from analysis.answer import build_answer
-from analysis.report import frames
-from analysis.times import waterfall as words
+from analysis.times.timing import Times
+from analysis.times.waterfall import conditions_text
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import TRIPS, Cell, MadeUp
+
+
+def of_first(analysis: Analysis) -> tuple[Times, Times]:
+    """Times of both transports under the first conditions."""
+    unix, tcp = analysis.timings[:2]
+    assert (unix.transport, unix.ratio) == ("unix", None)
+    assert (tcp.transport, tcp.than) == ("tcp", "unix")
+    return unix, tcp
 
 
 def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
@@ -17,10 +25,9 @@ def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
     def rtt(transport: str, _: str, repeat: int) -> int:
         return 1000 * (repeat + 1) * (2 if transport == "tcp" else 1)
 
-    (ratio,) = analysed(MadeUp(rtt=rtt, repeats=7)).timings[0].ratios
-    assert (ratio.than.transport, ratio.transport.transport) == ("unix", "tcp")
-    found = ratio.median
-    assert (found.value, found.low, found.high, found.repeats) == pytest.approx((2, 2, 2, 7))
+    ratio = of_first(analysed(MadeUp(rtt=rtt, repeats=7)))[1].ratio
+    assert ratio
+    assert (ratio.value, ratio.low, ratio.high, ratio.repeats) == pytest.approx((2, 2, 2, 7))
 
 
 def test_a_ratio_is_the_quotient_of_the_figures_beside_it(analysed: Analyse) -> None:
@@ -29,11 +36,9 @@ def test_a_ratio_is_the_quotient_of_the_figures_beside_it(analysed: Analyse) -> 
     def rtt(transport: str, _: str, repeat: int) -> int:
         return 1000 * (repeat + 1 if transport == "tcp" else 7 - repeat)
 
-    (ratio,) = analysed(MadeUp(rtt=rtt, repeats=6)).timings[0].ratios
-    than, transport = ratio.than, ratio.transport
-    assert than.p50
-    assert transport.p50
-    assert ratio.median.value == transport.p50.value / than.p50.value
+    unix, tcp = of_first(analysed(MadeUp(rtt=rtt, repeats=6)))
+    assert unix.p50 and tcp.p50 and tcp.ratio
+    assert tcp.ratio.value == tcp.p50.value / unix.p50.value
 
 
 def test_slow_iterations_that_the_median_does_not_see_are_in_the_other_ratio(
@@ -43,10 +48,10 @@ def test_slow_iterations_that_the_median_does_not_see_are_in_the_other_ratio(
         slow = 9_000 if transport == "tcp" else 1_000
         return [1_000] * (TRIPS - 1) + [slow]
 
-    (ratio,) = analysed(MadeUp(iterations=iterations, repeats=6, guest=False)).timings[0].ratios
-    assert ratio.median.value == 1
-    assert ratio.all
-    assert ratio.all.value == pytest.approx((TRIPS + 8) / TRIPS)
+    tcp = of_first(analysed(MadeUp(iterations=iterations, repeats=6, guest=False)))[1]
+    assert tcp.ratio and tcp.ratio_all
+    assert tcp.ratio.value == 1
+    assert tcp.ratio_all.value == pytest.approx((TRIPS + 8) / TRIPS)
 
 
 def test_a_stream_is_compared_by_its_throughput(analysed: Analyse) -> None:
@@ -56,13 +61,12 @@ def test_a_stream_is_compared_by_its_throughput(analysed: Analyse) -> None:
         cell["pattern"], cell["messages"] = "stream", TRIPS
         cell["result"]["intervals"] = []
         cell["result"]["window_ns"] = 1000 if cell["transport"] == "unix" else 3000
-        silent = {"sent_messages": 0, "sent_bytes": 0}
-        deaf = {"received_messages": 0, "received_bytes": 0}
-        cell["result"]["client"] |= deaf
-        cell["result"]["server"] |= silent
+        cell["result"]["client"] |= {"received_messages": 0, "received_bytes": 0}
+        cell["result"]["server"] |= {"sent_messages": 0, "sent_bytes": 0}
 
-    (ratio,) = analysed(MadeUp(change=stream, guest=False)).timings[0].ratios
-    assert ratio.median.value == pytest.approx(3.0)
+    ratio = of_first(analysed(MadeUp(change=stream, guest=False)))[1].ratio
+    assert ratio
+    assert ratio.value == pytest.approx(3.0)
 
 
 def test_how_long_a_paced_window_takes_is_no_result(analysed: Analyse) -> None:
@@ -74,26 +78,17 @@ def test_how_long_a_paced_window_takes_is_no_result(analysed: Analyse) -> None:
 
     rtts = {"unix": 1000, "tcp": 3000}
     analysis = analysed(MadeUp(rtt=lambda name, *_: rtts[name], repeats=6, change=paced))
-    (ratio,) = analysis.timings[0].ratios
-    assert ratio.all
-    assert (ratio.median.value, ratio.all.value) == (3, 3)
-    assert analysis.timings[0].conditions.endswith("+50-per-s+300-us-work")
-    assert "50 requests a second" in words.conditions_text(analysis.timings[0])
+    tcp = of_first(analysis)[1]
+    assert tcp.ratio and tcp.ratio_all
+    assert (tcp.ratio.value, tcp.ratio_all.value) == (3, 3)
+    assert tcp.conditions.endswith("+50-per-s+300-us-work")
+    assert "50 requests a second" in conditions_text(tcp)
     answer = build_answer(analysis)
     assert answer
     assert not answer.times[0].reached
 
 
-def test_no_ratio_without_its_timing(analysed: Analyse) -> None:
-    """Beside each ratio stand its conditions, batching and modes."""
-    rows = frames.times(analysed(MadeUp(repeats=6)).timings)
-    tcp = rows[rows["transport"] == "tcp"]
-    assert set(tcp["ratio of p50"]) == {"2.00"}
-    assert list(tcp["conditions"]) == ["pingpong · 10 B · one CPU", "pingpong · 10 B · two CPUs"]
-    assert set(tcp["modes"]) == {"one mode"}
-
-
 def test_no_p99_of_four_round_trips(plain: Analysis) -> None:
-    latency = plain.timings[0].latencies[0]
-    assert latency.p50 is not None
-    assert latency.p99 is None
+    unix, _ = of_first(plain)
+    assert unix.p50 is not None
+    assert unix.p99 is None

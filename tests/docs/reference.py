@@ -160,12 +160,9 @@ def chosen(run: Path) -> str:
         for cell in comparison.cells
         if not cell.broken
     }
-    times = {
-        (one.transport, timing.size): one.p50
-        for timing in analysis.timings
-        for one in timing.latencies
-    }
-    ratios = {each.transport.transport: each.median for each in analysis.timings[0].ratios}
+    times = {(one.transport, one.size): one.p50 for one in analysis.timings}
+    smallest = min(size for _, size in times)
+    ratios = {one.transport: one.ratio for one in analysis.timings if one.size == smallest}
 
     def cells(name: str) -> list[str]:
         both = [(name, size) for size in SIZES]
