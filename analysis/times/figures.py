@@ -73,7 +73,8 @@ def _latency(
     caption = (
         f"Each line is one {lines} ({pattern}, {size_text(size)}): the share of iterations that "
         f"took no longer than x.{agree} A step: two kinds of iteration."
-        f"{GREY if many else ' A dot is the median, a stroke a mode.'} The slowest are beyond the right end: the table has p99. {source}"
+        f"{GREY if many else ' A dot is the median, a stroke a mode.'} "
+        f"The slowest are beyond the right end: the table has p99. {source}"
     )
     alt = "Cumulative distribution of iteration times, for each transport and placement."
     marked = [] if many else [times for times in timings if times.size == size]
