@@ -203,7 +203,7 @@ def usual_first(comparison: Comparison) -> tuple[bool, bool]:
 
 
 def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
-    title = "The journey of one message"
+    title = f"The journey of one message, {place}"
     views = [(c, made) for c in comparisons if (made := journeys(c, comparisons))]
     if not views:
         lacks = "no round trip in its order (made before that was kept)"
@@ -218,7 +218,7 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
     )
     caption = (
         "The client's message, from its system call to the server's return from its own, in the "
-        f"most frequent round trip ({place}, {comparison.title}): {listed(costs)} instructions. "
+        f"most frequent round trip ({comparison.title}): {listed(costs)} instructions. "
         "It differs from the mean of a message, which is over both directions and every round trip."
         f"{''.join(softirqs)} A box lies below the layer that called it and is as wide as its "
         "instructions. The grey row says who is in which system call. Signs mark where payload is "
@@ -248,10 +248,10 @@ def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
         for c in comparisons
     }
     caption = (
-        f"{place}, {comparisons[0].title}. A function lies below its caller and is as wide as its "
+        f"{comparisons[0].title}: a function lies below its caller and is as wide as its "
         "instructions; equal paths of the two processes are one box."
     )
-    title, first = "Every instruction of a round trip", comparisons[0]
+    title, first = f"Every instruction of a round trip, {place}", comparisons[0]
     colours = palette(cell.layers() for cell in first.cells)
     return _graphs("exact-flame", title, caption, UNIT, views, colours, first.kernel)
 
