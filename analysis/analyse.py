@@ -83,7 +83,7 @@ class Analysis(Figures):
     def __init__(self, run: Run) -> None:
         claims = load_claims()
         super().__init__(run, quantities(claims))
-        tidy, requested = self.tables.tidy, self.requested
+        tidy = self.tables.tidy
         self.folders = _folders(run)
         verdicts = judge(claims, self.measured, self.tables.missing, read_observed(run))
         self.verdicts = _concerned(run, verdicts)
@@ -91,11 +91,10 @@ class Analysis(Figures):
         self.disagreements = self.comparisons[~self.comparisons["agree"]]
         self.switching = df_switches(self.workload)
         self.disturbed = share_disturbed(run)
-        self.function_changes = functions.function_changes(requested)
         self.wakeups = functions.df_wakeups(tidy)
         self.profiles = functions.profiles(run, self.tables.invalid_cells)
         self.kernels = df_kernels(self.figures)
-        counted = requested[requested["instrument"] != "exact"]
+        counted = self.requested[self.requested["instrument"] != "exact"]
         self.costs = probe_costs(counted, self.tables.probes, self.folders)
         self.knobs = knob_pairs(self.cells)
         self.programs = program_rows(self.measured)

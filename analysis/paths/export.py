@@ -6,9 +6,8 @@ figure there is a count, never a time. What runs on two CPUs follows each other 
 which the emulator ran it.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from functools import partial
-from itertools import count
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
@@ -45,15 +44,16 @@ def timeline(cell: ExactCell, copiers: Set[str]) -> bytes:
     Tracks: each CPU's process; the functions of each process, with all that runs on its back;
     softirqs; copies.
     """
-    builder, numbers, order = TraceProtoBuilder(), count(1), cell.order
-    for cpu in sorted({span.cpu for span in order}):
-        _track(builder, next(numbers), f"CPU {cpu}", boxes(order, partial(_task, cpu)))
-    for task in dict.fromkeys(span.task for span in order):
-        stack = boxes(order, partial(_stack, task))
-        _track(builder, next(numbers), task, stack, process=True)
-    _track(builder, next(numbers), "softirqs", boxes(order, _softirq))
-    copies = boxes(order, lambda span: span.path[-1:] if span.path[-1] in copiers else ())
-    _track(builder, next(numbers), "copies", copies)
+    builder, order = TraceProtoBuilder(), cell.order
+    tracks: list[tuple[str, bool, Callable[[Span], Path]]] = [
+        (f"CPU {cpu}", False, partial(_task, cpu)) for cpu in sorted({span.cpu for span in order})
+    ]
+    tasks = dict.fromkeys(span.task for span in order)
+    tracks += [(task, True, partial(_stack, task)) for task in tasks]
+    tracks.append(("softirqs", False, _softirq))
+    tracks.append(("copies", False, lambda s: s.path[-1:] if s.path[-1] in copiers else ()))
+    for number, (name, process, names) in enumerate(tracks, 1):
+        _track(builder, number, name, boxes(order, names), process)
     return bytes(builder.serialize())
 
 
@@ -73,7 +73,7 @@ def _softirq(span: Span) -> Path:
 
 
 def _track(
-    builder: TraceProtoBuilder, uuid: int, name: str, parts: Iterable[Box], process: bool = False
+    builder: TraceProtoBuilder, uuid: int, name: str, parts: Iterable[Box], process: bool
 ) -> None:
     packet = builder.add_packet()
     packet.track_descriptor.uuid = uuid
@@ -83,18 +83,15 @@ def _track(
     else:
         packet.track_descriptor.name = name
     # At one instant: what ends, the inner first; then what begins, the outer first.
-    edges = []
-    for part in parts:
-        if part.width:
-            edges.append((part.start + part.width, 0, -part.depth, part.name))
-            edges.append((part.start, 1, part.depth, part.name))
+    wide = [part for part in parts if part.width]
+    edges = [(part.start + part.width, False, -part.depth, part.name) for part in wide]
+    edges += [(part.start, True, part.depth, part.name) for part in wide]
     for at, begins, _, what in sorted(edges):
         packet = builder.add_packet()
         packet.timestamp = at
         packet.trusted_packet_sequence_id = SEQUENCE
         packet.track_event.track_uuid = uuid
-        packet.track_event.type = (
-            TrackEvent.TYPE_SLICE_BEGIN if begins else TrackEvent.TYPE_SLICE_END
-        )
+        packet.track_event.type = TrackEvent.TYPE_SLICE_END
         if begins:
+            packet.track_event.type = TrackEvent.TYPE_SLICE_BEGIN
             packet.track_event.name = what

@@ -4,57 +4,21 @@
 import re
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import pandas as pd
 
-from analysis.counts.ledger import (
-    all_conditions,
-    conditions_order,
-    in_conditions,
-    in_reading_order,
-    transport_order,
-    version,
-)
-from analysis.counts.measures import ELSEWHERE, WORKLOAD, Workload, round_trips
-from analysis.paths.cells import DEFAULT
+from analysis.counts.ledger import conditions_order, in_reading_order, transport_order
+from analysis.counts.measures import ELSEWHERE, WORKLOAD, Workload
 from analysis.paths.tree import USER, Path, Span, wakeup_cause
 from analysis.raw.record import read_text
 from analysis.raw.run import Run
 from analysis.wording import size_text
 
-EXACT_TARGET = f"exact-{DEFAULT}"  # guests use the default scheduler
 # Where user space ends; what is above is the workload's own and the C library's.
 ENTRY = re.compile(r"entry_SYSCALL|asm_|do_syscall_|ret_from_fork")
 STACK = re.compile(r"([^;]+);(.+) ([0-9]{1,15})")
 CELL = (*WORKLOAD, "target", "kernel", "transport")
-
-
-def called(tidy: pd.DataFrame) -> pd.DataFrame:
-    """The rows with calls of all functions: ftrace's, else exact mode's of the same kernel."""
-    rows = tidy[tidy["valid"] & (tidy["quantity"] == "function_calls")]
-    traced = rows[rows["instrument"] == "ftrace"]
-    watched = set(traced.loc[traced["target"] == "guest", "kernel"])
-    counted = (rows["target"] == EXACT_TARGET) & ~rows["kernel"].isin(watched)
-    return pd.concat([traced, rows[counted]])
-
-
-def function_changes(tidy: pd.DataFrame) -> pd.DataFrame:
-    """Functions hit on one guest's kernel and not on the next one that ran, for each transport.
-
-    Columns: transport, older, newer, appeared, vanished; under the first conditions.
-    """
-    rows = called(tidy[tidy["target"].isin(["guest", EXACT_TARGET])])
-    rows = rows[rows["value"] >= round_trips(rows)]
-    changes = []
-    for conditions in all_conditions(rows)[:1]:
-        rows = in_conditions(rows, conditions)
-        for transport in sorted(set(rows["transport"]), key=transport_order):
-            hit = rows[rows["transport"] == transport].groupby("kernel")["key"].agg(set)
-            for older, newer in pairwise(sorted(hit.index, key=version)):
-                came = sorted(hit[newer] - hit[older]), sorted(hit[older] - hit[newer])
-                changes.append((transport, older, newer, *came))
-    return pd.DataFrame(changes, columns=["transport", "older", "newer", "appeared", "vanished"])
 
 
 @dataclass(frozen=True)
@@ -93,18 +57,21 @@ class Profile(Workload):
 
 def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
     """Make one for each cell that perf record watched; `invalid` is (target's folder, cell)."""
-    made: dict[tuple[object, ...], Profile] = {}
+    made: dict[Any, Counter[Path]] = {}
     for target in run.targets:
         for cell in target.cells:
             if "profile" not in cell.scripts or (target.folder, cell.id) in invalid:
                 continue
-            what = (cell.pattern, cell.size, str(cell.conditions))
-            key = (*what, target.kind, target.kernel, cell.transport)
+            workload = (cell.pattern, cell.size, str(cell.conditions))
+            emulated = target.accelerator == "tcg"
+            key = (*workload, target.kind, target.kernel, cell.transport, emulated)
             for path in sorted(target.path.glob(f"perf/*/profile-{cell.id}.folded")):
-                stacks = read_folded(read_text(path))
-                profile = Profile(*key, target.accelerator == "tcg", Counter())
-                made.setdefault((target.folder, *key), profile).stacks.update(stacks)
-    return tuple(sorted((profile for profile in made.values() if profile.samples), key=_order))
+                made.setdefault(key, Counter()).update(read_folded(read_text(path)))
+    profiles = [Profile(*(*key, stacks)) for key, stacks in made.items() if stacks.total()]
+    return tuple(sorted(profiles, key=lambda p: (
+        p.target != "host", p.kernel, p.pattern, p.size, conditions_order(p.conditions),
+        transport_order(p.transport),
+    )))  # fmt: skip
 
 
 def read_folded(text: str) -> Counter[Path]:
@@ -117,24 +84,18 @@ def read_folded(text: str) -> Counter[Path]:
     return stacks
 
 
-def _order(p: Profile) -> tuple[object, ...]:
-    conditions = (p.pattern, p.size, conditions_order(p.conditions))
-    return p.target != "host", p.kernel, *conditions, transport_order(p.transport)
-
-
 def df_wakeups(tidy: pd.DataFrame) -> pd.DataFrame:
     """Who wakes a process, by the stacks of valid runs: in which call, out of which function.
 
     Columns: the cell, transport, call, cause, per_round_trip; the most travelled first.
     """
     rows = tidy[tidy["valid"] & (tidy["quantity"] == "wakeup_stacks")]
-    by = [*CELL]
-    trips = rows.drop_duplicates([*by, "run", "cell"]).groupby(by)["messages"].sum() / 2
+    trips = rows.drop_duplicates([*CELL, "run", "cell"]).groupby([*CELL])["messages"].sum() / 2
     paths = [key.removesuffix(ELSEWHERE).split(";") for key in rows["key"]]
     rows = rows.assign(
         call=[next((f for f in path if not ENTRY.match(f)), path[0]) for path in paths],
         cause=[wakeup_cause(path) for path in paths],
     )
-    sums = rows.groupby([*by, "call", "cause"])["value"].sum()
-    each = (sums / trips).rename("per_round_trip").sort_values(ascending=False).reset_index()
-    return in_reading_order(each)
+    each = rows.groupby([*CELL, "call", "cause"])["value"].sum() / trips
+    ordered = each.rename("per_round_trip").sort_values(ascending=False)
+    return in_reading_order(ordered.reset_index())

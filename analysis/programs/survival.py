@@ -84,23 +84,14 @@ def transports(rows: Iterable[ProgramRow]) -> list[str]:
 
 def ratio(rows: pd.DataFrame) -> Estimate | None:
     """TCP's by a Unix socket's; of valid rows of one measure and conditions."""
-    pairs = _pairs(rows)
-    return quotient(*pairs) if pairs and pairs[1].all() else None
+    over, under = _both(rows)
+    return quotient(over, under) if len(under) and under.all() else None
 
 
-def difference(rows: pd.DataFrame) -> Estimate | None:
-    """How much more it is over TCP."""
-    pairs = _pairs(rows)
-    return mean(pairs[0] - pairs[1]) if pairs else None
-
-
-def _pairs(rows: pd.DataFrame) -> tuple[Values, Values] | None:
+def _both(rows: pd.DataFrame) -> Values:
     """TCP's and a Unix socket's, of the repeats in which both were measured."""
     pairs = rows.pivot_table(index="repeat", columns="transport", values="value")
-    if not {OVER, UNDER} <= set(pairs):
-        return None
-    pairs = pairs[[OVER, UNDER]].dropna()
-    return None if pairs.empty else (pairs[OVER].to_numpy(), pairs[UNDER].to_numpy())
+    return pairs.reindex(columns=[OVER, UNDER]).dropna().to_numpy(float).T
 
 
 TABLE = Path(__file__).with_name("c_baseline.tsv")
@@ -144,10 +135,12 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     """In the order of PROGRAMS; a program with no time over one of the two transports has none."""
     valid = measured[measured["valid"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
     known = read_c_baseline()
-    own = valid[of_programs(valid)]
-    sides = (_fastest(rows, workload) for workload, rows in groups(own, *WORKLOAD))
+    sides = []
+    for workload, rows in groups(valid[of_programs(valid)], *WORKLOAD):
+        timed = ((_side(rows, workload, speed), speed) for speed in SPEEDS)
+        sides += [(side, speed) for side, speed in timed if side][:1]
     groups_of: dict[object, Survival] = {}
-    for program, speed in sorted(filter(None, sides), key=lambda side: program_order(side[0])):
+    for program, speed in sorted(sides, key=lambda side: program_order(side[0])):
         name, size, why = known.get(program.pattern, ("", None, ""))
         alone = not Conditions.parse(program.conditions).unusual  # C has no cell with 20 clients
         cells = valid[(valid["pattern"] == name) & (valid["size"] == (size or program.size))]
@@ -161,23 +154,14 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     return tuple(groups_of.values())
 
 
-def _fastest(rows: pd.DataFrame, workload: tuple[str, int, str]) -> tuple[Side, str] | None:
-    """A program by the first measure of SPEEDS that it has, and that measure."""
-    sides = ((_side(rows, workload, speed), speed) for speed in SPEEDS)
-    return next(((side, speed) for side, speed in sides if side), None)
-
-
 def _side(rows: pd.DataFrame, workload: tuple[str, int, str], speed: str) -> Side | None:
-    times = _timed(rows, speed)
-    extra, factor = difference(times), ratio(times)
-    if extra is None or factor is None:
-        return None
-    return Side(*workload, entries(times), extra, factor)
-
-
-def _timed(rows: pd.DataFrame, speed: str) -> pd.DataFrame:
     """How long one takes, in ns: unprobed, on the host."""
     unprobed = (rows["target"] == "host") & (rows["value"] > 0) & ~rows["probed"].astype(bool)
-    measure, own = MEASURE_BY_ID[speed], rows[unprobed & (rows["measure"] == speed)]
-    best = own if own.empty else best_source(own, measure)
-    return best.assign(value=1e9 / best["value"]) if measure.unit == RATE else best
+    measure, times = MEASURE_BY_ID[speed], rows[unprobed & (rows["measure"] == speed)]
+    if not times.empty:
+        times = best_source(times, measure)
+        times = times.assign(value=1e9 / times["value"]) if measure.unit == RATE else times
+    over, under = _both(times)
+    if not len(under):
+        return None
+    return Side(*workload, entries(times), mean(over - under), quotient(over, under))

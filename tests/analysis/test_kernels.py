@@ -8,16 +8,10 @@ from analysis.counts.ledger import switch_kind, version
 from analysis.counts.measures import rows_of
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
-from tests.analysis.make_run import GUEST, MESSAGES, MadeUp
+from tests.analysis.make_run import GUEST, MadeUp
 
 OLD = "5.10.0-made-up"
 OLDER = "5.9.0-made-up"
-
-
-def functions(kernel: str, transport: str) -> dict[str, int]:
-    """One function of each kernel's own; over TCP one more that is called too seldom."""
-    own = {f"made_up_of_{kernel[:4].replace('.', '_')}": MESSAGES}
-    return own | ({"made_up_seldom": 1} if transport == "tcp" else {})
 
 
 def test_every_kernel_has_its_figure_in_the_order_of_their_versions(analysed: Analyse) -> None:
@@ -39,13 +33,6 @@ def test_a_figure_that_a_kernel_does_not_have_is_absent(analysed: Analyse) -> No
     path.write_text("".join(f"{line}\n" for line in kept))
     kernels = analyse(read_run(analysis.run.path)).kernels
     assert set(kernels[kernels["measure"] == "route_lookups"]["kernel"]) == {GUEST}
-
-
-def test_functions_that_came_and_went(analysed: Analyse) -> None:
-    changes = analysed(MadeUp(more_guests=(OLD,), functions=functions)).function_changes
-    assert [tuple(row) for row in rows_of(changes)] == [
-        (name, OLD, GUEST, ["made_up_of_8_8_"], ["made_up_of_5_10"]) for name in ("unix", "tcp")
-    ]
 
 
 def test_versions_are_numbers_and_the_newest_kernel_comes_first(analysed: Analyse) -> None:
