@@ -25,7 +25,7 @@ from analysis.diff.compare import (
 )
 from analysis.drawing import Drawn, drawn
 from analysis.paths import gate
-from analysis.paths.changes import ExactPair, callers, df_parts
+from analysis.paths.changes import ExactPair, df_parts
 from analysis.paths.figures import legend, painted
 from analysis.paths.tree import Box, flame_graph, own_by_path
 from analysis.raw.run import read_run
@@ -108,7 +108,6 @@ def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:
         least_repeats=LEAST_REPEATS,
         changed=df_words(diff.of(BEYOND)),
         others=[(title, df_words(diff.of(verdict))) for verdict, title in others],
-        fates=_fates,
         moved=lambda rows: frames.moved(rows, len(rows), "first", "second"),
         kernels=_kernels,
         figures={figure.name: figure for figure in figures},
@@ -188,24 +187,6 @@ def _kernels(first: str, second: str) -> str:
     return first if first == second else f"{first} → {second}"
 
 
-def _fates(pair: ExactPair, *, names: bool = True) -> str:
-    """How many functions appeared, vanished and were renamed, and which."""
-    renamed, before, after = (
-        pair.renamed(),
-        *(set(callers(c.tree)) for c in (pair.before, pair.after)),
-    )
-    groups = {
-        "appeared": sorted(after - before - {*renamed.values()}),
-        "vanished": sorted(before - after - renamed.keys()),
-        "renamed": [f"{old} → {new}" for old, new in renamed.items()],
-    }
-    return ". ".join(
-        f"{counted(len(group), 'function')} {verb}"
-        + (f": {', '.join(group)}" * bool(group and names))
-        for verb, group in groups.items()
-    )
-
-
 def show(diff: Diff, path: Path) -> None:
     """Print the answer, what changed, and where the rest is."""
     changed = df_words(diff.of(BEYOND))
@@ -214,7 +195,6 @@ def show(diff: Diff, path: Path) -> None:
         lines += changed.head(MOST_ROWS).to_string(index=False).splitlines()
     if len(changed) > MOST_ROWS:
         lines.append(f"And {len(changed) - MOST_ROWS} more: see the page.")
-    lines += [f"{pair.words}: {_fates(pair, names=False)}" for pair in diff.exact]
     if len(diff.alone):
         lines.append(f"{counted(len(diff.alone), 'cell')} in one run only")
     print(*map(one_line, lines), "", f"Comparison: {path}", sep="\n")

@@ -40,6 +40,7 @@ CALL = 15
 LEAST_SHARE = 4  # the caller has to grow by this part of the function: a quarter
 
 Edge = tuple[str, str]  # caller, function
+NO_CALLS = Counter[str]()
 # Kinds of parts: functions that take another number of instructions, renames joined; callers that
 # differ by no more than the price of calls that are saved or added; and why they differ.
 WORK, CALLS, RENAMED = "changed", "calls saved or added", "renamed from"
@@ -47,13 +48,19 @@ INLINED, OUTLINED = "inlined into", "no longer inlined into"
 
 
 class Moved(NamedTuple):
-    """A function or a layer: self instructions and calls of a round trip, before and after."""
+    """A function or a layer: self instructions and calls of a round trip, before and after.
+
+    A part of a difference has a kind: those of WORK and CALLS add up to it. `other` is the caller
+    whose body holds an inlined function, or the old name of a renamed one.
+    """
 
     name: str
     before: int
     after: int
     calls_before: int = 0
     calls_after: int = 0
+    kind: str = ""
+    other: str = ""
 
     @property
     def difference(self) -> int:
@@ -61,21 +68,10 @@ class Moved(NamedTuple):
 
     @property
     def fate(self) -> str:
-        """`added`, `vanished` or `changed`: whether it ran before, and after."""
-        if self.before == 0:
-            return "added"
-        return "vanished" if self.after == 0 else "changed"
-
-
-class Part(NamedTuple):
-    """A function's part of the difference of two round trips: those of WORK and CALLS add up to it.
-
-    `other` is the caller whose body holds an inlined function, or the old name of a renamed one.
-    """
-
-    kind: str
-    moved: Moved
-    other: str = ""
+        """What became of it: its kind; of no part `added`, `vanished` or `changed`."""
+        if self.kind:
+            return f"{self.kind} {self.other}".rstrip()
+        return "added" if self.before == 0 else "vanished" if self.after == 0 else "changed"
 
 
 @dataclass(frozen=True)
@@ -148,14 +144,20 @@ class ExactPair:
         """Return old name → new name: a rename is likely, and not certain."""
         return renames(callers(self.before.tree), callers(self.after.tree))
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Moved]:
         """Return the parts of the difference."""
         return parts(self.before.tree, self.after.tree, self.renamed())
 
 
-def _moved(*sums: Counter[str]) -> list[Moved]:
-    """Instructions before and after, perhaps calls before and after; what is equal in all goes."""
-    rows = (Moved(name, *(each[name] for each in sums)) for name in {*sums[0], *sums[1]})
+def _moved(
+    before: Counter[str], after: Counter[str],
+    calls_before: Counter[str] = NO_CALLS, calls_after: Counter[str] = NO_CALLS,
+) -> list[Moved]:  # fmt: skip
+    """What is not equal, the greatest difference first."""
+    rows = (
+        Moved(name, before[name], after[name], calls_before[name], calls_after[name])
+        for name in {*before, *after}
+    )
     moved = [row for row in rows if row.difference or row.calls_before != row.calls_after]
     return sorted(moved, key=lambda row: (-abs(row.difference), row.name))
 
@@ -168,11 +170,10 @@ def cell_name(cell: str) -> str:
 def df_parts(pairs: Iterable[ExactPair]) -> pd.DataFrame:
     """Each function that differs, with its instructions in the first and the second cell."""
     rows = [
-        (cell_name(str(pair.after.cell)), moved.name, moved.before, moved.after,
-         f"{kind} {other}".rstrip())
+        (cell_name(str(pair.after.cell)), part.name, part.before, part.after, part.fate)
         for pair in pairs
-        for kind, moved, other in pair.parts()
-    ]  # fmt: skip
+        for part in pair.parts()
+    ]
     return pd.DataFrame(rows, columns=["cell", "function", "first", "second", "fate"])
 
 
@@ -252,7 +253,7 @@ def _pairs(gone: Set[str], came: Set[str], score: Callable[[str, str], float]) -
     return best
 
 
-def parts(before: Iterable[Span], after: Sequence[Span], renamed: dict[str, str]) -> list[Part]:
+def parts(before: Iterable[Span], after: Sequence[Span], renamed: dict[str, str]) -> list[Moved]:
     """The parts of the difference of two call trees. Renamed functions have their new names."""
     first = [s._replace(path=tuple(renamed.get(name, name) for name in s.path)) for s in before]
     own, calls = ([count(tree) for tree in (first, after)] for count in (by_function, calls_of))
@@ -267,14 +268,14 @@ def parts(before: Iterable[Span], after: Sequence[Span], renamed: dict[str, str]
             sums[caller] += size
             prices[caller] += CALL * count_
             counts = (size, 0, count_, 0) if kind == INLINED else (0, size, 0, count_)
-            made.append(Part(kind, Moved(name, *counts), caller))
+            made.append(Moved(name, *counts, kind, caller))
     rows = [
-        Part(CALLS if -saved[row.name] <= row.difference <= added[row.name] else WORK, row)
+        row._replace(kind=CALLS if -saved[row.name] <= row.difference <= added[row.name] else WORK)
         for row in _moved(*own, *calls)
         if row.difference
     ]
-    rows.sort(key=lambda part: part.kind != WORK)
-    return [*rows, *made, *(Part(RENAMED, Moved(new, 0, 0), old) for old, new in renamed.items())]
+    rows.sort(key=lambda row: row.kind != WORK)
+    return [*rows, *made, *(Moved(new, 0, 0, 0, 0, RENAMED, old) for old, new in renamed.items())]
 
 
 def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> dict[Edge, tuple[int, int]]:

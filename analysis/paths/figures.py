@@ -22,7 +22,7 @@ from analysis.counts.ledger import MOST_TOGETHER
 from analysis.drawing import CARD, INK, RULE, Drawn, colour, drawn, not_drawn
 from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.functions import Profile
-from analysis.paths.journey import journeys, table
+from analysis.paths.journey import journeys
 from analysis.paths.tree import Box, Mark, View, by_layer, flame_graph
 from analysis.wording import counted, listed, size_text
 from probes.transports import read_transports
@@ -234,7 +234,7 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
         {c.title: made for c, made in views},
     )
     return drawn(
-        "journey", title, caption, alt, layered, shown, unit, colours, ABOVE, data=table(shown),
+        "journey", title, caption, alt, layered, shown, unit, colours, ABOVE,
         explored=explored("instructions", colours, graphs, comparison.kernel),
     )  # fmt: skip
 

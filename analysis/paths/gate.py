@@ -16,7 +16,6 @@ from analysis.paths.changes import (
     WORK,
     ExactPair,
     Moved,
-    Part,
     cell_name,
 )
 from analysis.raw.run import Run
@@ -67,7 +66,7 @@ class Result(NamedTuple):
         change = f"{more:+,} ({more / before:+.2%})" if more else "the same"
         return f"{self.name:{width}}  {before:>9,} -> {before + more:>9,}  {change}"
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Moved]:
         return self.pair.parts() if self.pair else []
 
     def reasons(self) -> Iterator[str]:
@@ -77,10 +76,9 @@ class Result(NamedTuple):
             return
         number = Counter(part.kind for part in parts)
         of_work, of_calls = (
-            sum(part.moved.difference for part in parts if part.kind == kind)
-            for kind in (WORK, CALLS)
+            sum(part.difference for part in parts if part.kind == kind) for kind in (WORK, CALLS)
         )
-        if work := [part.moved for part in parts if part.kind == WORK]:
+        if work := [part for part in parts if part.kind == WORK]:
             yield _most(f"work {of_work:+,} in {counted(len(work), 'function')}: ", work)
         payloads = pair.before.payload, pair.after.payload
         copies = [f"{payload.per_byte(pair.after.size):.2f}" for payload in payloads if payload]
@@ -214,8 +212,7 @@ def ktap(gate: Gate) -> str:
     lines.append(f"# {NOT_TIME}")
     for number, result in enumerate(gate.results, 1):
         if result.pair is not None:
-            rows = (f"{kind} {other}".rstrip() + f" {moved.name}: {moved.before} -> {moved.after}"
-                    for kind, moved, other in result.parts())  # fmt: skip
+            rows = (f"{p.fate} {p.name}: {p.before} -> {p.after}" for p in result.parts())
             lines += [f"# {line}" for line in (result.line(), *result.reasons(), *rows)]
         outcome = "ok" if result.status == WITHIN else "not ok"
         error = f" # ERROR {result.why.replace('#', '')}" if result.why else ""

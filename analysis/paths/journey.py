@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 
-import pandas as pd
-
 from analysis.paths.cells import PREEMPTION, PROCESSES, Comparison, ExactCell, copiers
 from analysis.paths.tree import Box, Mark, Path, Span, View, boxes, layer_of, summed, wakeup_cause
 from probes.transports import Names, read_transports
@@ -174,15 +172,3 @@ def _marks(way: Sequence[Span], copiers: frozenset[str]) -> Iterator[Mark]:
         if span.path[-1] == WAKEUP and WAKEUP not in before.path:
             yield Mark("wake-up", f"wake-up: {wakeup_cause(span.path)}", at)
         at += span.instructions
-
-
-def table(shown: Sequence[Journey]) -> pd.DataFrame:
-    """Return a row for each stage, box and mark: what the figure was drawn from."""
-    rows: list[tuple[object, ...]] = []
-    for journey in shown:
-        for kind, part in (("stage", journey.stages), ("box", journey.boxes)):
-            rows += [(journey.transport, kind, *box[:4]) for box in part]
-        rows += [(journey.transport, "mark", mark.words, 0, mark.at, 0) for mark in journey.marks]
-    return pd.DataFrame(
-        rows, columns=["transport", "kind", "name", "depth", "start", "instructions"]
-    )

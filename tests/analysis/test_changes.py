@@ -24,7 +24,7 @@ from analysis.paths.changes import (
     RENAMED,
     WORK,
     ExactPair,
-    Part,
+    Moved,
     knob_name,
     knob_pairs,
     parts,
@@ -44,7 +44,7 @@ def nodes(tree: Tree) -> list[Span]:
     return [Span(("client", *path.split(";")), row[1], *row) for path, row in tree.items()]
 
 
-def parts_between(before: Tree, after: Tree, **renamed: str) -> list[Part]:
+def parts_between(before: Tree, after: Tree, **renamed: str) -> list[Moved]:
     return parts(nodes(before), nodes(after), renamed)
 
 
@@ -69,16 +69,16 @@ def test_work_is_told_from_inlining_both_ways(
 ) -> None:
     for made, sign in ((parts_between(before, after), 1), (parts_between(after, before), -1)):
         kind = INLINED if sign > 0 else OUTLINED
-        moved = sorted(f"{one.moved.name} in {one.other}" for one in made if one.kind == kind)
+        moved = sorted(f"{one.name} in {one.other}" for one in made if one.kind == kind)
         assert moved == inlined
-        rows = (one.moved for one in made if one.kind == WORK)
+        rows = (one for one in made if one.kind == WORK)
         assert {row.name: sign * row.difference for row in rows} == work
 
 
 def test_a_rename_alone_is_no_work() -> None:
     after = SEND | {"write;send;copy_fast": (4, 120)}
     (part,) = parts_between(LEAF, after, copy="copy_fast")
-    assert (part.kind, part.moved.name, part.other) == (RENAMED, "copy_fast", "copy")
+    assert (part.kind, part.name, part.other) == (RENAMED, "copy_fast", "copy")
 
 
 TREES = st.dictionaries(
@@ -91,7 +91,7 @@ TREES = st.dictionaries(
 def test_the_parts_add_up_to_the_difference(before: Tree, after: Tree) -> None:
     made = parts_between(before, after)
     totals = [sum(own for _, own in tree.values()) for tree in (before, after)]
-    own = (one.moved.difference for one in made if one.kind in (WORK, CALLS))
+    own = (one.difference for one in made if one.kind in (WORK, CALLS))
     assert sum(own) == totals[1] - totals[0]
     assert parts_between(before, before) == []
 

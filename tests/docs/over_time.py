@@ -93,7 +93,7 @@ def changes(kernels: Sequence[ExactCell]) -> Iterator[tuple[Any, ...]]:
         alike = most_alike(before, after)
         parts = alike.parts()
         for kind, name in (("work", WORK), ("compiler", CALLS)):
-            moved = [part.moved for part in parts if part.kind == name]
+            moved = [part for part in parts if part.kind == name]
             shown = [row for row in moved if abs(row.difference) >= LEAST]
             small = [row for row in moved if abs(row.difference) < LEAST]
             shown += [Moved(OTHERS_ROW, *(sum(getattr(row, name) for row in small)
