@@ -75,7 +75,7 @@ def test_ftrace_counts_a_short_window_and_its_edges() -> None:
     # 1.9995 a message is 92 calls in 46 messages, and not 91.98: two fewer than the tracer's.
     cell = CELL | {"kernel": "6.12.1", "size": 64, "quantity": "function_calls"}
     rows = [
-        cell | {"key": "skb_release_data", "instrument": name, "cell": number} | figures
+        cell | {"key": "ksys_write", "instrument": name, "cell": number} | figures
         for name, number, figures in (
             ("bpftrace", 1, {"messages": 2000, "value": 3999}),
             ("ftrace", 2, {"messages": 46, "value": 94}),

@@ -97,6 +97,7 @@ def instead(name: str, make: Callable[[Path], None]) -> Damage:
         (cut("raw/host/cells.jsonl"), "raw/host/cells.jsonl, line 12: Invalid JSON"),
         (edit("raw/host/cells.jsonl", lambda d: d[: d[:-1].rindex(b"\n") + 1]), "it has 11 lines"),
         (cut("raw/host/samples/1.u32"), "it has 13 bytes, and 4 round trips make 16"),
+        (whole("raw/host/samples/1.u32", bytes(16)), "1.u32: a round trip took 0 ns"),
         (manifest(targets=[HOST_ENTRY, HOST_ENTRY]), "names a target twice"),
         (manifest(targets=[HOST_ENTRY | {"kind": "guest"}]), "for a target of kind 'guest'"),
         (

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from probes.reasons import missing, reason
 from runners.host.root import Root
 from runners.process import Progress, RunError
-from runners.programs import client, engine, watch
+from runners.programs import client, engine, place, watch
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
 
@@ -46,6 +47,20 @@ def test_another_users_processes_are_not_watched() -> None:
     answer = watch.obey(watch.Windows([]), f"open {os.getpid()}", os.getuid() + 1)
     assert answer == {"error": "these are another user's processes"}
     assert watch.obey(watch.Windows([]), f"open {os.getpid()}", os.getuid()) == {}
+
+
+def test_a_package_brings_no_right_of_roots(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def unpack(_: object, root: Path, *__: object, **___: object) -> dict[str, str]:
+        (root / "usr/bin/tool").touch()
+        (root / "usr/bin/tool").chmod(0o6755)
+        return {}
+
+    archive = SimpleNamespace(unpack=unpack)
+    monkeypatch.setattr(place.PackageSources, "archive", lambda *_: archive)
+    root = engine.unpacked(engine.find("redis"), tmp_path, print)
+    assert root and (root / "bin/tool").stat().st_mode & 0o7777 == 0o755
 
 
 def test_a_program_that_cannot_be_built_is_missing(
