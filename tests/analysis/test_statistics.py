@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from analysis.statistics import LEAST_REPEATS, change, mean, quotient
+from analysis.statistics import LEAST_REPEATS, change, compared, mean, quotient
 from tests.analysis.coverage import MADE_UP, NEAR, coverage, recorded, verdicts, within
 
 # Of 95 %: what correlates, or has two modes and few repeats, is covered less often.
@@ -32,6 +32,13 @@ def test_one_repeat_that_met_something_else_moves_nothing() -> None:
     values = np.arange(20.0)
     disturbed = np.where(values == 19, 1e6, values)
     assert mean(disturbed) == mean(values)
+
+
+def test_a_quotient_is_of_the_repeats_of_both_figures() -> None:
+    under, over = np.random.default_rng(1).uniform(50, 150, (2, 12))
+    _, first, second, ratio = compared(under, over)
+    assert quotient(over, under) == ratio
+    assert ratio.value == pytest.approx(second.value / first.value)
 
 
 def test_below_six_repeats_there_is_no_interval() -> None:

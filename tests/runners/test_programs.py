@@ -12,9 +12,10 @@ from typing import Any, cast
 import pytest
 
 from probes.reasons import missing, reason
+from runners.guest.debian import PackageSources
 from runners.host.root import Root
 from runners.process import Progress, RunError
-from runners.programs import client, engine, place, watch
+from runners.programs import client, engine, watch
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
 
@@ -58,7 +59,7 @@ def test_a_package_brings_no_right_of_roots(
         return {}
 
     archive = SimpleNamespace(unpack=unpack)
-    monkeypatch.setattr(place.PackageSources, "archive", lambda *_: archive)
+    monkeypatch.setattr(PackageSources, "archive", lambda *_: archive)
     root = engine.unpacked(engine.find("redis"), tmp_path, print)
     assert root and (root / "bin/tool").stat().st_mode & 0o7777 == 0o755
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,12 @@ def test_where_pip_fails_the_old_environment_serves(environment: Path, tmp_path:
     done = set_up(tmp_path, pip)
     assert done.returncode == 1
     assert "cannot be installed" in done.stderr.splitlines()[-1]
+
+
+def test_of_two_at_once_one_waits_and_finds_what_the_other_made(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        both = [*pool.map(lambda _: printed(set_up(tmp_path, "sleep 1")), range(2))]
+    assert sorted(both) == [(0, "", ""), (0, "making the Python environment\n", "")]
 
 
 def test_what_a_killed_set_up_started_dies_and_is_removed(tmp_path: Path) -> None:

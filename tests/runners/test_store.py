@@ -93,6 +93,7 @@ def test_what_no_run_made_is_left_alone(tmp_path: Path, temporary: Path) -> None
         folder.mkdir(parents=True)
     (dead / "link1").symlink_to(kept)
     (dead / "link2").symlink_to(tmp_path / "a\nb.pathcost-01234567/kept")
+    (dead / "link3").symlink_to(tmp_path / f"{255 * 'n'}.pathcost-01234567")
     (temporary / "run.pathcost-00000000").symlink_to(kept)
     os.mkfifo(temporary / "run.pathcost-00000001")
     assert sweep(temporary) == [str(dead)]
