@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 
 from analysis import statistics
 from analysis.claims import rules, verdict
-from analysis.claims.files import FIGURE, Claim, Scope
+from analysis.claims.files import EXACT, FIGURE, Claim, Scope
 from analysis.claims.rules import Across, Measured, Quotient
 from analysis.claims.verdict import Evidence, Finding, Verdict
 from analysis.counts import measures
@@ -295,6 +295,8 @@ def _why_not(
         return "The only cells that measured it are invalid."
     if claim.scope.programs:
         return f"It needs the article's own experiment: {claim.command}."
+    if measure.instruments == EXACT:
+        return f"It needs exact mode, which a run for claims leaves out: {claim.command}."
     texts = []
     if cells := _cells_not_run(claim, measured):
         texts.append(f"This run has no cell of {listed(cells)}: {claim.command}.")

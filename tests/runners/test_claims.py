@@ -84,6 +84,13 @@ def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
         choose(["go-afeco"])
 
 
+def test_what_exact_mode_counts_needs_another_run() -> None:
+    (about,) = choose(["ip-and-driver-cost-most"])
+    assert about.command == "./runners/run.sh --sizes 64,65536"
+    needed = needs([about])
+    assert not (needed["timed"] or needed["unprobed"] or needed["counted"])
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """Every check of the registry, run here."""
