@@ -16,6 +16,7 @@ from analysis.raw.run import read_run
 from tests.analysis.make_run import MadeUp, make_run
 
 Line = dict[str, Any]
+Maker = Callable[..., Line]
 
 
 def redis(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def redis(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def both(of: Callable[..., Line] = redis, repeats: int = 6, **more: Any) -> list[Line]:
+def both(of: Maker = redis, repeats: int = 6, **more: Any) -> list[Line]:
     """A line for each transport in each repeat."""
     return [of(name, repeat, **more) for repeat in range(repeats) for name in ("unix", "tcp")]
 
@@ -96,13 +97,8 @@ def pings(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     took = 200 if transport == "unix" else 300
     counters = {"out": 0, "data": 0, "machine": 3000, "voluntary": 300, "involuntary": 100}
     return {
-        **{
-            "program": "gin",
-            "variant": "keep",
-            "log": True,
-            "clients": 100,
-            "transport": transport,
-        },
+        **{"program": "gin", "variant": "keep", "log": True, "clients": 100},
+        "transport": transport,
         **{"repeat": repeat, "error": None, "requests": 1000, "answered": 1000},
         **{"window_ns": took * 1_000_000},
         **{"iterations_ns": dict.fromkeys(("mean", "p50", "p99"), took * 1000)},
