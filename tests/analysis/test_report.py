@@ -11,6 +11,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.analyse import analyse
+from analysis.drawing import Drawn
 from analysis.raw.run import read_run
 from analysis.report.render import TEMPLATES, escape, page, table
 from analysis.report.report import Report
@@ -153,6 +154,12 @@ def test_escaped_text_is_the_text_on_the_page() -> None:
     parser.close()
     assert "".join(words) == text
     assert "\x1b" not in escape("\x1b[31m")
+
+
+def test_no_name_in_a_figure_ends_the_element_of_its_data() -> None:
+    figure = Drawn("made-up", "", "", "", "<svg ></svg>", explored={"name": "</script><img>"})
+    made = page("![made up](figures/made-up.svg)", "made up", [figure])
+    assert "explored" in made and "</script><img>" not in made
 
 
 def test_sentences_come_from_the_data(plain_report: tuple[Path, str]) -> None:
