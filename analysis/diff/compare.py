@@ -16,10 +16,10 @@ import pandas as pd
 
 from analysis.analyse import Analysis
 from analysis.counts.ledger import in_reading_order
-from analysis.counts.measures import TIMES, WORKLOAD, measure_of, rows_of
+from analysis.counts.measures import TIMES, WORKLOAD, measure_of
 from analysis.machine import loopback_words
 from analysis.paths.cells import ExactCell
-from analysis.paths.changes import ExactPair, most_alike
+from analysis.paths.changes import ExactPair, exact_pairs
 from analysis.raw.run import Target
 from analysis.statistics import Values, change
 
@@ -43,7 +43,6 @@ class Diff:
     shifts: pd.DataFrame  # see df_shifts
     exact: tuple[ExactPair, ...]
     settings: pd.DataFrame  # see df_settings
-    alone: pd.DataFrame  # what only one run has: run, cell
 
     def of(self, verdict: str) -> pd.DataFrame:
         """The shifts with this verdict."""
@@ -64,10 +63,17 @@ def compare(before: Analysis, after: Analysis) -> Diff:
         target: pair_kernels(*(_kernels(run, target) for run in (before, after)))
         for target in ("host", "guest", "exact")
     }
-    shifts, alone = df_shifts(before.measured, after.measured, kernels)
-    exact, exact_alone = _exact_pairs(before, after, kernels["exact"])
-    settings = df_settings(before, after, kernels)
-    return Diff(before, after, shifts, exact, settings, pd.concat([alone, exact_alone]))
+    shifts = df_shifts(before.measured, after.measured, kernels)
+
+    def place(cell: ExactCell) -> tuple[Any, ...]:
+        kernel = kernels["exact"].get(cell.kernel, cell.kernel)
+        return cell.transport, cell.size, cell.where, cell.sched, kernel
+
+    first, second = (
+        [cell for comparison in run.exact for cell in comparison.cells] for run in (before, after)
+    )
+    exact = tuple(exact_pairs(first, second, place))
+    return Diff(before, after, shifts, exact, df_settings(before, after, kernels))
 
 
 def _kernels(analysis: Analysis, target: str) -> list[str]:
@@ -83,17 +89,14 @@ def pair_kernels(before: list[str], after: list[str]) -> dict[str, str]:
     return pairs
 
 
-def df_shifts(
-    before: pd.DataFrame, after: pd.DataFrame, kernels: Kernels
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Every figure that both runs have, of exact cells apart; and the cells of one run alone.
+def df_shifts(before: pd.DataFrame, after: pd.DataFrame, kernels: Kernels) -> pd.DataFrame:
+    """Every figure that both runs have, of exact cells apart.
 
     Columns: measure, pattern, size, conditions, transport, instrument, target, probed; before and
     after, means over valid repeats; low and high, the 95 % interval of the change, each run by
     itself (empty where it was not needed or there are too few repeats); verdict, unit, per, change,
     first_kernel, second_kernel, first_repeats, second_repeats.
     """
-
     by = [*FIGURE, "target", "second_kernel"]
 
     def values(measured: pd.DataFrame) -> pd.DataFrame:
@@ -108,9 +111,7 @@ def df_shifts(
     places = zip(first["target"], first["first_kernel"], strict=True)
     paired = [kernels.get(target, {}).get(kernel, "") for target, kernel in places]
     first["second_kernel"] = pd.Series(paired, first.index, dtype=object)
-    every = first.merge(values(after), "outer", by, suffixes=("_first", "_second"), indicator="run")
-    met = every["run"] == "both"
-    both, alone = every[met], every[~met]
+    both = first.merge(values(after), "inner", by, suffixes=("_first", "_second"))
     known = {name: measure for name in set(both["measure"]) if (measure := measure_of(name))}
     # Left out: figures that another row has too, and times of an emulated CPU.
     kept = {name for name, measure in known.items() if not measure.again}
@@ -134,20 +135,7 @@ def df_shifts(
         second_repeats=[len(second) for _, second in pairs],
     )
     shifts = shifts.sort_values(["target", "instrument", "probed", "first_kernel", "measure"])
-    cells = alone.assign(
-        kernel=alone["first_kernel"].fillna(alone["kernel"]),
-        run=alone["run"].map({"left_only": "first", "right_only": "second"}),
-    )
-    return in_reading_order(shifts), _cells(cells, "{pattern}, {size} B, {conditions}, {transport}")
-
-
-def _cells(alone: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Each cell of rows that one run has alone, as `text`: run, cell."""
-    cells = [
-        (row.run, text.format(**row._asdict()) + f" ({row.target} {row.kernel})")
-        for row in rows_of(alone.sort_values("run"))
-    ]
-    return pd.DataFrame(cells, columns=["run", "cell"]).drop_duplicates()
+    return in_reading_order(shifts)
 
 
 def judge(a: Values, b: Values) -> tuple[float | None, float | None, str]:
@@ -167,49 +155,23 @@ def judge(a: Values, b: Values) -> tuple[float | None, float | None, str]:
     return figure.low, figure.high, WITHIN if figure.spans(0) else BEYOND
 
 
-def _exact_pairs(
-    before: Analysis, after: Analysis, kernels: Mapping[str, str]
-) -> tuple[tuple[ExactPair, ...], pd.DataFrame]:
-    def cells(analysis: Analysis, paired: Mapping[str, str]) -> dict[tuple[Any, ...], ExactCell]:
-        return {
-            (cell.transport, cell.size, cell.where, cell.sched,
-             paired.get(cell.kernel, cell.kernel)): cell
-            for comparison in analysis.exact for cell in comparison.cells
-        }  # fmt: skip
-
-    first, second = cells(before, kernels), cells(after, {})
-    alone = [
-        (run, "exact, {}, {} B, {}, {} ({})".format(*key[:-1], own[key].kernel))
-        for run, own, other in (("first", first, second), ("second", second, first))
-        for key in own if key not in other
-    ]  # fmt: skip
-    pairs = tuple(most_alike(first[key], second[key]) for key in first if key in second)
-    return pairs, pd.DataFrame(alone, columns=["run", "cell"])
-
-
 def df_settings(before: Analysis, after: Analysis, kernels: Kernels) -> pd.DataFrame:
     """What was asked for, and what the machines say of themselves, where that differs.
 
     Columns: where (a target, or "options"), what, first, second.
     """
-    rows = _differing("options", *(each.run.manifest.options for each in (before, after)))
+    places = [("options", before.run.manifest.options, after.run.manifest.options)]
     second = {(target.kind, target.kernel): target for target in after.run.targets}
     for target in before.run.targets:
         if other := second.get((target.kind, kernels[target.kind].get(target.kernel, ""))):
-            rows += _differing(target.kind, _environment(target), _environment(other))
-    return pd.DataFrame(rows, columns=["where", "what", "first", "second"])
-
-
-def _differing(
-    place: str, first: Mapping[str, Any], second: Mapping[str, Any]
-) -> list[tuple[str, ...]]:
-    names = sorted({*first, *second})
-    values = [[each.get(name) for each in (first, second)] for name in names]
-    return [
+            places.append((target.kind, _environment(target), _environment(other)))
+    rows = [
         (place, name, *("absent" if value is None else str(value) for value in pair))
-        for name, pair in zip(names, values, strict=True)
-        if pair[0] != pair[1]
+        for place, *sides in places
+        for name in sorted(set().union(*sides))
+        if (pair := [side.get(name) for side in sides])[0] != pair[1]
     ]
+    return pd.DataFrame(rows, columns=["where", "what", "first", "second"])
 
 
 def _environment(target: Target) -> dict[str, Any]:

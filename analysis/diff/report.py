@@ -195,8 +195,6 @@ def show(diff: Diff, path: Path) -> None:
         lines += changed.head(MOST_ROWS).to_string(index=False).splitlines()
     if len(changed) > MOST_ROWS:
         lines.append(f"And {len(changed) - MOST_ROWS} more: see the page.")
-    if len(diff.alone):
-        lines.append(f"{counted(len(diff.alone), 'cell')} in one run only")
     print(*map(one_line, lines), "", f"Comparison: {path}", sep="\n")
 
 

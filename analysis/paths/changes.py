@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -191,14 +191,18 @@ def most_alike(before: ExactCell, after: ExactCell) -> ExactPair:
     return ExactPair(before.as_variant(n), after.as_variant(m))
 
 
-def knob_pairs(cells: Iterable[ExactCell]) -> tuple[ExactPair, ...]:
+def exact_pairs(
+    before: Iterable[ExactCell], after: Iterable[ExactCell], place: Callable[[ExactCell], Any]
+) -> list[ExactPair]:
+    """Return the cells of the second that the first has at the same place, beside the first's."""
+    first = {place(cell): cell for cell in before}
+    return [most_alike(first[place(cell)], cell) for cell in after if place(cell) in first]
+
+
+def knob_pairs(cells: Sequence[ExactCell]) -> tuple[ExactPair, ...]:
     """Return every cell with a knob beside the same one without: by table, knob and transport."""
-    plain = {(same_table(cell), cell.transport): cell for cell in cells if cell.knob is None}
-    pairs = [
-        most_alike(plain[key], cell)
-        for cell in cells
-        if cell.knob and (key := (same_table(cell), cell.transport)) in plain
-    ]
+    plain, turned = ([c for c in cells if bool(c.knob) is knob] for knob in (False, True))
+    pairs = exact_pairs(plain, turned, lambda cell: (same_table(cell), cell.transport))
     tables, knobs = (
         list(dict.fromkeys(map(name, pairs))) for name in (lambda p: same_table(p.after), knob_name)
     )
