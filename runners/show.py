@@ -212,7 +212,7 @@ def expectation(
             lines.append(f"{target}, {kernel}: {runs} runs, about {its:.0f} s")
     for name in options.programs if "host" in plans else ():
         total += (its := experiments.experiment(name).seconds)
-        lines.append(f"{experiments.title(name)}: about {its} s")
+        lines.append(f"{Path(name).stem}: about {its} s")
     if needs := planner.needs:
         left = ",".join(name for name in needs["programs"] if name not in options.programs)
         lines += [

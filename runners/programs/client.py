@@ -12,10 +12,9 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Timer
-from typing import IO, Any
+from typing import Any, NamedTuple
 
 from probes.bcc.people import stat_fields, switches
 from runners.process import RunError, command, last_words
@@ -30,8 +29,7 @@ Result = dict[str, Any]
 HELD = ("sh", "-c", 'echo ready && read -r go && exec "$@"', "sh")
 
 
-@dataclass(frozen=True)
-class Counters:
+class Counters(NamedTuple):
     """The counts at a moment."""
 
     totals: dict[str, int]
@@ -100,52 +98,16 @@ def run_beside(
     the watch counted. A client that `waits` is counted from its "ready" to its result, any other
     over its entire life, by a watch alone where there is one.
     """
-    more: Result = {}
-
-    def listen(pid: int, tell: IO[str], output: IO[str]) -> str:
-        if watch is None and not waits:
-            return output.read()
-        pids = [pid, *servers()]
-        if output.readline() != "ready\n":
-            return ""
-        if watch is not None:
-            watch.open(pids)
-        before = read(pids)
-        print("go", file=tell, flush=True)
-        if waits:
-            text = output.readline()
-            more["counters"] = between(before, read(pids))
-        else:
-            text = output.read()
-            # It has closed its output, but what it does until its end also counts.
-            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        if watch is not None:
-            more["probed"] = watch.close()
-        return text
-
-    if watch is None and not waits:
-        before = read(servers())
-        result = _talk(wrap(argv), listen, parse, cwd)
-        more["counters"] = between(before, read(servers()))
-    else:
-        # What `wrap` does comes before the shell, so that it is not counted.
-        result = _talk(wrap(argv if waits else [*HELD, *argv]), listen, parse, cwd)
-    return result if result["error"] else result | more
-
-
-def _talk(
-    argv: Sequence[str],
-    listen: Callable[[int, IO[str], IO[str]], str],
-    parse: Callable[[str], Result],
-    cwd: Path | None,
-) -> Result:
-    """Run a client: what `parse` makes of the text that `listen` reads, or only its `error`."""
+    more: Result = {"error": None}
+    whole = watch is None and not waits
+    before, text, overdue = read(servers()), "", Event()
+    # What `wrap` does comes before the shell, so that it is not counted.
     process = subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, process_group=0, cwd=cwd,
+        wrap(argv if whole or waits else [*HELD, *argv]),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, process_group=0, cwd=cwd,
     )  # fmt: skip
     assert process.stdin and process.stdout
-    overdue = Event()
 
     def end() -> None:
         overdue.set()
@@ -155,10 +117,28 @@ def _talk(
     timer = Timer(SECONDS, end)
     timer.start()
     try:
-        text = listen(process.pid, process.stdin, process.stdout)
+        if whole:
+            text = process.stdout.read()
+        elif process.stdout.readline() == "ready\n":
+            pids = [process.pid, *servers()]
+            if watch is not None:
+                watch.open(pids)
+            before = read(pids)
+            print("go", file=process.stdin, flush=True)
+            if waits:
+                text = process.stdout.readline()
+                more["counters"] = between(before, read(pids))
+            else:
+                text = process.stdout.read()
+                # It has closed its output, but what it does until its end also counts.
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            if watch is not None:
+                more["probed"] = watch.close()
         complaint = process.communicate()[1]
+        if whole:
+            more["counters"] = between(before, read(servers()))
         if process.returncode == 0 and text:
-            return parse(text) | {"error": None}
+            return parse(text) | more
     except RunError as error:
         return {"error": str(error)}
     finally:

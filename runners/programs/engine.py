@@ -12,13 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from runners.host.workload import private_directory
-from runners.process import OVERDUE, RunError, attempt, last_words, stop
+from runners.process import RunError, attempt, last_words, stop
 from runners.programs.client import Result, run_beside
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import (
@@ -60,7 +60,7 @@ def serving(program: Program, case: Case, transport: str, root: Path | None) -> 
     """Start the server. It listens, and ends with the block. Raises RunError."""
     user, _ = run_as()
     with private_directory(user) as directory, ExitStack() as stack:
-        service = Service(program, Place(directory, root, program.over, program.path))
+        service = Service(program, Place(directory, root, program))
         (directory / "root").mkdir()
         values = LiveValues(program, case, transport, service.place)
         for name, text in program.files.items():
@@ -130,8 +130,6 @@ class Service:
         """What a command printed. Raises RunError with its last line."""
         what = f"{self.program.name}: {Path(argv[0]).name}"
         done = attempt(self.place.wrapped(argv), timeout=seconds, cwd=self.place.directory)
-        if done.returncode == OVERDUE:
-            raise RunError(f"{what} did not end in {seconds} s.")
         if done.returncode != 0:
             raise RunError(f"{what} failed: {last_words(done.stderr or done.stdout)}.")
         return done.stdout
@@ -155,12 +153,9 @@ class Service:
         ends = values.ends()
         # The ports on which our own processes already listen.
         ours = set(self.place.ends.values()) if self.keepers else set()
-        for name, end in ends.items():
-            if name.startswith("port") and end not in ours and answers(end):
-                raise RunError(
-                    f"{self.program.name}: port {end} is in use by another program, so "
-                    f"{process.title} cannot listen there."
-                )
+        for end in ends:
+            if end.isdigit() and end not in ours and answers(end):
+                raise RunError(f"{self.program.name}: port {end} is in use by another program.")
         log = self.place.directory / f"{number}.log"
         with log.open("wb") as output:
             keeper = subprocess.Popen(
@@ -178,27 +173,21 @@ class Service:
             stop(keeper, 2 * PATIENCE)
 
     def _wait(
-        self, what: str, keeper: subprocess.Popen[bytes], ends: dict[str, str], log: Path
+        self, what: str, keeper: subprocess.Popen[bytes], ends: Sequence[str], log: Path
     ) -> None:
         """Wait until it listens at all these ends. Raises RunError."""
-
-        def check() -> None:
+        deadline, answered = time.monotonic() + READY_SECONDS, False
+        while True:
+            silent = [end for end in ends if not answers(end)]
             if keeper.poll() is not None:
                 why = last_words(log.read_text(encoding="utf-8", errors="replace"))
                 raise RunError(f"{what} did not start: {why}.")
-
-        deadline = time.monotonic() + READY_SECONDS
-        silent = set(ends.values())
-        while silent := {end for end in silent if not answers(end)}:
-            check()
+            if answered and not silent:
+                return  # a program that cannot have all that it wants has ended by now
             if time.monotonic() > deadline:
-                open_ends = [place_of(end) for end in ends.values() if end not in silent]
-                more = f", only on {' and '.join(open_ends)}" if open_ends else ""
-                lacking = " and ".join(place_of(end) for end in ends.values() if end in silent)
-                raise RunError(f"{what} does not listen on {lacking}{more}.")
+                raise RunError(f"{what} does not listen on {' and '.join(map(place_of, silent))}.")
+            answered = not silent
             time.sleep(0.02)
-        time.sleep(0.02)  # a program that cannot have all that it wants ends now
-        check()
 
     def _figures(self, text: str, asked: int, took_ns: int) -> Result:
         """What the client printed, by the patterns of the file. Raises RunError."""
@@ -207,17 +196,12 @@ class Service:
             return {**result, "per_second": asked * 1e9 / result.get("window_ns", took_ns)}
         figures: dict[str, float] = {}
         for key, pattern in self.program.client.figures.items():
-            if (match := pattern.search(text)) is None:
-                raise RunError(
-                    f"the client printed nothing for {key} = '{pattern.pattern}' "
-                    f"(its last line: {last_words(text)})"
-                )
+            match = re.search(pattern, text, re.MULTILINE)
             try:
-                figures[key] = float(match[1].replace(",", ""))
+                figures[key] = float(match[1].replace(",", "") if match else "")
             except ValueError:
-                raise RunError(
-                    f"{key} is no number in what the client printed: '{match[1]}'"
-                ) from None
+                last = f"its last line: {last_words(text)}"
+                raise RunError(f"the client printed no {key} = '{pattern}' ({last})") from None
         if failed := figures.get("failed"):
             raise RunError(f"{failed:.0f} requests failed")
         requests = round(figures.get("requests", asked))
@@ -236,11 +220,11 @@ class Service:
 
     def _object(self, text: str, took_ns: int) -> dict[str, Any]:
         """The JSON that the client printed; of a file that is not ours, what a line may have."""
-        printed = None
-        with suppress(ValueError):
-            printed = json.loads(text)
-        if not isinstance(printed, dict):
-            raise RunError(f"the client printed no JSON object (its last line: {last_words(text)})")
+        try:
+            printed = dict(json.loads(text))
+        except (ValueError, TypeError):
+            last = last_words(text)
+            raise RunError(f"the client printed no JSON object (its last line: {last})") from None
         if self.program.file.parent == HERE:
             return printed
         usual = {name: value for name, value in printed.items() if name in USUAL}
@@ -257,7 +241,7 @@ class Service:
             text = ask(values.text(counter.to), counter.ask)
         # Absent until the first request, as a row of redis' commandstats.
         return {
-            name: sum(int(number) for number in pattern.findall(text))
+            name: sum(int(number) for number in re.findall(pattern, text, re.MULTILINE))
             for name, pattern in {"counted": counter.requests, **counter.also}.items()
         }
 

@@ -35,27 +35,11 @@ def described() -> dict[str, str]:
     return {name: experiment(name).program.about for name in PROGRAMS}
 
 
-def title(name: str) -> str:
-    """A program's name, also where `name` is its file."""
-    return Path(name).stem
-
-
 def interleaved(cases: Sequence[Case], repeats: int) -> Iterator[tuple[int, Case]]:
     """Yield each (repeat, case) in the order A B B A."""
     for repeat in range(repeats):
         for case in cases if repeat % 2 == 0 else reversed(cases):
             yield repeat, case
-
-
-def rounds(
-    cases: Sequence[Case], probes: Probes | None
-) -> Iterator[tuple[int, Case, Watch | None]]:
-    """Yield each (repeat, case, None); then the probed runs, each with its watch."""
-    yield from ((repeat, case, None) for repeat, case in interleaved(cases, REPEATS))
-    if probes is not None:
-        with probes.attached() as watch:
-            for repeat, case in interleaved(cases, PROBED_REPEATS) if watch else ():
-                yield repeat, case, watch
 
 
 @dataclass
@@ -85,18 +69,24 @@ class Experiment:
                     services[key] = stack.enter_context(server)
                 if why := services[key].warm_up(case, transport)["error"]:
                     raise RunError(f"{program.name}, {case.name} over {transport}: {why}.")
-            for repeat, (case, transport), watch in rounds(cases, probes):
-                if watch and not case.probed:
-                    continue
-                say(f"{program.name} {case.name} {transport}, repeat {repeat}")
-                service = services[start_of(program, case, transport)]
-                result = service.drive(case, transport, watch=watch)
-                result.pop("per_second", None)  # which the rest says
-                yield {
-                    **{"program": program.name, **case.record, "clients": case.clients},
-                    **{"transport": transport, "size": case.size, "repeat": repeat},
-                    **result,
-                }
+
+            def driven(repeats: int, watch: Watch | None = None) -> Records:
+                for repeat, (case, transport) in interleaved(cases, repeats):
+                    if watch and not case.probed:
+                        continue
+                    say(f"{program.name} {case.name} {transport}, repeat {repeat}")
+                    service = services[start_of(program, case, transport)]
+                    result = service.drive(case, transport, watch=watch)
+                    result.pop("per_second", None)  # which the rest says
+                    yield {
+                        **{"program": program.name, **case.record, "clients": case.clients},
+                        **{"transport": transport, "size": case.size, "repeat": repeat},
+                        **result,
+                    }
+
+            yield from driven(REPEATS)
+            if probes and (watch := stack.enter_context(probes.attached())):
+                yield from driven(PROBED_REPEATS, watch)
 
 
 @cache
@@ -118,7 +108,7 @@ class Experiments:
         """Make each ready; `build` runs setup.sh with an option."""
         for name in self.names:
             try:
-                with self.progress.step(f"set-up for {title(name)}"):
+                with self.progress.step(f"set-up for {Path(name).stem}"):
                     build("--programs")
                     made, progress = experiment(name), self.progress
                     made.root = engine.unpacked(
@@ -126,7 +116,7 @@ class Experiments:
                     )
             except RunError as error:
                 self.lacking[name] = str(error).rstrip(".")
-                self.progress.note(f"without {title(name)}: {error}")
+                self.progress.note(f"without {Path(name).stem}: {error}")
 
     def run(self, out: Path, root: Root) -> list[dict[str, Any]]:
         """Run each on this kernel into `out`/programs.jsonl; what could not run, for run.json."""
@@ -134,15 +124,17 @@ class Experiments:
         probes = Probes(root)
         for name in self.names:
             program, why = experiment(name), self.lacking.get(name)
-            with self.progress.step(f"host: {title(name)}"):
+            with self.progress.step(f"host: {Path(name).stem}"):
                 try:
                     for record in () if why else program.run(self.progress.say, probes):
                         with (out / "programs.jsonl").open("a", encoding="utf-8") as lines:
                             lines.write(json.dumps(record) + "\n")
                 except (RunError, OSError) as error:  # its server may be gone
                     why = str(error)
-                    self.progress.note(f"without {title(name)}: {why.removeprefix(f'{name}: ')}")
+                    self.progress.note(
+                        f"without {Path(name).stem}: {why.removeprefix(f'{name}: ')}"
+                    )
             if why:
                 failed = reason("program-failed", said=why.rstrip("."))
-                lacks.append(missing([f"the program {title(name)}"], failed))
+                lacks.append(missing([f"the program {Path(name).stem}"], failed))
         return [lack | {"target": "host"} for lack in (*lacks, *probes.lacks)]

@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,24 +36,16 @@ CELL = ["placement", "transport", "peer", "size", "statistic"]
 
 
 @dataclass(frozen=True)
-class Load:
-    """The message size, and the number of round trips (sockperf runs for a second instead)."""
-
-    size: int
-    round_trips: int
-
-
-@dataclass(frozen=True)
 class Peer:
-    """A program over one transport; `size` is the size that it always sends, 0 for any size."""
+    """A program over one transport, and the commands of its client and its server."""
 
     name: str
     transport: str  # as we call it
     statistic: str  # the statistic that it prints: p50 or mean
-    client: Callable[[Load, int], list[str]]
     answer: str  # a pattern whose one group is a round trip in microseconds
-    server: Callable[[int], list[str]] | None = None  # None: the client forks its own
-    size: int = 0
+    client: str
+    server: str = ""  # none: the client forks its own
+    size: int = 0  # that it always sends; 0 for any size
 
     def parse(self, text: str) -> float:
         """Return the printed figure in ns. Raises RunError where the program printed none."""
@@ -63,48 +55,37 @@ class Peer:
         return float(match[1]) * 1000
 
 
-def _sockperf(transport: str) -> Peer:
-    def argv(action: str, port: int) -> list[str]:
-        kind = ["--tcp"] if transport == "tcp" else []
-        return ["sockperf", action, *kind, "-i", "127.0.0.1", "-p", str(port)]
-
-    return Peer(
-        *("sockperf", transport, "p50"),
-        lambda load, port: [
-            *argv("ping-pong", port), "-m", str(load.size), "-t", "1", "--full-rtt",
-        ],
-        r"percentile 50\.000 = +([\d.]+)",
-        server=lambda port: argv("server", port),
-    )  # fmt: skip
+def _sockperf(transport: str, kind: str) -> Peer:
+    where = f"-i 127.0.0.1 -p {{port}}{kind}"
+    client = f"sockperf ping-pong {where} -m {{size}} -t 1 --full-rtt"
+    printed = r"percentile 50\.000 = +([\d.]+)"
+    return Peer("sockperf", transport, "p50", printed, client, f"sockperf server {where}")
 
 
+PERF = "perf bench sched pipe -l {round_trips}"
 PEERS = (
-    *(_sockperf("tcp"), _sockperf("udp")),
-    Peer(
-        *("perf", "pipe", "mean"),
-        lambda load, _: ["perf", "bench", "sched", "pipe", "-l", str(load.round_trips)],
-        r"([\d.]+) usecs/op",
-        size=4,
-    ),
+    *(_sockperf("tcp", " --tcp"), _sockperf("udp", "")),
+    Peer("perf", "pipe", "mean", r"([\d.]+) usecs/op", PERF, size=4),
 )
 
 
-def measure_peer(peer: Peer, cpus: tuple[int, int], load: Load) -> float:
+def measure_peer(peer: Peer, cpus: tuple[int, int], size: int, round_trips: int) -> float:
     """Run the peer once. Returns the median or mean of a round trip in ns."""
     client, server = cpus
-    if peer.server is None:
-        return peer.parse(run(peer.client(load, 0), client, server))
     port = free_port(socket.SOCK_STREAM if peer.transport == "tcp" else socket.SOCK_DGRAM)
-    with started(peer.server(port), server, subprocess.DEVNULL) as process:
+    argv = peer.client.format(port=port, size=size, round_trips=round_trips).split()
+    if not peer.server:
+        return peer.parse(run(argv, client, server))
+    with started(peer.server.format(port=port).split(), server, subprocess.DEVNULL) as process:
         deadline = time.monotonic() + PATIENCE
         while not is_open(port, peer.transport):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RunError(f"{peer.name}'s server does not open its port.")
             time.sleep(0.01)
-        return peer.parse(run(peer.client(load, port), client))
+        return peer.parse(run(argv, client))
 
 
-def measure_ours(peer: Peer, cpus: tuple[int, int], load: Load) -> float:
+def measure_ours(peer: Peer, cpus: tuple[int, int], size: int, round_trips: int) -> float:
     """Run our workload. Returns the statistic that `peer` prints, of a round trip in ns.
 
     A mean needs no clock reading in each round trip.
@@ -112,7 +93,7 @@ def measure_ours(peer: Peer, cpus: tuple[int, int], load: Load) -> float:
     with private_directory(None) as directory:
         samples = directory / "samples"
         argv = [str(WORKLOAD), "--transport", peer.transport, "--dir", str(directory)]
-        argv += ["--size", str(load.size), "--messages", str(2 * load.round_trips)]
+        argv += ["--size", str(size), "--messages", str(2 * round_trips)]
         argv += ["--placement", PLACEMENTS[cpus[0] != cpus[1]]]
         argv += ["--cpus", ",".join(map(str, cpus))]
         if peer.statistic == "p50":
@@ -189,7 +170,12 @@ def schedule(
 
 
 def measure(
-    peers: Sequence[Peer], placements: Sequence[str], load: Load, blocks: int, seed: int
+    peers: Sequence[Peer],
+    placements: Sequence[str],
+    size: int,
+    round_trips: int,
+    blocks: int,
+    seed: int,
 ) -> pd.DataFrame:
     """Measure all. Returns a row for each run: CELL, block, program (ours or peer), ns."""
     cpus = sorted(os.sched_getaffinity(0))
@@ -197,9 +183,9 @@ def measure(
     for block, placement, peer, program in schedule(peers, placements, blocks, seed):
         print(f"block {block + 1}/{blocks}: {placement} {peer.name} {program}", file=sys.stderr)
         pair = cpus[0], cpus[placement == "cross-cpu"]
-        own = Load(peer.size or load.size, load.round_trips)
-        ns = (measure_ours if program == "ours" else measure_peer)(peer, pair, own)
-        cell = placement, peer.transport, peer.name, own.size, peer.statistic
+        own = peer.size or size
+        ns = (measure_ours if program == "ours" else measure_peer)(peer, pair, own, round_trips)
+        cell = placement, peer.transport, peer.name, own, peer.statistic
         rows.append((*cell, block, program, ns))
     return pd.DataFrame(rows, columns=[*CELL, "block", "program", "ns"])
 
@@ -230,10 +216,8 @@ def main() -> int:
     given = parser.parse_args()
     peers = [peer for peer in PEERS if shutil.which(peer.name)]
     print(f"seed {given.seed}; peers {' '.join(sorted({p.name for p in peers})) or 'none'}")
-    runs = measure(
-        peers, given.placements, Load(given.size, given.round_trips), given.blocks, given.seed
-    )
-    print(markdown(runs))
+    how = given.size, given.round_trips, given.blocks, given.seed
+    print(markdown(measure(peers, given.placements, *how)))
     return 0
 
 

@@ -10,7 +10,6 @@ import hashlib
 import os
 import pwd
 import socket
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,6 @@ from runners.process import RunError, User, attempt, command, free_port, last_wo
 from runners.programs.program import HERE, Case, Program, Values, symbolic, values_of
 
 TOOLS = HERE / "tools/build"
-LONGEST_PATH = 107  # bytes of a socket's path: unix(7)
 SUITES = ("bookworm", "bookworm-security")
 MERGED = ("bin", "sbin", "lib", "lib64")  # links to the same below usr
 # What servers depend on for their installation, and do not run; and the loader's own library.
@@ -36,9 +34,10 @@ LEFT_OUT = frozenset(
         *("libllvm14", "psmisc", "procps", "iproute2", "mount", "libpam-modules-bin"),
     }
 )
-# A program reads nothing below these.
-OPTIONS = tuple(
-    f"--exclude=./usr/share/{name}" for name in ("doc", "man", "info", "locale", "lintian", "bug")
+# A program reads nothing below these. No file keeps the right to run as its owner.
+OPTIONS = (
+    *(f"--exclude=./usr/share/{name}" for name in ("doc", "man", "info", "locale", "lintian")),
+    "--no-same-permissions",
 )
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 BUILD_SECONDS = 600
@@ -89,7 +88,6 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
             versions = packages.archive(SUITES).unpack(
                 program.packages, partial, program.name, tar_options=OPTIONS, left_out=left_out
             )
-            _drop_privileges(partial)
         for words in program.build:
             _build(program, words, partial, say)
         return {"packages": versions, "what": program.name}
@@ -101,47 +99,30 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
 
 def sources(program: Program) -> list[Path]:
     """The files that its commands to build name, and those of the folders that they name."""
-    here = program.file.parent.absolute()
-    words = {word for command in program.build for word in command}
-    named = sorted(word.removeprefix("{here}/") for word in words if word.startswith("{here}/"))
-    return [
-        path
-        for name in named
-        for path in sorted([here / name, *(here / name).glob("*")])
-        if path.is_file()
-    ]
+    here = str(program.file.parent.absolute())
+    words = {word for command in program.build for word in command if word.startswith("{here}/")}
+    named = [Path(word.replace("{here}", here)) for word in sorted(words)]
+    paths = [path for name in named for path in sorted([name, *name.glob("*")])]
+    return [path for path in paths if path.is_file()]
 
 
-def environment(path: Sequence[str], root: Path | None) -> dict[str, str]:
-    """What a command of the program finds its files by."""
+def environment(path: Sequence[str], root: Path | None) -> list[str]:
+    """What a command of the program finds its files by, as words of env(1)."""
     if root is None:
-        return {}
+        return []
     folders = [root / name for name in (*path, "bin", "usr/bin", "usr/sbin")]
-    return {
-        "PATH": ":".join([*map(str, folders), os.environ.get("PATH", "/usr/bin:/bin")]),
-        "LD_LIBRARY_PATH": f"{root / LIBRARIES}:{root / 'usr/lib'}",
-    }
-
-
-def _with(variables: dict[str, str], argv: Sequence[str]) -> list[str]:
-    return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
-
-
-def _drop_privileges(root: Path) -> None:
-    """Take away set-user-ID and set-group-ID, which a package may have."""
-    for folder, _, names in os.walk(root):
-        for path in (Path(folder, name) for name in names):
-            mode = path.lstat().st_mode
-            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
-                path.chmod(stat.S_IMODE(mode) & 0o777)
+    searched = ":".join([*map(str, folders), os.environ.get("PATH", "/usr/bin:/bin")])
+    return [f"PATH={searched}", f"LD_LIBRARY_PATH={root / LIBRARIES}:{root / 'usr/lib'}"]
 
 
 def _build(program: Program, words: Sequence[str], root: Path, say: Say) -> None:
     values = symbolic(program, program.cases[0], "unix") | {"root": str(root)}
     argv = Values(str(program.file), values).command(words)
     say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
-    variables = environment(program.path, root) | {"GOFLAGS": "-buildvcs=false -modcacherw"}
-    done = attempt(_with(variables, argv), timeout=BUILD_SECONDS)
+    found_by = environment(program.path, root)
+    done = attempt(
+        ["env", *found_by, "GOFLAGS=-buildvcs=false -modcacherw", *argv], timeout=BUILD_SECONDS
+    )
     if done.returncode != 0:
         why = last_words(done.stderr or done.stdout)
         raise RunError(f"{program.name} cannot be built: {why}")
@@ -153,8 +134,7 @@ class Place:
 
     directory: Path
     packages: Path | None
-    over: tuple[str, ...] = ()
-    path: tuple[str, ...] = ()
+    program: Program
     ends: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -164,17 +144,14 @@ class Place:
 
     def wrapped(self, argv: Sequence[str], death: str = "KILL") -> list[str]:
         """A command as its user, with the program's own folders."""
-        variables = {
-            **environment(self.path, self.root),
-            **{"HOME": str(self.directory), "TMPDIR": str(self.directory), "LC_ALL": "C.UTF-8"},
-        }
-        user, rights = run_as()
-        words = command(_with(variables, argv), user, rights, death=death)
-        if self.packages is None or (self.root == self.packages and not self.over):
+        own = [f"HOME={self.directory}", f"TMPDIR={self.directory}", "LC_ALL=C.UTF-8"]
+        env = ["env", *environment(self.program.path, self.root), *own, *argv]
+        words = command(env, *run_as(), death=death)
+        if self.packages is None or (self.root == self.packages and not self.program.over):
             return words
         # Some programs read files at a place that was fixed when they were compiled.
         namespaces = ["--mount", *(["--map-root-user"] if self.root == self.packages else [])]
-        places = [str(self.packages), str(self.root), *self.over]
+        places = [str(self.packages), str(self.root), *self.program.over]
         return ["unshare", *namespaces, "sh", "-ec", MOUNT, *places, "--", *words]
 
 
@@ -193,15 +170,9 @@ class LiveValues(Values):
             self._place.ends[name] = str(free_port()) if name.startswith("port") else path
         return self._place.ends[name]
 
-    def ends(self) -> dict[str, str]:
-        """The ends that were asked for: name → port or path. Raises RunError."""
-        ends = {name: self.text(f"{{{name}}}") for name in sorted(self.asked)}
-        for path in ends.values():
-            if (length := len(os.fsencode(path))) > LONGEST_PATH and not path.isdigit():
-                raise RunError(
-                    f"the socket's path {path} has {length} bytes, and {LONGEST_PATH} are possible."
-                )
-        return ends
+    def ends(self) -> list[str]:
+        """The ports and paths that were asked for."""
+        return [self.text(f"{{{name}}}") for name in sorted(self.asked)]
 
 
 def run_as() -> tuple[User | None, tuple[str, ...]]:

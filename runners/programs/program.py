@@ -7,16 +7,14 @@ file is one sentence.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from probes.files import read_toml
 from probes.messages import UsageError, shown
 
 HERE = Path(__file__).parent
-BASES = HERE / "bases"
 TRANSPORTS = ("unix", "tcp")
 TRANSPORT = re.compile(r"(unix|tcp)(-[a-z0-9-]+)?")
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -29,12 +27,9 @@ FIGURE = re.compile(rf"requests|failed|per_second|{TIME.pattern}")
 NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 DEPTH = 8  # placeholders whose values have placeholders
 
-Word = str | list[str]
+Word = str | int | list[str]
 Words = dict[str, Word]
-Command = tuple[str, ...]
-Pattern = re.Pattern[str]
-
-# "rest" in a field's metadata: it holds the table's other keys, which match this pattern.
+Command = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -46,8 +41,8 @@ class Process:
 
     command: Command
     name: str = ""
-    before: tuple[Command, ...] = ()
-    after: tuple[Command, ...] = ()
+    before: Sequence[Command] = ()
+    after: Sequence[Command] = ()
     listens: Command | None = None
 
     @property
@@ -65,7 +60,7 @@ class Client:
     command: Command
     json: bool = False
     waits: bool = False
-    figures: dict[str, Pattern] = field(default_factory=dict, metadata={"rest": FIGURE})
+    figures: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,13 +70,13 @@ class Counter:
     `also`: further counts, each with its pattern.
     """
 
-    requests: Pattern
+    requests: str
     command: Command = ()
     ask: str = ""
     to: str = ""
     own: int = 0  # what each reading adds to the count
     others: str = "0"  # what a run of the client adds to it beside its requests
-    also: dict[str, Pattern] = field(default_factory=dict)
+    also: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ class Case:
     depth: int = 1  # requests that a client sends before it waits
     record: dict[str, Any] = field(default_factory=dict)
     probed: bool = True
-    words: Words = field(default_factory=dict, metadata={"rest": WORD})
+    words: Words = field(default_factory=dict)
 
     def counts(self, requests: int) -> dict[str, int]:
         """Round to turns of all clients, and share the requests between them."""
@@ -119,21 +114,16 @@ class Program:
     packages: Command = ()
     path: Command = ()
     over: Command = ()
-    build: tuple[Command, ...] = ()
+    build: Sequence[Command] = ()
     files: dict[str, str] = field(default_factory=dict)
     words: Words = field(default_factory=dict)
     takes: int = 0
-    transports: dict[str, Words] = field(default_factory=dict, metadata={"rest": TRANSPORT})
-    file: Path = field(default=HERE, metadata={"ours": True})
+    transports: dict[str, Words] = field(default_factory=dict)
+    file: Path = HERE
 
     @property
     def name(self) -> str:
         return self.file.stem
-
-
-def names() -> tuple[str, ...]:
-    """The programs that have a file here."""
-    return tuple(sorted(path.stem for path in HERE.glob("*.toml")))
 
 
 def find(name: str) -> Program:
@@ -146,11 +136,20 @@ def read(file: Path) -> Program:
     if not NAME.fullmatch(file.stem):
         raise UsageError(f"{file}: a program's name is small letters, digits and -.")
     table = _table(file)
-    table |= {"cases": table.pop("case", []), "processes": table.pop("process", [])}
-    program: Program = _made(Program, table, str(file))
+    for name, kind, rest in (("client", Client, "figures"), ("counter", Counter, "")):
+        if name in table:
+            table[name] = _record(kind, table[name], f"{file}: {name}", rest, FIGURE)
+    table["cases"] = [
+        _record(Case, case, f"{file}: case {number}", "words", WORD)
+        for number, case in enumerate(table.pop("case", []), 1)
+    ]
+    table["processes"] = [
+        _record(Process, process, f"{file}: process {number}")
+        for number, process in enumerate(table.pop("process", []), 1)
+    ]
+    program: Program = _record(Program, table | {"file": file}, str(file), "transports", TRANSPORT)
     program = replace(
         program,
-        file=file,
         transports={name: {} for name in TRANSPORTS} | program.transports,
         cases=tuple(
             replace(case, record={"variant": case.name} | case.record) for case in program.cases
@@ -164,87 +163,59 @@ def _table(file: Path) -> dict[str, Any]:
     """The file's tables, merged into those of the files that `base` names. Raises UsageError."""
     table = read_toml(file)
     merged: dict[str, Any] = {}
-    for base in _made(Command, table.pop("base", []), f"{file}: base"):
-        merged = _merged(merged, _table(BASES / f"{Path(base).name}.toml"))
+    for base in table.pop("base", []):
+        merged = _merged(merged, _table(HERE / f"bases/{Path(str(base)).name}.toml"))
     return _merged(merged, table)
 
 
 def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
-    """Both tables; a key of the second wins, but processes and packages are added."""
+    """Both tables; a key of the second wins, but these lists are added."""
     merged = base | table
     for key in base.keys() & table.keys():
         if isinstance(base[key], dict) and isinstance(table[key], dict):
             merged[key] = _merged(base[key], table[key])
-        elif key in ("process", "packages") and isinstance(table[key], list):
+        elif key in ("process", "packages", "path", "build") and isinstance(table[key], list):
             merged[key] = base[key] + table[key]
     return merged
 
 
-def _made(kind: Any, value: Any, place: str) -> Any:
-    """Make a value of this type from TOML. Raises UsageError, which names the place."""
-    origin, inner = get_origin(kind) or kind, get_args(kind)
-    if origin is UnionType and type(None) in inner:
-        return _made(inner[0], value, place)
-    if is_dataclass(kind):
-        return _record(kind, _of_type(dict, value, place), place)
-    if origin is tuple:
-        items = enumerate(_of_type(list, value, place), 1)
-        return tuple(_made(inner[0], item, f"{place} {number}") for number, item in items)
-    if origin is dict:
-        table = _of_type(dict, value, place).items()
-        return {key: _made(inner[1], item, f"{place}: {key}") for key, item in table}
-    if kind == Word:
-        if isinstance(value, list):
-            return list(_made(Command, value, place))
-        return str(value) if type(value) is int else _of_type(str, value, place)
-    if kind == Pattern:
-        try:
-            pattern = re.compile(_of_type(str, value, place), re.MULTILINE)
-        except re.error as error:
-            raise UsageError(f"{place} is not a pattern ({error}).") from None
-        if pattern.groups != 1:
-            raise UsageError(f"{place} needs one group (…), which is the number.")
-        return pattern
-    return value if kind is Any else _of_type(kind, value, place)
-
-
-TYPES: dict[type, str] = {
-    **{str: "text", int: "a whole number", bool: "true or false"},
-    **{list: "a list", dict: "a table"},
-}
-
-
-def _of_type(kind: type, value: Any, place: str) -> Any:
-    if type(value) is not kind:
-        raise UsageError(f"{place} is not {TYPES[kind]}.")
-    return value
-
-
-def _record(kind: Any, table: dict[str, Any], place: str) -> Any:
-    """Make a dataclass of a table."""
-    hints = get_type_hints(kind)
-    parts = [part for part in fields(kind) if "ours" not in part.metadata]
-    rest = next((part for part in parts if "rest" in part.metadata), None)
-    known = [part for part in parts if part is not rest]
-    for part in known:
-        if part.name not in table and part.default is part.default_factory is MISSING:
-            raise UsageError(f"{place} lacks the key {part.name}.")
-    names = {part.name for part in known}
-    given = {key: value for key, value in table.items() if key in names}
-    more = {key: value for key, value in table.items() if key not in names}
-    for key in more:
-        if not rest or not rest.metadata["rest"].fullmatch(key):
-            keys = ", ".join(sorted(names))
-            raise UsageError(f"{place} has the unknown key {shown(key)}: there is {keys}.")
-    made = {key: _made(hints[key], value, f"{place}: {key}") for key, value in given.items()}
+def _record(
+    kind: Any, table: Any, place: str, rest: str = "", pattern: re.Pattern[str] = WORD
+) -> Any:
+    """Make a dataclass of a table, whose other keys go to the field `rest`. Raises UsageError."""
+    parts = {part.name: part for part in fields(kind) if part.name != rest}
+    if not isinstance(table, dict):
+        raise UsageError(f"{place} is no table.")
+    for key, value in table.items():
+        if key not in parts and not (rest and pattern.fullmatch(key)):
+            known = ", ".join(sorted(parts))
+            raise UsageError(f"{place} has the unknown key {shown(key)}: there is {known}.")
+        default = parts[key].default if key in parts else MISSING
+        wanted = list if isinstance(default, tuple) else type(default)
+        if wanted in (str, int, bool, list) and not isinstance(value, wanted):
+            raise UsageError(f"{place}: {key} is no {wanted.__name__}: {shown(value)}.")
+    given = {key: value for key, value in table.items() if key in parts}
     if rest:
-        made[rest.name] = _made(hints[rest.name], more, place)
-    return kind(**made)
+        given[rest] = {key: value for key, value in table.items() if key not in parts}
+    try:
+        return kind(**given)
+    except TypeError as error:  # which names the key that lacks
+        raise UsageError(f"{place}: {str(error).partition(' ')[2]}.") from None
 
 
 def _check(program: Program) -> None:
     """Raise UsageError for a file that could never run."""
     place, counter = program.file, program.counter
+    patterns = dict(program.client.figures)
+    if counter:
+        patterns |= counter.also | {"requests of [counter]": counter.requests}
+    for key, text in patterns.items():
+        try:
+            groups = re.compile(text).groups
+        except (re.error, TypeError) as error:
+            raise UsageError(f"{place}: {key} is not a pattern ({error}).") from None
+        if groups != 1:
+            raise UsageError(f"{place}: {key} needs one group (…), which is the number.")
     if not program.cases or len({case.name for case in program.cases}) < len(program.cases):
         raise UsageError(f"{place} needs cases ([[case]]), each with a name of its own.")
     if counter and bool(counter.command) == bool(counter.ask and counter.to):
@@ -294,7 +265,8 @@ class Values(Words):
 
         def fill(match: re.Match[str]) -> str:
             value = self.value(match[1])
-            return self.text(value if isinstance(value, str) else " ".join(value), depth + 1)
+            words = value if isinstance(value, list) else [str(value)]
+            return self.text(" ".join(words), depth + 1)
 
         return PLACEHOLDER.sub(fill, text)
 

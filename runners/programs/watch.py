@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,22 +50,19 @@ class Watch:
         return self._tell("close")
 
     def _tell(self, words: str) -> dict[str, Any]:
-        try:
+        with suppress(BrokenPipeError):
             self._program.stdin.write(f"{words}\n".encode())
             self._program.stdin.flush()
-        except BrokenPipeError:
-            raise RunError("the probes have ended") from None
-        return answer_of(self._program)
+        return self.answer()
 
-
-def answer_of(program: RootProgram) -> dict[str, Any]:
-    """The program's next line. Raises RunError."""
-    if not (line := program.stdout.readline()):
-        raise RunError("the probes have ended")
-    answer: dict[str, Any] = json.loads(line)
-    if "error" in answer:
-        raise RunError(answer["error"])
-    return answer
+    def answer(self) -> dict[str, Any]:
+        """The program's next line. Raises RunError."""
+        if not (line := self._program.stdout.readline()):
+            raise RunError("the probes have ended")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise RunError(answer["error"])
+        return answer
 
 
 @dataclass
@@ -80,10 +77,11 @@ class Probes:
         """Attach the tools for the block; None where nothing can be attached."""
         program = self.root.start("watch", stderr=sys.stderr.fileno())
         try:
-            ready = answer_of(program)
+            watch = Watch(program)
+            ready = watch.answer()
             for lack in ready["lacks"]:
                 add(self.lacks, lack)
-            yield Watch(program) if ready["attached"] else None
+            yield watch if ready["attached"] else None
         finally:
             program.wait()
 
@@ -108,17 +106,12 @@ class WindowedTool(Child):
     def check_attached(self) -> None:
         self._heard = len(self.printed())
 
-    def tell(self, words: str) -> None:
+    def ask(self, words: str) -> str:
+        """Its answer to a command. Raises AttachError."""
         assert self._process is not None and self._process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):
             self._process.stdin.write(f"{words}\n".encode())
             self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise self.attach_error("ended-early", said=self.last_complaint()) from error
-
-    def hear(self) -> str:
-        """The answer to the last command. Raises AttachError."""
-        assert self._process is not None
         deadline = time.monotonic() + ANSWER_SECONDS
         while not (answer := self.printed()[self._heard :]).endswith("\n"):
             if self._process.poll() is not None:
@@ -141,9 +134,7 @@ class Windows:
         """Count in these processes, their threads and their children. Raises AttachError."""
         self._before = [tool.counted() for tool in self._tools]
         for tool in self._tools:
-            tool.tell(f"open {','.join(map(str, pids))}")
-        for tool in self._tools:
-            tool.hear()
+            tool.ask(f"open {','.join(map(str, pids))}")
 
     def close(self) -> dict[str, Any]:
         """The counts: `counts` (tool → quantity → key → count), `lost` (tool → windows or wake-ups
@@ -152,9 +143,7 @@ class Windows:
         An event is missed when its BPF program does not run: `missed` counts all such events,
         `calls_missed` events on the network's path; null where the kernel does not count them.
         """
-        for tool in self._tools:
-            tool.tell("close")
-        answers = {tool.name: json.loads(tool.hear()) for tool in self._tools}
+        answers = {tool.name: json.loads(tool.ask("close")) for tool in self._tools}
         programs = [program for _, program in grown(self._tools, self._before)]
         return {
             "counts": {name: _by_quantity(answer["maps"]) for name, answer in answers.items()},

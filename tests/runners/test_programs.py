@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from probes.reasons import missing, reason
-from runners.guest.debian import PackageSources
+from runners.guest import debian
 from runners.host.root import Root
 from runners.process import Progress, RunError
-from runners.programs import client, engine, watch
+from runners.programs import client, engine, place, watch
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
 
@@ -50,18 +50,17 @@ def test_another_users_processes_are_not_watched() -> None:
     assert watch.obey(watch.Windows([]), f"open {os.getpid()}", os.getuid()) == {}
 
 
-def test_a_package_brings_no_right_of_roots(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def unpack(_: object, root: Path, *__: object, **___: object) -> dict[str, str]:
-        (root / "usr/bin/tool").touch()
-        (root / "usr/bin/tool").chmod(0o6755)
-        return {}
-
-    archive = SimpleNamespace(unpack=unpack)
-    monkeypatch.setattr(PackageSources, "archive", lambda *_: archive)
-    root = engine.unpacked(engine.find("redis"), tmp_path, print)
-    assert root and (root / "bin/tool").stat().st_mode & 0o7777 == 0o755
+def test_a_package_brings_no_right_of_roots(tmp_path: Path) -> None:
+    folder, root = tmp_path / "package", tmp_path / "root"
+    for path in (folder / "DEBIAN", root):
+        path.mkdir(parents=True)
+    control = "Package: tool\nVersion: 1\nArchitecture: all\nMaintainer: m\nDescription: d\n"
+    (folder / "DEBIAN/control").write_text(control)
+    (folder / "tool").touch()
+    (folder / "tool").chmod(0o6755)
+    subprocess.run(["dpkg-deb", "-b", folder, tmp_path / "tool.deb"], check=True)
+    debian._unpack(tmp_path / "tool.deb", root, place.OPTIONS)
+    assert (root / "tool").stat().st_mode & 0o7777 == 0o755
 
 
 def test_a_program_that_cannot_be_built_is_missing(

@@ -22,23 +22,17 @@ PARAMETERS = {
 }
 
 
-def ask(address: str | tuple[str, int], patience: float = SECONDS) -> str:
-    """Send GET /ping as nginx does for `fastcgi_pass`.
-
-    Returns the kind of the answer: `fastcgi`, `http`, something `else`, or `nothing`.
-    """
+def ask(address: str | tuple[str, int]) -> str:
+    """Send the request: the answer is `fastcgi`, `http`, something `else`, or `nothing`."""
     pairs = b"".join(
         bytes((len(name), len(value))) + name.encode() + value.encode()
         for name, value in PARAMETERS.items()
     )
-    records = (
-        (BEGIN_REQUEST, struct.pack(">HB5x", RESPONDER, 0)),
-        *((PARAMS, pairs), (PARAMS, b""), (STDIN, b"")),
-    )
-    with socket.socket(
-        socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
-    ) as connection:
-        connection.settimeout(patience)
+    start = struct.pack(">HB5x", RESPONDER, 0)
+    records = ((BEGIN_REQUEST, start), (PARAMS, pairs), (PARAMS, b""), (STDIN, b""))
+    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+    with socket.socket(family) as connection:
+        connection.settimeout(SECONDS)
         connection.connect(address)
         connection.sendall(
             b"".join(

@@ -19,9 +19,6 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 4 || (os.Args[1] != "log" && os.Args[1] != "quiet") {
-		log.Fatal("usage: server log|quiet PORT PATH")
-	}
 	engine := gin.New()
 	if os.Args[1] == "log" {
 		engine.Use(gin.Logger())

@@ -37,6 +37,12 @@ func (plain) String() string { return "plain" }
 
 var calls uint64
 
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 func echo(_ interface{}, _ context.Context, decode func(interface{}) error, _ grpc.UnaryServerInterceptor) (interface{}, error) {
 	var data []byte
 	err := decode(&data)
@@ -44,19 +50,14 @@ func echo(_ interface{}, _ context.Context, decode func(interface{}) error, _ gr
 	return &data, err
 }
 
-func count(_ interface{}, _ context.Context, decode func(interface{}) error, _ grpc.UnaryServerInterceptor) (interface{}, error) {
-	var data []byte
-	err := decode(&data)
-	number := make([]byte, 8)
-	binary.BigEndian.PutUint64(number, atomic.LoadUint64(&calls))
-	return &number, err
+func count(_ interface{}, _ context.Context, _ func(interface{}) error, _ grpc.UnaryServerInterceptor) (interface{}, error) {
+	number := binary.BigEndian.AppendUint64(nil, atomic.LoadUint64(&calls))
+	return &number, nil
 }
 
 func serve(network, address string) {
 	listener, err := net.Listen(network, address)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	server := grpc.NewServer(grpc.CustomCodec(plain{}))
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "bench",
@@ -72,33 +73,18 @@ func dial(network, address string) *grpc.ClientConn {
 		grpc.WithContextDialer(func(ctx context.Context, where string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, where)
 		}))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	return connection
 }
 
 func call(connection *grpc.ClientConn, method string, data []byte) []byte {
 	var answer []byte
-	if err := connection.Invoke(context.Background(), "/bench/"+method, &data, &answer); err != nil {
-		log.Fatal(err)
-	}
+	must(connection.Invoke(context.Background(), "/bench/"+method, &data, &answer))
 	return answer
-}
-
-func number(text string) int {
-	found, err := strconv.Atoi(text)
-	if err != nil || found < 1 {
-		log.Fatalf("%s is not a number above 0", text)
-	}
-	return found
 }
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) < 4 {
-		log.Fatal("usage: echo-grpc server|client|count unix|tcp ADDRESS [CLIENTS CALLS]")
-	}
 	network, address := os.Args[2], os.Args[3]
 	if network == "tcp" {
 		address = "127.0.0.1:" + address
@@ -111,7 +97,10 @@ func main() {
 		fmt.Println("calls", binary.BigEndian.Uint64(call(connection, "count", nil)))
 		return
 	}
-	clients, each := number(os.Args[4]), number(os.Args[5])
+	clients, err := strconv.Atoi(os.Args[4])
+	must(err)
+	each, err := strconv.Atoi(os.Args[5])
+	must(err)
 	times := make([]int64, clients*each)
 	payload := make([]byte, 32)
 	var done sync.WaitGroup

@@ -30,22 +30,17 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
         sys.exit()
     grpc.channel_ready_future(channel).result(10)
     times: list[int] = []
-    wanted = int(sys.argv[2]) * int(sys.argv[3])
-    work = (channel, int(sys.argv[3]), times)
-    threads = [Thread(target=make_calls, args=work) for _ in range(int(sys.argv[2]))]
+    clients, calls = map(int, sys.argv[2:])
+    threads = [Thread(target=make_calls, args=(channel, calls, times)) for _ in range(clients)]
     began = time.perf_counter_ns()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     took = time.perf_counter_ns() - began
-    if len(times) != wanted:
-        sys.exit(f"{len(times)} of {wanted} calls were answered")
+    if len(times) != clients * calls:
+        sys.exit(f"only {len(times)} calls were answered")
 times.sort()
-print(json.dumps({
-    "requests": len(times), "window_ns": took,
-    "latency_ns": {
-        "mean": sum(times) // len(times),
-        "p50": times[len(times) // 2], "p99": times[len(times) * 99 // 100],
-    },
-}))  # fmt: skip
+latency = {"mean": sum(times) // len(times)}
+latency |= {f"p{part}": times[len(times) * part // 100] for part in (50, 99)}
+print(json.dumps({"requests": len(times), "window_ns": took, "latency_ns": latency}))

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 
-import java.io.BufferedReader;
 import java.io.EOFException;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.net.InetSocketAddress;
 import java.net.StandardProtocolFamily;
 import java.net.StandardSocketOptions;
@@ -11,7 +9,6 @@ import java.net.UnixDomainSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 
 /**
@@ -31,50 +28,35 @@ public final class EchoClient {
     private EchoClient() {}
 
     public static void main(String[] args) throws Exception {
-        if (args.length != 5) {
-            System.err.println("usage: EchoClient unix|tcp ADDRESS nodelay|nagle WARMUP MESSAGES");
-            System.exit(2);
-        }
-        try (SocketChannel channel = connect(args[0], args[1], args[2].equals("nodelay"))) {
+        boolean unix = args[0].equals("unix");
+        int messages = Integer.parseInt(args[4]);
+        try (SocketChannel channel = unix
+                ? SocketChannel.open(StandardProtocolFamily.UNIX)
+                : SocketChannel.open()) {
+            if (unix) {
+                channel.connect(UnixDomainSocketAddress.of(args[1]));
+            } else {
+                channel.connect(new InetSocketAddress("127.0.0.1", Integer.parseInt(args[1])));
+                channel.setOption(StandardSocketOptions.TCP_NODELAY, args[2].equals("nodelay"));
+            }
             exchange(channel, Integer.parseInt(args[3]));
             System.out.println("ready");
-            BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
-            if (input.readLine() == null) {
+            if (System.in.read() < 0) {
                 throw new EOFException("the input ended before the start");
             }
-            int messages = Integer.parseInt(args[4]);
             long start = System.nanoTime();
             exchange(channel, messages);
             long took = System.nanoTime() - start;
             System.out.printf(
                     "{\"sent\": %d, \"echoed\": %d, \"window_ns\": %d, \"runtime\": \"Java %s\"}%n",
                     messages, messages, took, System.getProperty("java.version"));
-            input.readLine(); // a counter of this process needs it alive until then
+            System.in.readAllBytes(); // a counter of this process needs it alive until then
         }
-    }
-
-    private static SocketChannel connect(String network, String address, boolean noDelay)
-            throws IOException {
-        if (network.equals("unix")) {
-            SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
-            channel.connect(UnixDomainSocketAddress.of(address));
-            return channel;
-        }
-        SocketChannel channel =
-                SocketChannel.open(new InetSocketAddress("127.0.0.1", Integer.parseInt(address)));
-        channel.setOption(StandardSocketOptions.TCP_NODELAY, noDelay);
-        return channel;
     }
 
     /** Returns when every message has come back. */
-    private static void exchange(SocketChannel channel, int messages)
-            throws IOException, InterruptedException, ExecutionException {
-        FutureTask<Void> reading =
-                new FutureTask<>(
-                        () -> {
-                            readAll(channel, messages);
-                            return null;
-                        });
+    private static void exchange(SocketChannel channel, int messages) throws Exception {
+        FutureTask<Void> reading = new FutureTask<>(() -> readAll(channel, messages));
         Thread reader = new Thread(reading);
         reader.setDaemon(true);
         reader.start();
@@ -87,7 +69,7 @@ public final class EchoClient {
         reading.get();
     }
 
-    private static void readAll(SocketChannel channel, int messages) throws IOException {
+    private static Void readAll(SocketChannel channel, int messages) throws IOException {
         ByteBuffer buffer = ByteBuffer.allocate(READ_BYTES);
         long wanted = (long) messages * MESSAGE.length;
         for (long received = 0; received < wanted; ) {
@@ -101,5 +83,6 @@ public final class EchoClient {
                 }
             }
         }
+        return null;
     }
 }

@@ -21,25 +21,17 @@ enum { MOST = 2, WARM_UP = 1000 };
 static int clients[MOST], servers[MOST], messages;
 static uint64_t sent, received;
 
-static int listen_on(const char *transport, const char *path)
-{
-	set_address(transport, path, 0);
-	int made = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (made < 0 || bind(made, &address.any, address_length) != 0 || listen(made, MOST) != 0 ||
-	    getsockname(made, &address.any, &address_length) != 0)
-		err(1, "listening");
-	return made;
-}
-
 static void connect_all(const char *transport, const char *path)
 {
-	int listener = listen_on(transport, path);
+	set_address(transport, path);
+	int listener = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	if (listener < 0 || bind(listener, &address.any, address_length) != 0 ||
+	    listen(listener, MOST) != 0 ||
+	    getsockname(listener, &address.any, &address_length) != 0)
+		err(1, "listening");
 	for (int i = 0; i < messages; i++) {
-		clients[i] = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (clients[i] < 0 || connect(clients[i], &address.any, address_length) != 0)
-			err(1, "connecting");
+		clients[i] = open_connection(SOCK_CLOEXEC);
 		servers[i] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (servers[i] < 0)
 			err(1, "accepting");
@@ -53,8 +45,6 @@ static void receive(int socket, size_t size)
 {
 	char *buffer = calloc(1, size);
 
-	if (!buffer)
-		err(1, "a buffer");
 	for (size_t got = 0; got < size;) {
 		ssize_t part = recv(socket, buffer + got, size - got, 0);
 
@@ -83,16 +73,6 @@ static void method(const char *data, size_t size)
 		receive(servers[i], size);
 }
 
-static void stay_here(void)
-{
-	cpu_set_t here;
-
-	CPU_ZERO(&here);
-	CPU_SET(sched_getcpu(), &here);
-	if (sched_setaffinity(0, sizeof(here), &here) != 0)
-		err(1, "staying on one CPU");
-}
-
 int main(int argc, char **argv)
 {
 	if (argc != 6)
@@ -105,7 +85,12 @@ int main(int argc, char **argv)
 		errx(2, "SIZE and CALLS must be numbers above 0");
 	memset(data, 'T', size);
 	messages = strcmp(argv[1], "unix") == 0 && strcmp(argv[3], "written") == 0 ? MOST : 1;
-	stay_here();
+	cpu_set_t here;
+
+	CPU_ZERO(&here);
+	CPU_SET(sched_getcpu(), &here);
+	if (sched_setaffinity(0, sizeof(here), &here) != 0)
+		err(1, "staying on one CPU");
 	connect_all(argv[1], argv[2]);
 	for (int i = 0; i < WARM_UP; i++)
 		method(data, size);

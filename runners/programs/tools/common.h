@@ -27,20 +27,28 @@ static long long now(void)
 }
 
 /* Fills in `address`: a socket's path, or a port of the loopback. */
-static void set_address(const char *transport, const char *path, int port)
+static void set_address(const char *transport, const char *end)
 {
 	if (strcmp(transport, "unix") == 0) {
-		if (strlen(path) >= sizeof(address.path.sun_path))
-			errx(2, "%s is too long for a socket's path", path);
 		address.path.sun_family = AF_UNIX;
-		strcpy(address.path.sun_path, path);
+		snprintf(address.path.sun_path, sizeof(address.path.sun_path), "%s", end);
 		address_length = sizeof(address.path);
 	} else {
 		address.port.sin_family = AF_INET;
-		address.port.sin_port = htons(port);
+		address.port.sin_port = htons(atoi(end));
 		address.port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 		address_length = sizeof(address.port);
 	}
+}
+
+/* A socket that is connected to `address`. */
+static int open_connection(int flags)
+{
+	int made = socket(address.any.sa_family, SOCK_STREAM | flags, 0);
+
+	if (made < 0 || connect(made, &address.any, address_length) != 0)
+		err(1, "connect");
+	return made;
 }
 
 static inline int ascending(const void *left, const void *right)

@@ -35,25 +35,13 @@ static size_t turn_length;
 static long depth, unsent, unanswered, samples;
 static long long *times;
 
-static long number(const char *text, const char *what)
-{
-	char *end;
-	long found = strtol(text, &end, 10);
-
-	if (*end || found < 0 || !*text)
-		errx(2, "%s is not a number of %s", text, what);
-	return found;
-}
-
 static void connect_client(struct client *client, int queue)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
-	int yes = 1, family = address.any.sa_family;
+	int yes = 1;
 
-	client->socket = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (client->socket < 0 || connect(client->socket, &address.any, address_length) != 0)
-		err(1, "connect");
-	if (family == AF_INET)
+	client->socket = open_connection(SOCK_CLOEXEC);
+	if (address.any.sa_family == AF_INET)
 		setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	if (epoll_ctl(queue, EPOLL_CTL_ADD, client->socket, &event) != 0)
 		err(1, "epoll_ctl");
@@ -186,16 +174,16 @@ int main(int argc, char **argv)
 	if (argc != 9 && argc != 10)
 		errx(2, "usage: request unix PATH|tcp PORT CLIENTS REQUESTS keep|new DEPTH "
 			"http|ENDING TEXT [BODY]");
-	set_address(argv[1], argv[2], *argv[1] == 't' ? number(argv[2], "a port") : 0);
-	long clients = number(argv[3], "clients"), requests = number(argv[4], "requests");
+	set_address(argv[1], argv[2]);
+	long clients = atol(argv[3]), requests = atol(argv[4]);
 
 	keep = strcmp(argv[5], "keep") == 0;
-	depth = number(argv[6], "requests at once");
+	depth = atol(argv[6]);
 	ending = argv[7];
 	http = strcmp(ending, "http") == 0;
 	if (clients < 1 || clients > MOST || requests < 1 || depth < 1 || !*ending)
 		errx(2, "CLIENTS, REQUESTS and DEPTH are at least 1, and ENDING is not empty");
-	make_turn(argv[8], argc == 10 ? number(argv[9], "bytes") : 0);
+	make_turn(argv[8], argc == 10 ? strtoul(argv[9], NULL, 10) : 0);
 	unsent = unanswered = requests;
 	struct client *all = calloc(clients, sizeof(*all));
 	int queue = epoll_create1(EPOLL_CLOEXEC);
