@@ -3,9 +3,11 @@
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +15,7 @@ from probes.transports import DIRECTIONS
 from runners.cell import Cell, CellRun
 from runners.exact.cells import ONE_WAY, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, steady_lines
-from runners.exact.guest import ExactGuest, scratch
+from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.knobs import Knob
 from runners.exact.machine import PLUGIN, RefusedError, boot, digest
@@ -23,6 +25,8 @@ from runners.guest.store import suspect
 from runners.process import RunError
 
 TABLES = ("tree", "iteration")  # of a CountedCell
+# To which the recorder may write.
+scratch = partial(tempfile.TemporaryDirectory, prefix="pathcost-exact-")
 RECORD = ("trace", "blocks", "tasks")
 RUNS = 6  # at most, until two give the same steady iteration
 # All bytes take the same way, so a prime number of round trips is enough to follow.
@@ -152,7 +156,8 @@ def _shortened(cell: Cell) -> Cell:
 def follow_payload(guest: ExactGuest, run: CellRun) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises RunError."""
     short = replace(run, cell=_shortened(run.cell))
-    with scratch() as folder:
+    with scratch() as name:
+        folder = Path(name)
         _boot(guest, short, folder, guest.stored, memory="on")
         record, symbols, one_way = read_record(folder), guest.symbols, run.cell.pattern in ONE_WAY
         return follow(record, folder / "accesses", symbols, short.cell.size, one_way=one_way)
@@ -171,7 +176,8 @@ def measure(
     replayed: dict[str, ReplayedWindow] = {}  # by record
     steady: set[str] = set()
     for _ in range(RUNS):
-        with scratch() as folder:
+        with scratch() as name:
+            folder = Path(name)
             _boot(guest, run, folder, None if fresh else guest.stored)
             record = digest(b"".join((folder / name).read_bytes() for name in RECORD))
             if record not in replayed:

@@ -33,8 +33,8 @@ def describe(
     """Return the results in a cell's line of cells.jsonl."""
     (usual, _), *others = window.steady.variants[:MOST_VARIANTS]
     checked = [
-        {"name": name, "ok": ok, "detail": detail}
-        for name, ok, detail in checks(cell, window, result, knob)
+        dict(zip(("name", "ok", "detail"), check, strict=True))
+        for check in checks(cell, window, result, knob)
     ]
     return {
         "window": {
@@ -82,13 +82,6 @@ def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, dict[str,
     return {"moved": moved, "repeats": repeats}
 
 
-def _by_task(tree: CallTree, counts: Counts) -> dict[str, int]:
-    tasks: Counter[str] = Counter()
-    for node, steps in counts.steps.items():
-        tasks[tree.path(node)[0]] += steps
-    return dict(tasks.most_common())
-
-
 def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) -> str:
     """`steady`, or what the shape has more: interrupts and tasks, else functions."""
     if shape is steady:
@@ -96,10 +89,13 @@ def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) ->
     usual, mine = (tree.by_function(each.counts.steps) for each in (steady, shape))
     new = mine.keys() - usual.keys()
     entries = sorted(name.removeprefix("asm_") for name in new if name.startswith("asm_"))
-    present = _by_task(tree, steady.counts)
-    tasks = [task for task in _by_task(tree, shape.counts) if task not in present]
+    tasks: Counter[str] = Counter()
+    for node, steps in shape.counts.steps.items():
+        tasks[tree.path(node)[0]] += steps
+    for node in steady.counts.steps:
+        tasks.pop(tree.path(node)[0], None)
     if entries or tasks:
-        return ", ".join([*entries, *tasks])
+        return ", ".join([*entries, *(task for task, _ in tasks.most_common())])
     mine.subtract(usual)
     apart = sorted((-abs(n), function) for function, n in mine.items() if n)
     if not apart:
@@ -201,9 +197,8 @@ def _no_calls(_: Cell, window: ReplayedWindow, __: dict[str, Any]) -> Check:
 
 
 CHECKS: dict[str, Callable[[Cell, ReplayedWindow, dict[str, Any]], Check]] = {
-    "calls": _calls,
-    "no-calls": _no_calls,
-}
+    "calls": _calls, "no-calls": _no_calls,
+}  # fmt: skip
 
 
 def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
@@ -214,7 +209,13 @@ def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
     """
     apart = window.counted - result["window_ns"]
     drift = CLOCK_RATE * window.counted
-    probes = _probes_on_markers(window)
+    # The client's traps out of user space come from uprobes on the functions that hold the markers:
+    # their programs run within the window, and outside the two readings of the clock.
+    probes = sum(
+        steps
+        for node, steps in window.total.steps.items()
+        if (path := window.tree.path(node))[0] == "client" and path[2:3] in TRAPS
+    )
     cost = result["clock_cost_ns"]
     tasks = {window.tree.path(node)[0] for node in window.total.steps}
     idles = any(task.startswith(IDLE) for task in tasks) and (
@@ -227,17 +228,4 @@ def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
         f"{apart} instructions more than nanoseconds; a clock reading costs {cost:.0f}"
         + (f", probes on the window's marks {probes}" if probes else "")
         + ("; the machine idled, and its clock skipped ahead" if idles else ""),
-    )
-
-
-def _probes_on_markers(window: ReplayedWindow) -> int:
-    """Return the steps of the client's traps out of user space.
-
-    They come from uprobes on the functions that hold the markers: their programs run within the
-    window, and outside the two readings of the clock.
-    """
-    return sum(
-        steps
-        for node, steps in window.total.steps.items()
-        if (path := window.tree.path(node))[0] == "client" and path[2:3] in TRAPS
     )

@@ -43,8 +43,7 @@ def gate(options: Options) -> int:
     kernels = {BASE: options.against, JUDGED: options.kernel}
     if (stored / "run.json").is_file():
         del kernels[BASE]
-    exact_only = {"knobs": (), "in_flight": None, "clients": None}
-    options = Options(**vars(options) | exact_only)
+    options = Options(**vars(options) | {"knobs": (), "in_flight": None, "clients": None})
     exact.plan_cells(options)
     session = Session(options)
     with cannot_tell():
@@ -54,9 +53,8 @@ def gate(options: Options) -> int:
             # Until both are there, a folder that is cleared: half a pair judges nothing.
             pair = scratch.folder(destination.parent, f".{destination.name}")
             for name, kernel in kernels.items():
-                chosen = Options(**vars(options) | {"kernels": (kernel,)})
-                counting = replace(session, options=chosen)
-                exact.run(counting, pair / name, scratch, moved_to=destination / name)
+                one = replace(session, options=Options(**vars(options) | {"kernels": (kernel,)}))
+                exact.run(one, pair / name, scratch, moved_to=destination / name)
             pair.rename(destination)
         base = destination / BASE if BASE in kernels else stored
         show = [options.show] if options.show else []
@@ -138,13 +136,10 @@ def bisect(options: Options) -> int:
     return WITHIN
 
 
-def cells_of(options: Options) -> Iterator[str]:
-    """Yield the options that choose cells, as a user writes them."""
-    for flag, values in {
-        **{flag: getattr(options, flag) for flag in ("transports", "patterns", "sizes")},
-        **{"placements": options.placements or ["same-cpu"], "wait": options.waits},
-        **{"sched": options.scheds or ["fifo"]},
-    }.items():
-        yield f"--{flag}={','.join(map(str, values))}"
-    if options.messages:
-        yield f"--messages={options.messages}"
+def cells_of(options: Options) -> list[str]:
+    """Return the options that choose cells, as a user writes them."""
+    chosen = {flag: getattr(options, flag) for flag in ("transports", "patterns", "sizes")}
+    chosen |= {"placements": options.placements or ["same-cpu"], "wait": options.waits}
+    chosen |= {"sched": options.scheds or ["fifo"]}
+    chosen |= {"messages": [options.messages]} if options.messages else {}
+    return [f"--{flag}={','.join(map(str, values))}" for flag, values in chosen.items()]

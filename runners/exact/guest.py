@@ -8,8 +8,7 @@ kernel's modules, from packages that a private apt unpacks into the cache and do
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,14 @@ from typing import Any
 from probes.transports import Transport
 from runners.exact.kernel_tree import build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
-from runners.exact.machine import (
-    EmulatedMachine,
-    Order,
-    boot,
-    cpu_option,
-    digest,
-    store,
-)
+from runners.exact.machine import EmulatedMachine, Order, boot, cpu_option, digest, store
 from runners.exact.record import Symbols, read_symbols
 from runners.guest.debian import TRIXIE, PackageSources
 from runners.guest.image import strip_elf
 from runners.guest.kernels import prepare_kernel
 from runners.guest.qemu import LIBRARIES, HangError, prepare_qemu
 from runners.guest.store import Cache, Say, read_manifest, suspect
-from runners.process import REPOSITORY, RunError, attempt, plain_environment, run_tool
+from runners.process import REPOSITORY, RunError, plain_environment, run_tool
 
 KNOB_PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 SWITCH = "__switch_to_asm"
@@ -54,15 +46,16 @@ LOADER = "lib64/ld-linux-x86-64.so.2"
 class ExactGuest:
     """A kernel that is ready to be counted. `version` is the text of its /proc/version.
 
-    `stored` is its machine, quiet and about to read its order; `recipe` is what decided its state.
-    `files` (path → contents) come with the order, whose first `steps` make it ready for the cell.
+    `stored` is its machine, quiet and about to read its order; `programs` are the digests of its
+    first file system. `files` (path → contents) come with the order, whose first `steps` make it
+    ready for the cell.
     """
 
     machine: EmulatedMachine
     symbols: Symbols
     version: str
     stored: Path
-    recipe: dict[str, Any]
+    programs: dict[str, str]
     files: Mapping[str, bytes] = field(default_factory=dict)
     steps: Order = ()
     knob: Knob = NOTHING
@@ -89,7 +82,7 @@ class ExactGuest:
             "cpu": machine.cpu,
             "machine": machine.hardware,
             "command_line": machine.command_line,
-            "sha256": self.recipe["programs"],
+            "sha256": self.programs,
         }
 
 
@@ -121,25 +114,22 @@ def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
     A stored machine is found by everything that decides its state, so an outdated machine is never
     used. Raises RunError, and UsageError where QEMU does not emulate the machine's CPU.
     """
-    recipe, release = machine.recipe(), machine.kernel.release
+    release, used = machine.kernel.release, list[Path]()
 
     def store_once(partial: Path) -> dict[str, object]:
         cache.say(f"exact: booting {release} once, to store it")
         store(machine, partial / "state")
         return {"what": f"{release}, CPUs: {machine.cpus} {machine.knobs}".rstrip()}
 
-    used: list[Path] = []
     try:
-        stored = cache.entry("snapshot", recipe, store_once)
-        used.append(stored)
-        entry = symbols_entry(cache, machine, stored / "state")
-        used.append(entry)
+        used.append(stored := cache.entry("snapshot", machine.recipe(), store_once))
+        used.append(entry := symbols_entry(cache, machine, stored / "state"))
         version = (entry / "version").read_text(encoding="utf-8").strip()
         symbols = read_symbols(entry / "symbols")
     except (RunError, ValueError):
         suspect(*used)
         raise
-    return ExactGuest(machine, symbols, version, stored / "state", recipe)
+    return ExactGuest(machine, symbols, version, stored / "state", machine.digests())
 
 
 def symbols_entry(
@@ -153,7 +143,8 @@ def symbols_entry(
     """
 
     def read_once(partial: Path) -> dict[str, object]:
-        with scratch() as folder:
+        with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
+            folder = Path(name)
             boot(machine, [*steps, ("symbols",)], folder, {}, stored, files)
             for name in ("symbols", "version"):
                 shutil.copyfile(folder / name, partial / name)
@@ -177,12 +168,11 @@ def guest_for(
     with PackageSources(cached) as sources:
         kernel = base.machine.kernel
         theirs = path.modules if kernel.version else ()  # a user's kernel has them built in
-        needed = kernel.modules((*theirs, *knob.modules))
-        files = lean_modules(needed)
-        load: Order = [("run", KNOB, "load", *files)] if needed else []
+        files = lean_modules(kernel.modules((*theirs, *knob.modules)))
+        load: Order = [("run", KNOB, "load", *files)] if files else []
         for name in (*knob.programs, *path.programs):
-            programs = program_files(cached, sources, name)
-            files |= {place: file.read_bytes() for place, file in programs.items()}
+            found = program_files(cached, sources, name).items()
+            files |= {place: file.read_bytes() for place, file in found}
         image: dict[str, Path] = {}
         for name in knob.image:
             image |= program_files(cached, sources, name)
@@ -199,9 +189,7 @@ def guest_for(
             guest = replace(guest, symbols=read_symbols(entry / "symbols"))
     if knob.text:
         files[TEXT] = knob.text.encode()
-    digests = {place: digest(data) for place, data in files.items()}
-    recipe = guest.recipe | {"files": digests}
-    return replace(guest, files=files, recipe=recipe, steps=steps, knob=knob)
+    return replace(guest, files=files, steps=steps, knob=knob)
 
 
 def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
@@ -225,7 +213,12 @@ def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str,
     def build(partial: Path) -> dict[str, object]:
         with cache.scratch() as root:
             versions = sources.archive(TRIXIE).unpack([package], root, package)
-            needed = _closure(root, path)
+            loader = root / LIBRARIES / Path(LOADER).name
+            words = [str(loader), "--library-path", str(loader.parent), "--list", str(root / path)]
+            listing = run_tool(words, f"list the libraries of {path}", plain_environment())
+            paths = [Path(found) for found in re.findall(r"=> (\S+) \(", listing)]
+            inside = {f"{LIBRARIES}/{found.name}" for found in paths if root in found.parents}
+            needed = [path, f"{LIBRARIES}/{loader.name}", *sorted(inside)]
             for file in needed:
                 target = partial / "root" / file
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -233,30 +226,7 @@ def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str,
         return {"packages": versions, "needed": needed, "what": name}
 
     entry = cache.entry("tools", {"version": 2, "program": PROGRAMS[name], "suites": TRIXIE}, build)
-    program, *libraries = read_manifest(entry)["needed"]
-    root = entry / "root"
-    return {
-        f"/{LOADER}": root / LIBRARIES / Path(LOADER).name,
-        f"/{name}": root / program,
-        **{f"/{library}": root / library for library in libraries},
-    }
-
-
-def _closure(root: Path, program: str) -> list[str]:
-    """A program and the libraries that its own loader finds for it, as paths below `root`."""
-    libraries = root / LIBRARIES
-    loader = libraries / Path(LOADER).name
-    listing = [loader, "--library-path", libraries, "--list", root / program]
-    done = attempt(listing, env=plain_environment())
-    if done.returncode != 0:
-        raise RunError(f"{program} does not load: {done.stderr.strip()}")
-    paths = re.findall(r"=> (\S+) \(", done.stdout)
-    inside = {f"{LIBRARIES}/{Path(path).name}" for path in paths if str(root) in path}
-    return [program, f"{LIBRARIES}/{loader.name}", *sorted(inside)]
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """Yield a folder to which the recorder may write; it is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
-        yield Path(name)
+    program, loader, *libraries = read_manifest(entry)["needed"]
+    places = {f"/{LOADER}": loader, f"/{name}": program, f"/{loader}": loader}
+    places |= {f"/{library}": library for library in libraries}
+    return {place: entry / "root" / file for place, file in places.items()}

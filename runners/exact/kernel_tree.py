@@ -23,12 +23,9 @@ UNFINISHED = ".pathcost-unfinished"  # among the objects of a build that was end
 PROGRAMS = ("make", "gcc", "flex", "bison", "bc")  # each in the package of its name
 COMPLAINT_LINES = 8
 FIXED = {
-    "KBUILD_BUILD_TIMESTAMP": "2026-01-01",
-    "KBUILD_BUILD_USER": "pathcost",
-    "KBUILD_BUILD_HOST": "pathcost",
-    "KBUILD_BUILD_VERSION": "1",
-    "LOCALVERSION": "",
-}
+    "KBUILD_BUILD_TIMESTAMP": "2026-01-01", "KBUILD_BUILD_VERSION": "1", "LOCALVERSION": "",
+    "KBUILD_BUILD_USER": "pathcost", "KBUILD_BUILD_HOST": "pathcost",
+}  # fmt: skip
 
 
 class BuildError(RunError):
@@ -96,13 +93,9 @@ def _make(tree: Path, folder: Path, lock: int, *words: str) -> None:
     with subprocess.Popen(
         command(argv, death="TERM"),
         env={"PATH": SEARCH, "LC_ALL": "C.UTF-8", **kept, **FIXED},
-        pass_fds=(lock,),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
+        pass_fds=(lock,), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace",
+    ) as process:  # fmt: skip
         try:
             output, _ = process.communicate()
         except BaseException:

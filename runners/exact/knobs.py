@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Knobs: each changes one thing in the guest. The table is knobs.toml."""
 
+import json
 import re
 import tomllib
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,19 +42,23 @@ class Knob:
     number: int | None = None
     command_line: str = ""
     cpu: str = ""
-    modules: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()
-    image: tuple[str, ...] = ()
+    modules: Sequence[str] = ()
+    programs: Sequence[str] = ()
+    image: Sequence[str] = ()
     messages: int = 0
     text: str = ""
-    steps: tuple[tuple[str, ...], ...] = ()
-    shows: tuple[tuple[str, str], ...] = ()
-    lacks: tuple[tuple[str, str], ...] = ()
+    steps: Sequence[Sequence[str]] = ()
+    shows: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by transport
+    lacks: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def evidence(self, transport: str) -> list[tuple[str, bool]]:
         """Patterns of functions, and whether a round trip over `transport` must call them."""
-        rows = [(row, True) for row in self.shows] + [(row, False) for row in self.lacks]
-        return [(pattern, must) for (on, pattern), must in rows if on in (transport, ANY)]
+        return [
+            (pattern, must)
+            for rows, must in ((self.shows, True), (self.lacks, False))
+            for on in (transport, ANY)
+            for pattern in rows.get(on, ())
+        ]
 
 
 NOTHING = Knob()
@@ -65,17 +71,19 @@ def find(name: str) -> Knob:
     table = read_table()
     stem, equals, value = name.partition("=")
     if name in table and "value" not in table[name]:
-        return _knob(name, table[name], "")
-    possible = table.get(stem, {}).get("value") if equals else None
+        stem, value = name, ""
+    elif not equals or not _fits(value, table.get(stem, {}).get("value")):
+        raise KeyError(f"unknown knob '{name}': there is {', '.join(described())}")
+    return _knob(name, table[stem], value)
+
+
+def _fits(value: str, possible: Any) -> bool:
+    """Return whether a knob that has these possible values takes this one."""
     if possible == NUMBER:
-        fits = value.isdecimal() and 1 <= int(value) <= MOST
-    elif possible == CPU:
-        fits = CPU_VALUE.fullmatch(value) is not None
-    else:
-        fits = value in _choices(possible)
-    if fits:
-        return _knob(name, table[stem], value)
-    raise KeyError(f"unknown knob '{name}': there is {', '.join(described())}")
+        return value.isdecimal() and 1 <= int(value) <= MOST
+    if possible == CPU:
+        return CPU_VALUE.fullmatch(value) is not None
+    return value in _choices(possible)
 
 
 @cache
@@ -112,36 +120,14 @@ def described() -> dict[str, str]:
     return words
 
 
-def _filled(item: Any, value: str) -> Any:
-    """Return a part of a row with this value in its texts, and with tuples for lists."""
-    if isinstance(item, str):
-        return item.replace("{value}", value).replace("{start}", value[:NAME_LENGTH])
-    if isinstance(item, list):
-        return tuple(_filled(part, value) for part in item)
-    return item
-
-
 def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
-    row = {key: _filled(item, value) for key, item in row.items()}
-    steps = [
-        ("run", KNOB, *step) if step[0] in OWN_ACTIONS else step for step in row.get("steps", ())
-    ]
-    if row.get("code"):
-        steps.append(("symbols",))
-    text = row.get("file", "")
-    if row.get("value") == SCRIPT:
-        text = scripts()[value]
-    if each := row.get("each"):
-        text += "".join(each.replace("{n}", str(n)) for n in range(1, int(value) + 1))
-    calls: dict[str, Any] = {
-        key: tuple(
-            (transport, _filled(pattern, value))
-            for transport, patterns in row.get(key, {}).items()
-            for pattern in patterns
-        )
-        for key in ("shows", "lacks")
-    }
-    same = {field.name: row[field.name] for field in fields(Knob) if field.name in row}
+    words = json.dumps(row).replace("{value}", value).replace("{start}", value[:NAME_LENGTH])
+    row = json.loads(words)
+    steps = [["run", KNOB, *s] if s[0] in OWN_ACTIONS else s for s in row.pop("steps", ())]
+    if row.pop("code", False):
+        steps.append(["symbols"])
     number = int(value) if "one" in row else None
-    made = {"name": name, "number": number, "text": text, "steps": tuple(steps)}
-    return Knob(**same | calls | made)
+    text = row.pop("file", "") if row.pop("value", "") != SCRIPT else scripts()[value]
+    if each := row.pop("each", ""):
+        text += "".join(each.replace("{n}", str(n)) for n in range(1, int(value) + 1))
+    return Knob(name, number=number, text=text, steps=steps, **row)

@@ -102,8 +102,12 @@ class EmulatedMachine:
             "kernel": digest(self.kernel.file.read_bytes()),
             "machine": [*self.hardware, *_files(Path())],
             "command_line": self.command_line,
-            "programs": {name: digest(data) for name, data in self.files().items()},
+            "programs": self.digests(),
         }
+
+    def digests(self) -> dict[str, str]:
+        """Return those of the first file system."""
+        return {name: digest(data) for name, data in self.files().items()}
 
 
 def cpu_option(knob: str) -> str:
@@ -199,8 +203,8 @@ def store(machine: EmulatedMachine, state: Path) -> None:
 
 def _files(folder: Path) -> list[str]:
     """What the guest reads from the host; a stored machine contains the directory of these."""
-    named = ((name, folder / name) for name in ("order", "contents"))
-    return [w for name, path in named for w in ("-fw_cfg", f"name=opt/pathcost/{name},file={path}")]
+    paths = [folder / name for name in ("order", "contents")]
+    return [w for p in paths for w in ("-fw_cfg", f"name=opt/pathcost/{p.name},file={p}")]
 
 
 def digest(data: bytes) -> str:

@@ -56,21 +56,10 @@ class Access(NamedTuple):
         """Return the physical addresses of its bytes."""
         return range(self.physical, self.physical + self.size)
 
-
-class Loaded(NamedTuple):
-    """Bytes in a register, from where they were loaded, and the function that did it."""
-
-    physical: int
-    size: int
-    value: int
-    user: bool
-    function: str
-
-
-def is_stored(value: int, access: Access) -> bool:
-    """Return whether the store writes this value, as far as it is wide."""
-    mask = (1 << 8 * min(access.size, 8)) - 1
-    return value & mask == access.value & mask
+    def stores(self, loaded: "Access") -> bool:
+        """Return whether it writes the value of that load, as far as it is wide."""
+        mask = (1 << 8 * min(self.size, 8)) - 1
+        return loaded.value & mask == self.value & mask
 
 
 @dataclass
@@ -187,7 +176,7 @@ class _Origins:
                 self._registers[register] = access
             return
         loaded = self._registers.get(register)
-        if loaded is None or not is_stored(loaded.value, access):
+        if loaded is None or not access.stores(loaded):
             for byte in access.addresses:
                 self._origin.pop(byte, None)
             return
@@ -208,7 +197,8 @@ class _Tracker:
         self.flow = PayloadFlow()
         self._here = set(sources)
         self._sources = sources
-        self._registers: dict[int, Loaded] = {}
+        # What loaded it, how many bytes of that are payload, and the function.
+        self._registers: dict[int, tuple[Access, int, str]] = {}
         self._used: set[int] = set()
         self._last = (0, 0, 0)  # the last copy: its source's begin and end, and how far it went
 
@@ -216,33 +206,26 @@ class _Tracker:
         """A load or a store of the kernel."""
         if access.flags & STORE:
             self._store(access, register)
-        else:
-            self._load(access, register, function)
-
-    def _load(self, access: Access, register: int, function: str) -> None:
+            return
         if register in self._registers:
             self._drop(register)
-        addresses = access.addresses
-        if self._here.isdisjoint(addresses):
-            return
-        count = len(self._here.intersection(addresses))
-        if register == OTHER:
-            self.flow.readers[function] += count
-        else:
-            user = bool(access.flags & USER)
-            self._registers[register] = Loaded(access.physical, count, access.value, user, function)
+        if count := len(self._here.intersection(access.addresses)):
+            if register == OTHER:
+                self.flow.readers[function] += count
+            else:
+                self._registers[register] = access, count, function
 
     def _store(self, access: Access, register: int) -> None:
-        loaded = self._registers.get(register)
-        if loaded is None or not is_stored(loaded.value, access):
+        loaded, size, function = self._registers.get(register, (None, 0, ""))
+        if loaded is None or not access.stores(loaded):
             self.forget(access)
             return
-        count = min(loaded.size, access.size)
+        count = min(size, access.size)
         to_user = bool(access.flags & USER)
-        direction = "in" if loaded.user else "out" if to_user else "kernel"
+        direction = "in" if loaded.flags & USER else "out" if to_user else "kernel"
         again = self._copied_again(loaded.physical, access.physical, count)
         self.flow.copied[direction] += count - again
-        self.flow.copiers[loaded.function] += count - again
+        self.flow.copiers[function] += count - again
         self._used.add(register)
         if not to_user:
             self._here.update(access.addresses[:count])
@@ -261,9 +244,9 @@ class _Tracker:
         return 0
 
     def _drop(self, register: int) -> None:
-        loaded = self._registers.pop(register)
+        _, size, function = self._registers.pop(register)
         if register not in self._used:
-            self.flow.readers[loaded.function] += loaded.size
+            self.flow.readers[function] += size
         self._used.discard(register)
 
     def flush(self) -> None:

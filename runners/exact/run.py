@@ -3,7 +3,7 @@
 
 import itertools
 from argparse import Namespace as Options
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,7 +69,7 @@ def run(
     todo = by_machine(options.kernels, plan_cells(options), options.knobs)
     folder = RunFolder(destination, scratch)
     manifest = Manifest(options.recorded, options.argv)
-    counted, failed = Station(session, folder.raw).count_all(todo, len(todo) if moved_to else 1)
+    counted, failed = count_all(session, folder.raw, todo, len(todo) if moved_to else 1)
     entries = [entry for entry, _ in counted]
     lacks = [*missing(counted, options.sizes), *failed]
     if not any(entry["runs"] for entry in entries):
@@ -89,11 +89,9 @@ def plan_cells(options: Options) -> list[CellRun]:
     schedulers = options.scheds or (("fifo",) if path_alone else SCHEDULERS)
     cells = plan(
         *(options.transports, options.sizes, options.messages, placements, schedulers),
-        patterns=options.patterns,
-        waits=options.waits,
-        in_flight=options.in_flight,
-        clients=options.clients,
-    )
+        patterns=options.patterns, waits=options.waits,
+        in_flight=options.in_flight, clients=options.clients,
+    )  # fmt: skip
     reasons_against = [impossible(run.cell) for run in cells]
     if all(reasons_against):
         raise UsageError(f"no cell can be counted: {reasons_against[0]}.")
@@ -118,99 +116,93 @@ def missing(counted: list[Counted], sizes: Sequence[int] = ()) -> Entries:
 def by_machine(
     kernels: Sequence[str], cells: Sequence[CellRun], knobs: Sequence[str] = ()
 ) -> list[Work]:
-    """Each kernel's cells by the machine that they need, without and then with each knob."""
-    return [
-        Work(kernel, cpus, (*chosen, *_with_knobs(chosen, knobs)))
-        for kernel in kernels
-        for cpus in sorted(set(CPUS.values()))
-        if (chosen := tuple(run for run in cells if cpus_of(run.cell) == cpus))
-        if not all(impossible(run.cell) for run in chosen)
-    ]
+    """Each kernel's cells by the machine that they need, without and then with each knob.
+
+    The cells with a knob, of those that can be counted, have numbers of their own.
+    """
+    works = []
+    for kernel, cpus in itertools.product(kernels, sorted(set(CPUS.values()))):
+        chosen = [run for run in cells if cpus_of(run.cell) == cpus]
+        if possible := [run for run in chosen if not impossible(run.cell)]:
+            numbers = itertools.count(max(run.id for run in chosen) + 1)
+            chosen += [
+                replace(run, id=next(numbers), cell=replace(run.cell, knob=name))
+                for name in knobs
+                for run in possible
+            ]
+            works.append(Work(kernel, cpus, tuple(chosen)))
+    return works
 
 
-def _with_knobs(cells: Sequence[CellRun], knobs: Sequence[str]) -> Iterator[CellRun]:
-    """Yield the cells that can be counted, with each knob, under numbers of their own."""
-    numbers = itertools.count(max(run.id for run in cells) + 1)
-    for name in knobs:
-        for run in cells:
-            if not impossible(run.cell):
-                yield replace(run, id=next(numbers), cell=replace(run.cell, knob=name))
+def count_all(
+    session: Session, raw: Path, todo: Sequence[Work], need: int
+) -> tuple[list[Counted], Entries]:
+    """Count on each machine; also the entries of `missing` in run.json for those that failed.
+
+    Raises RunError where fewer than `need` of the machines can be had.
+    """
+    counted: list[Counted] = []
+    failed: Entries = []
+    for left, work in zip(reversed(range(len(todo))), todo, strict=True):
+        try:
+            counted.append(count(session, raw, work))
+        except (RunError, UsageError, OSError) as error:
+            if len(counted) + left < need or (need and isinstance(error, UsageError)):
+                raise
+            session.progress.note(f"{work.name}: {error}")
+            why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
+            failed.append(reasons.missing([f"exact counts on {work.name}"], why))
+    return counted, failed
 
 
-class Station:
-    """Counts cells into the folder `raw`."""
+def count(session: Session, raw: Path, work: Work) -> Counted:
+    """Count the cells of a machine. Raises UsageError, RunError."""
+    progress = session.progress
+    absent = {run.cell: why for run in work.cells if (why := impossible(run.cell))}
+    with progress.step(f"exact {work.name}: preparing"):
+        guest, todo, lacking = prepare(session, work, absent)
+    release, total = guest.machine.kernel.release, len(todo)
+    out = raw / f"exact-{release}{'' if work.cpus == 1 else f'-{work.cpus}cpus'}"
+    with progress.step(f"exact {work.name}: counting"):
+        refused = count_cells(
+            guest, todo, out, lambda number, cell: progress.count(number, total, str(cell))
+        )
+    absent |= {run.cell: reason("exact-refused", said=why) for run, why in refused.items()}
+    runs = total - len(refused)
+    return {"folder": out.name, "kernel": release, "runs": runs, "lacking": lacking}, absent
 
-    def __init__(self, session: Session, raw: Path) -> None:
-        self.raw, self.cache, self.progress = raw, session.invoker.cache, session.progress
 
-    def count_all(self, todo: Sequence[Work], need: int) -> tuple[list[Counted], Entries]:
-        """Count on each machine; also the entries of `missing` in run.json for those that failed.
+def prepare(
+    session: Session, work: Work, absent: dict[Cell, Reason]
+) -> tuple[ExactGuest, list[tuple[ExactGuest, CellRun]], dict[str, str]]:
+    """Return the machine's guest, its cells each with their own; knob → why it is missing.
 
-        Raises RunError where fewer than `need` of the machines can be had.
-        """
-        counted: list[Counted] = []
-        failed: Entries = []
-        for left, work in zip(reversed(range(len(todo))), todo, strict=True):
-            try:
-                counted.append(self.count(work))
-            except (RunError, UsageError, OSError) as error:
-                if len(counted) + left < need or (need and isinstance(error, UsageError)):
-                    raise
-                self.progress.note(f"{work.name}: {error}")
-                why = reason("exact-failed", said=str(error).splitlines()[0].rstrip("."))
-                failed.append(reasons.missing([f"exact counts on {work.name}"], why))
-        return counted, failed
-
-    def count(self, work: Work) -> Counted:
-        """Count the cells of a machine. Raises UsageError, RunError."""
-        progress, cpus = self.progress, work.cpus
-        absent = {run.cell: why for run in work.cells if (why := impossible(run.cell))}
-        with progress.step(f"exact {work.name}: preparing"):
-            guest, todo, lacking = self.prepare(work, absent)
-        release, total = guest.machine.kernel.release, len(todo)
-        out = self.raw / f"exact-{release}{'' if cpus == 1 else f'-{cpus}cpus'}"
-        with progress.step(f"exact {work.name}: counting"):
-            refused = count_cells(
-                *(guest, todo, out),
-                lambda number, cell: progress.count(number, total, str(cell)),
-            )
-        absent |= {run.cell: reason("exact-refused", said=why) for run, why in refused.items()}
-        runs = total - len(refused)
-        return {"folder": out.name, "kernel": release, "runs": runs, "lacking": lacking}, absent
-
-    def prepare(
-        self, work: Work, absent: dict[Cell, Reason]
-    ) -> tuple[ExactGuest, list[tuple[ExactGuest, CellRun]], dict[str, str]]:
-        """Return the machine's guest, its cells each with their own; knob → why it is missing.
-
-        A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
-        """
-        cache, say = self.cache, self.progress.say
-        base = prepare_guest(cache, work.kernel, say, cpus=work.cpus)
-        todo: list[tuple[ExactGuest, CellRun]] = []
-        lacking: dict[str, str] = {}
-        # Those with one knob that need the same kernel modules and programs, together.
-        groups: dict[tuple[object, ...], list[CellRun]] = {}
-        for run in work.cells:
-            if run.cell not in absent:
-                path = path_of(run.cell)
-                groups.setdefault((run.cell.knob, path.modules, path.programs), []).append(run)
-        for group in groups.values():
-            first = group[0].cell
-            knob = find(first.knob)
-            try:
-                guest = guest_for(cache, base, path_of(first), knob, say)
-            except LackingError as error:
-                if knob.name:
-                    lacking[knob.name] = str(error)
-                else:
-                    why = reason("exact-refused", said=str(error))
-                    absent |= {run.cell: why for run in group}
-                continue
-            for run in group:
-                most = min(run.cell.messages, knob.messages or run.cell.messages)
-                todo.append((guest, replace(run, cell=replace(run.cell, messages=most))))
-        return base, todo, lacking
+    A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
+    """
+    cache, say = session.invoker.cache, session.progress.say
+    base = prepare_guest(cache, work.kernel, say, cpus=work.cpus)
+    todo: list[tuple[ExactGuest, CellRun]] = []
+    lacking: dict[str, str] = {}
+    # Those with one knob that need the same kernel modules and programs, together.
+    groups: dict[tuple[object, ...], list[CellRun]] = {}
+    for run in work.cells:
+        if run.cell not in absent:
+            path = path_of(run.cell)
+            groups.setdefault((run.cell.knob, path.modules, path.programs), []).append(run)
+    for (name, *_), group in groups.items():
+        knob = find(str(name))
+        try:
+            guest = guest_for(cache, base, path_of(group[0].cell), knob, say)
+        except LackingError as error:
+            if knob.name:
+                lacking[knob.name] = str(error)
+            else:
+                absent |= {run.cell: reason("exact-refused", said=str(error)) for run in group}
+            continue
+        for run in group:
+            most = min(run.cell.messages, knob.messages or run.cell.messages)
+            todo.append((guest, replace(run, cell=replace(run.cell, messages=most))))
+    return base, todo, lacking
 
 
 def fast_cells(options: Options) -> list[CellRun]:
@@ -227,7 +219,6 @@ def run_fast(session: Session, raw: Path) -> tuple[Entries, Entries]:
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
-    station = Station(session, raw)
     work = by_machine(session.options.kernels, fast_cells(session.options))
-    counted, failed = station.count_all(work, need=0)
+    counted, failed = count_all(session, raw, work, need=0)
     return [entry for entry, _ in counted], [*missing(counted), *failed]

@@ -70,18 +70,10 @@ class Guest:
         return self.kernel.release
 
     def run(
-        self,
-        input_tar: Path,
-        out: Path,
-        command: Sequence[str],
-        *,
-        timeout: float,
-        on_line: Callable[[str], None],
-        memory: int = 1536,
-        output_size: int = OUTPUT_SIZE,
-        late: bytes = b"",
-        stored: Path | None = None,
-    ) -> dict[str, str]:
+        self, input_tar: Path, out: Path, command: Sequence[str], *, timeout: float,
+        on_line: Callable[[str], None], memory: int = 1536, output_size: int = OUTPUT_SIZE,
+        late: bytes = b"", stored: Path | None = None,
+    ) -> dict[str, str]:  # fmt: skip
         """Boot, and run `command` as root in a folder with the input's files.
 
         What the command leaves in the folder `out` beside its input becomes `out`, which must not
@@ -112,12 +104,9 @@ class Guest:
         return texts
 
     def command_line(
-        self,
-        disks: Sequence[Path] = (),
-        memory: int = 1536,
-        first: Path | None = None,
+        self, disks: Sequence[Path] = (), memory: int = 1536, first: Path | None = None,
         options: str = "quiet",
-    ) -> list[str]:
+    ) -> list[str]:  # fmt: skip
         """QEMU's command line, without a network. The disks are the root, the input, the output.
 
         The kernel itself finds NVMe disks. With a `first` file system, which has
@@ -129,10 +118,7 @@ class Guest:
             "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
             f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} {options}",
         ]  # fmt: skip
-        if first:
-            argv += ["-initrd", str(first)]
-        else:
-            argv += ["-device", "nvme,id=nvme,serial=pathcost"]
+        argv += ["-initrd", str(first)] if first else ["-device", "nvme,id=nvme,serial=pathcost"]
         for number, disk in enumerate((self.image.file, *disks), start=1):
             file, read_only = str(disk).replace(",", ",,"), "off" if number == OUTPUT else "on"
             device = "virtio-blk-pci" if first else f"nvme-ns,bus=nvme,nsid={number}"

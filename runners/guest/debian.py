@@ -9,10 +9,9 @@ runs. So neither root nor a mount is needed, and the host's packages are never t
 import os
 import re
 import subprocess
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
@@ -40,18 +39,15 @@ Acquire::Retries "3";
 ETC, LISTS, ARCHIVES = "etc/apt", "var/lib/apt/lists/partial", "var/cache/apt/archives"
 
 
-@dataclass(frozen=True)
-class Mirror:
-    """Where Debian comes from: the main archive and the security archive."""
+Mirror = Mapping[bool, str]
+"""Addresses of Debian's main archive (False) and of its security archive (True)."""
 
-    main: str
-    security: str
 
-    def line(self, suite: str) -> str:
-        """The line of sources.list for a suite."""
-        site = self.security if suite.endswith("-security") else self.main
-        late = " check-valid-until=no" if suite in ENDED else ""
-        return f"deb [arch=amd64 signed-by={KEYRING}{late}] {site} {suite} main"
+def source_line(mirror: Mirror, suite: str) -> str:
+    """The line of sources.list for a suite."""
+    late = " check-valid-until=no" if suite in ENDED else ""
+    site = mirror[suite.endswith("-security")]
+    return f"deb [arch=amd64 signed-by={KEYRING}{late}] {site} {suite} main\n"
 
 
 def find_mirror() -> Mirror:
@@ -59,32 +55,29 @@ def find_mirror() -> Mirror:
 
     Raises RunError if neither has a mirror.
     """
-    lines = run_tool(
-        ["apt-get", "indextargets", "--format", "$(SITE)|$(RELEASE)"], "read apt's sources"
-    ).splitlines()
-    if mirror := choose_mirror(line.partition("|")[::2] for line in lines):
+    targets = ["apt-get", "indextargets", "--format", "$(SITE)|$(RELEASE)"]
+    rows = run_tool(targets, "read apt's sources").splitlines()
+    if mirror := choose_mirror(row.partition("|")[::2] for row in rows):
         return mirror
     show = 'cat "$1/etc/apt/sources.list" >&2; exit 1'  # the exit stops it before it does anything
     words = ("--variant=custom", "--mode=chrootless", "--format=null", f"--setup-hook={show}")
-    printed = attempt(
-        [find_program("mmdebstrap"), *words, "trixie", "-"], env=plain_environment()
-    ).stderr
-    sources = re.findall(r"^deb (?:\[[^]]*\] )?(\S+) (\S+)", printed, re.MULTILINE)
-    if mirror := choose_mirror(sources):
+    argv = [find_program("mmdebstrap"), *words, "trixie", "-"]
+    printed = attempt(argv, env=plain_environment()).stderr
+    if mirror := choose_mirror(re.findall(r"^deb (?:\[[^]]*\] )?(\S+) (\S+)", printed, re.M)):
         return mirror
     raise RunError("no Debian mirror is known here: neither apt's sources nor mmdebstrap name one")
 
 
-def choose_mirror(sources: Iterable[Sequence[str]]) -> Mirror | None:
-    """The mirror among (site, suite) pairs. Some of them may belong to other distributions."""
-    sites: dict[bool, str] = {}  # whether it is the security archive → site
+def choose_mirror(sources: Iterable[Sequence[str]]) -> Mirror:
+    """The mirror among (site, suite) pairs, some of them other distributions'; empty: none."""
+    sites: dict[bool, str] = {}
     for site, suite in sources:
         release, _, part = suite.partition("-")
         if release in RELEASES and not site.startswith("cdrom:"):
             sites.setdefault(part == "security", site)
     if False not in sites:
-        return None
-    return Mirror(sites[False], sites.get(True, sites[False].rstrip("/") + "-security"))
+        return {}
+    return {True: sites[False].rstrip("/") + "-security", **sites}
 
 
 def kept_configuration() -> list[str]:
@@ -105,7 +98,7 @@ class Archive:
         for name in (ETC, LISTS, f"{ARCHIVES}/partial", "empty/partial"):
             (folder / name).mkdir(parents=True)
         (folder / "status").touch()
-        sources = "".join(mirror.line(suite) + "\n" for suite in suites)
+        sources = "".join(source_line(mirror, suite) for suite in suites)
         (folder / ETC / "sources.list").write_text(sources)
         lines = [*kept_configuration(), CONFIGURATION.replace("FOLDER", str(folder))]
         (folder / "apt.conf").write_text("\n".join(lines))
@@ -120,24 +113,15 @@ class Archive:
     def versions(self, pattern: str) -> dict[str, str]:
         """Package → newest version, for the packages whose whole name matches `pattern`."""
         names = self._apt("pkgnames", "list packages", program="apt-cache").split()
-        wanted = [name for name in names if re.fullmatch(pattern, name)]
-        if not wanted:
+        if not (wanted := [name for name in names if re.fullmatch(pattern, name)]):
             return {}
-        show = "show --no-all-versions"
-        text = self._apt(show, "read versions", *wanted, program="apt-cache")
-        rows = re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", text, re.MULTILINE | re.DOTALL)
-        return dict(rows)
+        text = self._apt("show --no-all-versions", "read versions", *wanted, program="apt-cache")
+        return dict(re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", text, re.M | re.S))
 
     def unpack(
-        self,
-        wanted: Sequence[str],
-        root: Path,
-        what: str,
-        *,
-        tar_options: Sequence[str] = (),
-        dependencies: bool = True,
-        left_out: Collection[str] = (),
-    ) -> dict[str, str]:
+        self, wanted: Sequence[str], root: Path, what: str, *, tar_options: Sequence[str] = (),
+        dependencies: bool = True, left_out: Collection[str] = (),
+    ) -> dict[str, str]:  # fmt: skip
         """Unpack packages into `root`: those `wanted`, and all on which they depend.
 
         Those `left_out` do not come along. What an earlier call has downloaded is not fetched
@@ -163,8 +147,7 @@ class Archive:
         for package in first:  # it makes /bin, /lib, … links into /usr
             unpack(package)
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            others = (archives / name for name in files if archives / name not in first)
-            list(pool.map(unpack, others))
+            list(pool.map(unpack, {archives / name for name in files} - {*first}))
         return {name: unquote(version) for name, version, _, _ in rows}
 
 

@@ -109,10 +109,8 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
 
     recipe = {"version": 2, "name": name, "suites": SUITES, "modules": MODULES}
     entry = cache.entry("kernel", recipe, build)
-    release, version, orders = (
-        read_manifest(entry)[key] for key in ("release", "version", "orders")
-    )
-    return Kernel(entry / "kernel", release, version, entry.name, orders)
+    made = read_manifest(entry)
+    return Kernel(entry / "kernel", made["release"], made["version"], entry.name, made["orders"])
 
 
 def _find(sources: PackageSources, name: str) -> tuple[Archive, Offer]:

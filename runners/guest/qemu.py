@@ -132,15 +132,10 @@ class Ended:
 
 
 def watch(
-    argv: Sequence[str],
-    seconds: float,
-    on_line: Callable[[str], None] = lambda _: None,
-    *,
-    idle: float = math.inf,
-    work: float = math.inf,
-    console: BinaryIO | None = None,
+    argv: Sequence[str], seconds: float, on_line: Callable[[str], None] = lambda _: None, *,
+    idle: float = math.inf, work: float = math.inf, console: BinaryIO | None = None,
     snapshot: Snapshot | None = None,
-) -> Ended:
+) -> Ended:  # fmt: skip
     """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
     It is killed, and RunError raised, after so many `seconds`; HangError after `idle` seconds
@@ -155,14 +150,10 @@ def watch(
         monitor = _Monitor(stack) if snapshot else None
         process = subprocess.Popen(
             command([*argv, *(monitor.options if monitor else ())]),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            env=plain_environment(),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
             pass_fds=[*inherited(), *([monitor.theirs] if monitor else ())],
-            start_new_session=True,
-            cwd="/",
-        )
+            env=plain_environment(), start_new_session=True, cwd="/",
+        )  # fmt: skip
         try:
             for line in _lines(process, console, seconds, idle, work):
                 ended.lines.append(line)
@@ -183,12 +174,9 @@ def watch(
 
 
 def _lines(
-    process: subprocess.Popen[bytes],
-    console: BinaryIO | None,
-    seconds: float,
-    most_idle: float,
-    most_work: float,
-) -> Iterator[str]:
+    process: subprocess.Popen[bytes], console: BinaryIO | None,
+    seconds: float, most_idle: float, most_work: float,
+) -> Iterator[str]:  # fmt: skip
     """Lines as they come, until the end of the file. Raises RunError beyond a limit."""
     assert process.stdout is not None
     rest, began, never = b"", time.monotonic(), f" and printed nothing ({HAS_CONSOLE})"

@@ -9,18 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from analysis.analyse import analyse
-from analysis.counts.ledger import best_first, build_ledgers
-from analysis.counts.measures import measure_all, over_repeats
+from analysis.counts.ledger import best_first
 from analysis.paths.cells import ExactCell
 from analysis.paths.export import folded
 from analysis.paths.figures import draw_exact
 from analysis.paths.tree import UNCLASSIFIED, Span, layer_of, own_layer
 from analysis.raw.run import read_run
-from probes.messages import RunError
 from tests.analysis.make_run import exact_line, exact_target, manifest, shape
 
 BASE = "client;[user];entry_SYSCALL_64"
@@ -98,24 +95,13 @@ def test_the_tidy_table_has_the_steady_round_trip_and_the_windows_mean(tmp_path:
     assert tidy["valid"].all()
 
 
-def test_a_failed_check_makes_the_cell_invalid(tmp_path: Path) -> None:
+def test_a_cell_with_a_failed_check_is_invalid_and_a_failed_one_missing(tmp_path: Path) -> None:
     broken = [{"name": "sums", "ok": False, "detail": "1 and 2"}]
-    tidy = analyse(read_run(write_run(tmp_path, checks=broken))).tables.tidy
+    tidy = analyse(read_run(write_run(tmp_path / "1", checks=broken))).tables.tidy
     assert not tidy[tidy["quantity"] == "instructions"]["valid"].any()
-
-
-def test_a_failed_cell_is_missing_with_its_reason(tmp_path: Path) -> None:
-    analysis = analyse(read_run(write_run(tmp_path, error="the guest stopped")))
+    analysis = analyse(read_run(write_run(tmp_path / "2", error="the guest stopped")))
     assert [lack.why for lack in analysis.tables.missing] == ["the guest stopped"] * 2
     assert analysis.exact == ()
-
-
-def test_a_cut_off_file_is_a_sentence(tmp_path: Path) -> None:
-    write_run(tmp_path)
-    path = tmp_path / "raw/exact-6.12.0/cells.jsonl"
-    path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(RunError, match=r"has 1 lines, and 2 cells ran"):
-        analyse(read_run(tmp_path))
 
 
 def test_the_ledger_has_the_default_scheduler_first_and_marks_the_other(tmp_path: Path) -> None:
@@ -166,30 +152,3 @@ def test_stacks_hold_every_instruction(tmp_path: Path) -> None:
     first, second = draw_exact((comparison,)), draw_exact((comparison,))
     assert [figure.name for figure in first] == ["journey", "exact-flame"]
     assert [figure.svg for figure in first] == [figure.svg for figure in second]
-
-
-EXACT = {"tcp_sendmsg": 1.0, "schedule": 1.0, "ip_rcv": 1.0, "tcp_ack": 1.0, "memset": 1.0}
-FTRACE = {"tcp_sendmsg": 46, "schedule": 92, "ip_rcv": 52, "tcp_ack": 23, "tick_periodic": 3}
-
-
-def calls() -> pd.DataFrame:
-    """Calls of functions, as exact mode and ftrace counted them in 2 and in 46 messages."""
-    exact = [("exact-other", "exact", name, 2 * calls, 2) for name, calls in EXACT.items()]
-    probed = [("guest", "ftrace", name, calls, 46) for name, calls in FTRACE.items()]
-    columns = ["target", "instrument", "key", "value", "messages"]
-    rows = pd.DataFrame([*exact, *probed], columns=columns)
-    return rows.assign(
-        kernel="6.12.0", transport="tcp", pattern="pingpong", size=64, conditions="same-cpu",
-        quantity="function_calls", valid=True,
-    )  # fmt: skip
-
-
-def test_the_ledger_counts_functions_by_exact_mode_first() -> None:
-    rows = calls().assign(run="r", probe_level="function", repeat=0, cell=1, unit="count")
-    rows["probed"] = rows["instrument"] == "ftrace"
-    elsewhere = rows[rows["probed"]].assign(conditions="cross-cpu")
-    figures = over_repeats(measure_all(pd.concat([rows, elsewhere])))
-    (ledger,) = build_ledgers(figures, ())
-    for measure in ("functions_hit", "function_calls"):
-        assert ledger.row(measure).instrument == "exact"
-    assert ledger.row("functions_hit").entries["same-cpu", "tcp"].value == len(EXACT)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The campaign: signals at random moments, and the faults of a table.
+"""The fault campaign: signals at random moments, and the faults of a table.
+
+    sudo python -m tests.faults.campaign --help
 
 After each batch of them a run starts once more, undisturbed. It has to end with status 0, and to
 leave the machine as it was before the batch.
@@ -7,20 +9,24 @@ leave the machine as it was before the batch.
 
 from __future__ import annotations
 
+import argparse
 import random
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
 
+from runners.store import invoker
 from tests.faults.faults import FAULTS, SHELL, Fault
 from tests.faults.machine import settled
-from tests.faults.sandbox import Sandbox
+from tests.faults.sandbox import Sandbox, enter
 from tests.faults.started import Started, Usual, hit, last, last_ones_end, start, wrong
 
 Tries = Mapping[str, Callable[[], list[str]]]  # name → what is wrong with a try
@@ -145,11 +151,8 @@ class Campaign:
         self.warm_up({NEXT, *(fault.form for fault in chosen)})
         failed = 0
         for damages in (False, True):
-            tries = {
-                fault.name: partial(carry_out, self, fault)
-                for fault in chosen
-                if fault.damages == damages
-            }
+            some = [fault for fault in chosen if fault.damages == damages]
+            tries = {fault.name: partial(carry_out, self, fault) for fault in some}
             # What damages the cache has its next start alone, which may have to download again.
             for part in parts(tries, 1 if damages else BATCH):
                 failed += self.batch(part, self.sandbox.with_network if damages else [])
@@ -216,13 +219,9 @@ def carry_out(campaign: Campaign, fault: Fault) -> list[str]:
     # The shell prepares the fault and becomes run.sh; its mounts end with it.
     script = f'{known}WHO={sandbox.user}\n{SHELL}\n{fault.shell}\nexec {fault.wrap} "$@"'
     apart = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-ec", script, "sh"]
-    run = campaign.start(
-        fault.form,
-        fault.arguments,
-        wrap=[*(sandbox.with_network if fault.damages else []), *apart],
-        environment=fault.environment,
-        name=fault.out,
-    )
+    network = sandbox.with_network if fault.damages else []
+    changes = {"environment": fault.environment, "name": fault.out}
+    run = campaign.start(fault.form, fault.arguments, wrap=[*network, *apart], **changes)
     failures: list[str] = []
     # What a private mount held is gone with the run.
     hidden = 'small "$OUT"' in fault.shell or "/mnt/to" in fault.shell
@@ -239,3 +238,25 @@ def carry_out(campaign: Campaign, fault: Fault) -> list[str]:
         if process.status() == psutil.STATUS_STOPPED:
             process.resume()
     return failures
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser("python -m tests.faults.campaign", description=__doc__)
+    reader.add_argument("part", choices=("signals", "faults"))
+    add = reader.add_argument
+    add("--state", type=Path, default=Path("/var/tmp/pathcost-faults"), help="layers and output")
+    add("--cache", type=Path, default=invoker().cache, help="lies below; its owner invokes run.sh")
+    add("--seed", type=int, default=1)
+    add("--numbers", default="0-499", help="of signals, such as 17 or 100-149")
+    add("--only", default="", help="what matches this regular expression")
+    given = reader.parse_args()
+    campaign = Campaign(enter(given.state.resolve(), given.cache.resolve()))
+    if given.part == "faults":
+        return int(campaign.faults(given.only) > 0)
+    first, _, last = given.numbers.partition("-")
+    numbers = range(int(first), int(last or first) + 1)
+    return int(campaign.signals(given.seed, numbers, given.only) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

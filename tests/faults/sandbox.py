@@ -103,7 +103,7 @@ class Sandbox:
 def enter(state: Path, cache: Path) -> Sandbox:
     """Start this command again in namespaces of its own, where it is not there already."""
     if os.geteuid() != 0:
-        sys.exit("tests.faults: needs root: run it with sudo.")
+        sys.exit("The fault campaign needs root: run it with sudo.")
     if INSIDE not in os.environ:
         _fill_and_start(state, cache)
     os.chdir("/")
@@ -132,7 +132,18 @@ def _fill_and_start(state: Path, cache: Path) -> None:
     here = {"STATE": str(state), "CACHE": str(cache), "CHECKOUT": str(CHECKOUT)}
     here |= {INSIDE: f"{sandbox.user} {outside}", "PYTHONPATH": str(sandbox.checkout)}
     apart = ["unshare", "--mount", "--net", "--propagation", "private"]
-    again = [*apart, "--", "sh", "-ec", MOUNTS, "sh", str(python), "-B", "-m", "tests.faults"]
+    again = [
+        *apart,
+        "--",
+        "sh",
+        "-ec",
+        MOUNTS,
+        "sh",
+        str(python),
+        "-B",
+        "-m",
+        "tests.faults.campaign",
+    ]
     os.execvpe(again[0], [*again, *sys.argv[1:]], os.environ | here)
 
 

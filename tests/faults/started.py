@@ -95,13 +95,9 @@ class Started:
 
 
 def start(
-    sandbox: Sandbox,
-    arguments: Sequence[str],
-    *,
-    wrap: Sequence[str] = (),
-    environment: Mapping[str, str | None] | None = None,
-    name: str = "",
-) -> Started:
+    sandbox: Sandbox, arguments: Sequence[str], *, wrap: Sequence[str] = (),
+    environment: Mapping[str, str | None] | None = None, name: str = "",
+) -> Started:  # fmt: skip
     """Start run.sh as `sudo` does. An entry of `environment` that is None is taken away."""
     count = next(number)
     out = sandbox.out / (name or f"run{os.getpid()}-{count}")
@@ -110,14 +106,10 @@ def start(
     words = [str(sandbox.checkout / "runners/run.sh"), "--no-install", "--out", str(out)]
     with stderr.open("wb") as errors, stderr.with_suffix(".stdout").open("wb") as output:
         process = subprocess.Popen(
-            [*wrap, *words, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            start_new_session=True,
-            cwd="/",
+            [*wrap, *words, *arguments], cwd="/", start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
             env={name: value for name, value in changed.items() if value is not None},
-        )
+        )  # fmt: skip
     return Started(process, out, stderr, sandbox.checkout)
 
 
@@ -150,14 +142,9 @@ def last_ones_end() -> list[str]:
 
 
 def wrong(
-    run: Started,
-    usual: Usual,
-    *,
-    signalled: Sequence[str] = (),
-    statuses: Sequence[int] = (0, 1, 2),
-    heard: bool = True,
-    seen: bool = True,
-) -> Iterator[str]:
+    run: Started, usual: Usual, *, signalled: Sequence[str] = (),
+    statuses: Sequence[int] = (0, 1, 2), heard: bool = True, seen: bool = True,
+) -> Iterator[str]:  # fmt: skip
     """What is wrong with the end of a run. `heard`: its output could be written;
     `seen`: its folder can be looked at.
     """

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from analysis.claims.files import Claim, load_claims, needs
+from analysis.claims.files import load_claims, needs
 from analysis.claims.judge import judge
 from probes.messages import RunError, UsageError
 from tests.analysis.made_claims import measured
@@ -87,19 +87,14 @@ def check(data: bytes) -> None:
             assert str(error).startswith((FILE, "claims: two claims"))
             return
     assert all(map(math.isfinite, numbers([claim.model_dump() for claim in claims])))
-    check_needs(claims)
+    try:
+        needs(claims)  # what --claims would run
+    except RunError as error:
+        check_sentence(str(error))
     for verdict in judge(claims, FIGURES, []):
         assert verdict.verdict in VERDICTS
         assert "nan" not in verdict.why
         assert "inf" not in verdict.why
-
-
-def check_needs(claims: tuple[Claim, ...]) -> None:
-    """What --claims would run: cells, or a sentence."""
-    try:
-        needs(claims)
-    except RunError as error:
-        check_sentence(str(error))
 
 
 def numbers(value: Any) -> Iterator[float]:

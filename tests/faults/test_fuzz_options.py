@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from argparse import Namespace as Options
 
 from hypothesis import strategies as st
 
@@ -60,12 +59,7 @@ def check(argv: list[str]) -> None:
         check_sentence(str(error))
         return
     json.dumps(options.recorded, default=str).encode()
-    check_plan(options)
-
-
-def check_plan(options: Options) -> None:
-    """The cells, or a UsageError for a combination that only the plan can refuse."""
-    try:
+    try:  # some combinations only the plan can refuse
         if options.verb == "exact":
             assert plan_cells(options)
         elif options.verb == "run" and options.claims is None and (options.repeats or 1) < 100:

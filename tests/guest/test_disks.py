@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is written on the guest's disks, and what is believed of what comes back on them."""
+"""Where packages come from, what is written on disks, what is believed of what comes back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from runners.guest.boot import order, unpack_output
+from runners.guest.debian import URI_LINE, choose_mirror, source_line
 from runners.guest.image import DISK_ID, ROOT_OPTION, partition_table
 from runners.process import RunError
+
+MIRROR = "http://mirror.example/debian"
 
 
 def disk(*members: tuple[str, bytes], kind: bytes = tarfile.REGTYPE, link: str = "") -> io.BytesIO:
@@ -69,3 +72,35 @@ def test_the_root_is_found_by_its_partition() -> None:
     assert struct.unpack_from("<I", table, 440) == (DISK_ID,)
     assert struct.unpack_from("<II", table, 446 + 8) == (2048, 4096)
     assert f"root=PARTUUID={DISK_ID:08x}-01" == ROOT_OPTION
+
+
+def test_the_machine_s_own_mirror_is_taken() -> None:
+    sources = [
+        ("cdrom:[Debian]/", "bookworm"),
+        ("http://tools.example/apt", "stable-tools"),
+        (MIRROR, "bookworm-updates"),
+        (MIRROR, "bookworm"),
+        ("http://security.example/x", "bookworm-security"),
+    ]
+    assert choose_mirror(sources[2:]) == {False: MIRROR, True: "http://security.example/x"}
+    mirror = choose_mirror([sources[0], *sources[2:4]])
+    assert mirror == {False: MIRROR, True: MIRROR + "-security"}
+    assert not choose_mirror([("http://archive.example/ubuntu", "noble-security")])
+    keys = "arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg"
+    assert source_line(mirror, "trixie") == f"deb [{keys}] {MIRROR} trixie main\n"
+    late = f"deb [{keys} check-valid-until=no] {MIRROR}-security bullseye-security main\n"
+    assert source_line(mirror, "bullseye-security") == late
+
+
+def test_package_lines_of_apt() -> None:
+    text = (
+        "Reading package lists...\n"
+        f"'{MIRROR}/pool/main/t/tar/tar_1.35+dfsg-3.1_amd64.deb' "
+        "tar_1.35+dfsg-3.1_amd64.deb 814968 SHA256:0123\n"
+        f"'{MIRROR}/pool/main/p/procps/procps_4.0.4-9_amd64.deb' "
+        "procps_2%3a4.0.4-9_amd64.deb 882088 SHA256:0123\n"
+    )
+    assert URI_LINE.findall(text) == [
+        ("tar", "1.35+dfsg-3.1", "amd64", "814968"),
+        ("procps", "2%3a4.0.4-9", "amd64", "882088"),
+    ]

@@ -11,7 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,6 @@ class RunSh:
     process: subprocess.Popen[str]
     word: str
     temporary: Path
-    seen: list[int] = field(default_factory=list)
 
     def descendants(self, name: str = "") -> list[int]:
         """Living processes that this run started, by a word of their command line."""
@@ -56,9 +55,8 @@ class RunSh:
         return found
 
     def wait_until_running(self, program: str) -> None:
-        wait_for(
-            program, lambda: bool(self.descendants(program)) or self.process.poll() is not None
-        )
+        runs = self.descendants
+        wait_for(program, lambda: bool(runs(program)) or self.process.poll() is not None)
         assert self.process.poll() is None, self.process.communicate()
 
     def finish(self) -> tuple[int, str, str]:
@@ -105,12 +103,9 @@ def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
         own = {"PATHCOST_CACHE": str(invoker().cache), "TMPDIR": str(temporary)}
         process = subprocess.Popen(
             [REPOSITORY / "runners/run.sh", *arguments, "--out", out],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=os.environ | dict([word.split("=")]) | own,
-        )
+        )  # fmt: skip
         started.append(RunSh(out, process, word, temporary))
         return started[-1]
 

@@ -20,32 +20,25 @@ LONG = ("--messages", "400000")
 SOME = ("--messages", "20000", "--repeats", "2", "--transports", "unix")
 HOST = ("--target", "host")
 GUEST = ("--target", "guest")
-# Name → a run's arguments, and the program that runs when the signal comes.
-MOMENTS = {
-    "host-workload": ((*HOST, *LONG), "pathcost-workload"),
-    "host-bpftrace": ((*HOST, *LONG), "bpftrace"),
-    "guest": (GUEST, "qemu-system-x86_64"),
-    "exact": (("exact",), "qemu-system-x86_64"),
-    # Probes on a program are attached after its timed runs.
-    "redis": (("--claims", "redis-documentation", "--program", "redis", *HOST), "bcc/syscount.py"),
-}
+MATRIX = pytest.mark.matrix
+# A run's arguments, and the program that runs when the signal comes.
+WORKLOAD = pytest.param((*HOST, *LONG), "pathcost-workload", id="host-workload")
+BPFTRACE = pytest.param((*HOST, *LONG), "bpftrace", id="host-bpftrace", marks=MATRIX)
+EMULATED = pytest.param(GUEST, "qemu-system-x86_64", id="guest")
+# Probes on a program are attached after its timed runs.
+REDIS = pytest.param(
+    ("--claims", "redis-documentation", "--program", "redis", *HOST), "bcc/syscount.py",
+    id="redis", marks=MATRIX,
+)  # fmt: skip
 
 
-def moments(*plain: str, matrix: tuple[str, ...]) -> list[Any]:
-    """Moments that every test run tries, and moments that only the matrix tries."""
-    return [
-        *(pytest.param(*MOMENTS[name], id=name) for name in plain),
-        *(pytest.param(*MOMENTS[name], id=name, marks=pytest.mark.matrix) for name in matrix),
-    ]
+def exact(*marks: pytest.MarkDecorator) -> Any:
+    return pytest.param(("exact",), "qemu-system-x86_64", id="exact", marks=marks)
 
 
-INTERRUPTED = moments("host-workload", "guest", "exact", matrix=("host-bpftrace",))
-KILLED = moments("host-workload", "guest", matrix=("host-bpftrace", "exact", "redis"))
-SIGTERM = pytest.param(signal.SIGTERM, marks=pytest.mark.matrix)  # one handler takes both
-
-
-@pytest.mark.parametrize(("arguments", "program"), INTERRUPTED)
-@pytest.mark.parametrize("how", [signal.SIGINT, SIGTERM])
+@pytest.mark.parametrize(("arguments", "program"), [WORKLOAD, EMULATED, exact(), BPFTRACE])
+# One handler takes both.
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=MATRIX)])
 def test_an_interrupted_run_leaves_nothing(
     run_sh: Start, arguments: tuple[str, ...], program: str, how: signal.Signals
 ) -> None:
@@ -61,7 +54,9 @@ def test_an_interrupted_run_leaves_nothing(
     assert not run.out.exists()
 
 
-@pytest.mark.parametrize(("arguments", "program"), KILLED)
+@pytest.mark.parametrize(
+    ("arguments", "program"), [WORKLOAD, EMULATED, BPFTRACE, exact(MATRIX), REDIS]
+)
 def test_what_sigkill_leaves_is_cleared_by_the_next_run(
     run_sh: Start, arguments: tuple[str, ...], program: str
 ) -> None:

@@ -73,13 +73,9 @@ def job(request: pytest.FixtureRequest) -> Iterator[Job]:
     subprocess.run(["chown", "-R", f"{USER}:{USER}", home], check=True)
     sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(cache)}
     done = subprocess.run(
-        [clone / "runners/run.sh"],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env=os.environ | sudo,
-    )
+        [clone / "runners/run.sh"], capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, env=os.environ | sudo,
+    )  # fmt: skip
     yield Job(home, clone, cache, sudo, done.returncode, done.stdout, done.stderr)
     shutil.rmtree(home)
 
@@ -105,10 +101,13 @@ def test_a_first_answer_comes_while_the_guest_still_counts(job: Job) -> None:
     assert decision.startswith(lines[first].removesuffix(" Counts follow."))
 
 
-def test_everything_is_in_its_folder_and_belongs_to_the_user(job: Job) -> None:
+def test_everything_is_in_its_folder_and_belongs_to_the_user_and_nothing_is_left(job: Job) -> None:
     assert {entry.name for entry in job.run.iterdir()} == FILES
     others = [path for path in job.home.rglob("*") if path.lstat().st_uid != USER]
     assert others == []
+    running = subprocess.check_output(["ps", "-eo", "args"], text=True).splitlines()
+    assert [line for line in running if str(job.home) in line] == []
+    assert not list(job.clone.glob("reports/.*"))
 
 
 def test_the_report_is_one_file_that_needs_no_network(job: Job) -> None:
@@ -132,6 +131,8 @@ def test_the_manifest_says_where_everything_comes_from(job: Job) -> None:
     assert any(target["probe_level"] == "function" for target in manifest["targets"])
     assert manifest["seconds_by_step"]
     assert set(job.tidy["kernel"]) == set(kernels.values())
+    # An emulated guest's times are not shown as times.
+    assert not set(job.tidy[job.tidy["target"] == "guest"]["unit"]) & {"ns", "1/s"}
 
 
 def test_bytes_in_are_bytes_out_are_payload(job: Job) -> None:
@@ -146,11 +147,6 @@ def test_bytes_in_are_bytes_out_are_payload(job: Job) -> None:
     assert job.tidy[~disturbed]["valid"].all(), job.output
 
 
-def test_an_emulated_guests_times_are_not_shown_as_times(job: Job) -> None:
-    guest = job.tidy[job.tidy["target"] == "guest"]
-    assert not set(guest["unit"]) & {"ns", "1/s"}
-
-
 def test_the_report_can_be_made_again_elsewhere_by_anybody(job: Job) -> None:
     copy = job.home / "copy"
     shutil.copytree(job.run, copy, symlinks=True)
@@ -161,12 +157,9 @@ def test_the_report_can_be_made_again_elsewhere_by_anybody(job: Job) -> None:
     environment = next(job.cache.glob("python-*"))
     again = subprocess.run(
         [*AS_USER, environment / "bin/python", "-m", "analysis", copy],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=job.clone,
+        capture_output=True, text=True, check=False, cwd=job.clone,
         env=os.environ | {"MPLCONFIGDIR": str(job.home / "matplotlib")},
-    )
+    )  # fmt: skip
     assert again.returncode == 0, again.stderr
     for name in ("report.html", "answer.json", "measurements.csv", "claims.csv"):
         assert (copy / name).read_bytes() == (job.run / name).read_bytes(), name
@@ -189,9 +182,3 @@ def test_its_stored_guest_counts_the_plan_of_the_next_run_exactly(job: Job) -> N
     copied = copied[copied["target"] == "guest"]
     assert set(copied["transport"]) == {"unix", "tcp"}
     assert set(copied["value"]) == {46 * 4096}
-
-
-def test_nothing_is_left_on_the_machine(job: Job) -> None:
-    running = subprocess.check_output(["ps", "-eo", "args"], text=True).splitlines()
-    assert [line for line in running if str(job.home) in line] == []
-    assert not list(job.clone.glob("reports/.*"))

@@ -67,16 +67,18 @@ class Place:
     def cache(self) -> Path:
         return self.home / "cache"
 
+    @property
+    def sudo(self) -> dict[str, str]:
+        user = str(USER)
+        return {"SUDO_UID": user, "SUDO_GID": user, "PATHCOST_CACHE": str(self.cache)}
+
     def run(self, *arguments: str, out: str = "out") -> subprocess.CompletedProcess[str]:
         """run.sh as sudo starts it."""
-        sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(self.cache)}
         return subprocess.run(
             [REPOSITORY / "runners/run.sh", "--out", f"{self.home}/{out}", *arguments],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            env=os.environ | sudo | {"TMPDIR": str(self.home / "tmp")},
-        )
+            capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            env=os.environ | self.sudo | {"TMPDIR": str(self.home / "tmp")},
+        )  # fmt: skip
 
     def listed(self, **sudo: str) -> str:
         """What `list` prints where tracefs is mounted, whose files are root's alone."""
@@ -85,9 +87,6 @@ class Place:
         done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | sudo)
         assert done.returncode == 0, done.stderr
         return done.stdout
-
-    def user(self, *argv: object) -> None:
-        subprocess.run([*AS_USER, *map(str, argv)], check=True)
 
     def check_untouched(self) -> None:
         """Root's folder is as it was, and no file of the user's has its contents."""
@@ -142,23 +141,23 @@ def place(base: Path) -> Iterator[Place]:
     shutil.rmtree(victim)
 
 
-def forget_files(environment: Path) -> None:
-    """Let set-up compare an environment with one file alone."""
-    complete = environment / "complete"
-    complete.write_text(complete.read_text().splitlines()[0] + "\n")
-
-
 def test_no_package_of_the_cache_is_imported_by_root(place: Place) -> None:
-    """S1. They plan claims before the measuring, and make the report after it."""
+    """S1. They plan claims before the measuring, and make the report after it.
+
+    And the workload has no right of root's: no file that the run leaves has another owner.
+    """
     (package,) = place.cache.glob("python-*/lib/python3*/site-packages/pandas/__init__.py")
     notes, text = place.home / "importers", package.read_text()
     package.unlink()  # a link to the file of the cache that all places have
     note = f"import os\nwith open({str(notes)!r}, 'a') as notes: print(os.getuid(), file=notes)\n"
     package.write_text(text + note)
     os.chown(package, USER, USER)
-    forget_files(package.parents[4])
-    place.run("--claims", "latency-3-to-5", "--target", "host", "--repeats", "1")
+    complete = package.parents[4] / "complete"  # set-up then compares the environment with a file
+    complete.write_text(complete.read_text().splitlines()[0] + "\n")
+    done = place.run("--claims", "latency-3-to-5", "--target", "host", "--repeats", "1")
+    assert done.returncode == 0, done.stderr
     assert set(notes.read_text().split()) == {str(USER)}
+    assert [path for path in place.home.rglob("*") if path.lstat().st_uid != USER] == []
 
 
 def test_the_caches_qemu_never_runs_as_root(place: Place) -> None:
@@ -179,9 +178,9 @@ def test_the_caches_qemu_never_runs_as_root(place: Place) -> None:
 def test_no_path_of_the_users_leads_root_elsewhere(place: Place) -> None:
     """S2, S3, S4, S5, S8, all at once, in a run that ends well or in a sentence."""
     dead = place.home / "tmp/run.pathcost-01234567"
-    place.user("mkdir", dead)
-    place.user("ln", "-s", place.victim / "folder.pathcost-01234567", dead / "link1")
-    place.user("mkfifo", place.home / "tmp/run.pathcost-01234568")
+    theirs = f"mkdir {dead}; ln -s {place.victim}/folder.pathcost-01234567 {dead}/link1; "
+    theirs += f"mkfifo {place.home}/tmp/run.pathcost-01234568"
+    subprocess.run([*AS_USER, "sh", "-ec", theirs], check=True)
     with socket.socket(socket.AF_UNIX) as holder:
         holder.bind("\0pathcost-is-measuring")
         holder.listen()
@@ -206,16 +205,7 @@ def test_a_path_with_a_control_character_is_refused(place: Place) -> None:
     assert (place.home / "mine").is_dir()
 
 
-def test_the_workload_has_no_right_of_roots(place: Place) -> None:
-    """Nor has any file that the run leaves another owner."""
-    done = place.run("--target", "host", *SHORT)
-    assert done.returncode == 0, done.stderr
-    others = [path for path in place.home.rglob("*") if path.lstat().st_uid != USER]
-    assert others == []
-
-
 def test_a_user_is_told_what_root_is_told(place: Place) -> None:
     """Of what is possible here: each transport is tried as a run would."""
-    sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(place.cache)}
     assert "tcp-sockmap" in place.listed()
-    assert place.listed(**sudo) == place.listed()
+    assert place.listed(**place.sudo) == place.listed()

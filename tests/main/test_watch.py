@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,71 +77,59 @@ PRICES = {
 
 @pytest.mark.root
 @pytest.mark.slow
-def test_an_abstract_name_ends_where_its_length_says() -> None:
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind("\0my.bus.name")
-    listener.listen()
-    client = socket.socket(socket.AF_UNIX)
-    client.connect("\0my.bus.name")
-    server, _ = listener.accept()
-    with listener, client, server, watching(60) as seen:
-        client.sendall(b"ping")
-        server.recv(4)
-        server.sendall(b"pong")
-        client.recv(4)
-    own = [row["path"] for row in seen["ends"] if row["pid"] == os.getpid()]
-    assert sorted(own) == ["", "@my.bus.name"]
-
-
-@pytest.mark.root
-@pytest.mark.slow
-@pytest.mark.parametrize("transport", ["tcp", "unix"])
-def test_requests_are_those_of_memcacheds_own_counter(transport: str, tmp_path: Path) -> None:
+def test_requests_are_those_of_memcacheds_own_counter(tmp_path: Path) -> None:
     program = engine.find("memcached")
-    case = next(case for case in program.cases if case.name == "get")
+    (case,) = (case for case in program.cases if case.name == "get")
     root = engine.unpacked(program, invoker().cache, print)
-    with engine.serving(program, case, transport, root) as service:
-        service.warm_up(case, transport)
+    with ExitStack() as stack:
+        services = {}
+        for transport in ("tcp", "unix"):
+            serving = engine.serving(program, case, transport, root)
+            services[transport] = stack.enter_context(serving)
+            services[transport].warm_up(case, transport)
         with watching(60) as seen:
-            result = service.drive(case, transport, requests=REQUESTS)
-        pids = service.pids
-    assert result["error"] is None
-    pair = max(
-        (
-            pair
-            for pair in predicted(tmp_path, seen)["pairs"]
-            if set(pair["server"]["pids"]) & set(pids)
-        ),
-        key=lambda pair: int(pair["requests"]),
-    )
-    assert pair["family"] == transport
-    assert pair["requests"] == result["counted"] == REQUESTS
-    assert pair["client"]["sends"] == pair["server"]["sends"] == REQUESTS
-
-
-def echo(connection: socket.socket) -> None:
-    while data := connection.recv(1 << 16):
-        connection.sendall(data)
+            results = {
+                transport: service.drive(case, transport, requests=REQUESTS)
+                for transport, service in services.items()
+            }
+        pids = {transport: {*service.pids} for transport, service in services.items()}
+    pairs = predicted(tmp_path, seen)["pairs"]
+    for transport, result in results.items():
+        assert result["error"] is None
+        ours = [pair for pair in pairs if pids[transport] & {*pair["server"]["pids"]}]
+        pair = max(ours, key=lambda pair: int(pair["requests"]))
+        assert pair["family"] == transport
+        assert pair["requests"] == result["counted"] == REQUESTS
+        assert pair["client"]["sends"] == pair["server"]["sends"] == REQUESTS
 
 
 @pytest.mark.root
-def test_sizes_bytes_and_connections() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, watching(60) as seen:
-        address = listener.getsockname()
-        for _ in range(3):
-            with socket.create_connection(address) as client:
-                server, _ = listener.accept()
-                with server:
+def test_sizes_bytes_connections_and_where_an_abstract_name_ends() -> None:
+    name = "\0my.bus.name"
+    with (
+        socket.socket(socket.AF_UNIX) as bus,
+        socket.socket(socket.AF_UNIX) as caller,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
+        bus.bind(name)
+        bus.listen()
+        caller.connect(name)
+        with bus.accept()[0] as called, watching(60) as seen:
+            for end, other in ((caller, called), (called, caller)):
+                end.sendall(b"ping")
+                other.recv(4)
+            address = listener.getsockname()
+            for _ in range(3):
+                with socket.create_connection(address) as client, listener.accept()[0] as server:
                     for size in (1, 100, 100, 5000):
                         client.sendall(b"x" * size)
-                        received = 0
-                        while received < size:
-                            received += len(server.recv(1 << 16))
+                        assert len(server.recv(size, socket.MSG_WAITALL)) == size
                         server.sendall(b"y")
                         assert client.recv(1) == b"y"
     mine = [end for end in seen["ends"] if end["pid"] == os.getpid()]
-    clients = [end for end in mine if end["opened"] == "connected"]
-    assert len(clients) == len(mine) - len(clients) == 3
+    assert sorted(end["path"] for end in mine if end["family"] == "unix") == ["", "@my.bus.name"]
+    clients = [end for end in mine if end["opened"] == "connected" and end["family"] == "tcp"]
+    assert len(clients) == 3
     for end in clients:
         assert end["peer"] == f"127.0.0.1:{address[1]}"
         assert end["sizes"] == {"1": 1, "64": 2, "4096": 1}
@@ -196,12 +184,6 @@ def test_where_the_rate_is_high_it_is_sampled() -> None:
     assert any(end["pid"] == os.getpid() for end in seen["ends"])
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["./runners/run.sh", *arguments], cwd=REPOSITORY, capture_output=True, text=True
-    )
-
-
 @pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.parametrize("prices", ["stored", pytest.param("measured", marks=pytest.mark.matrix)])
@@ -224,8 +206,10 @@ def test_the_command_shows_a_pair_and_stores_it(prices: str, tmp_path: Path) -> 
         thread.start()
         port = str(listener.getsockname()[1])
         try:
-            out = str(tmp_path / "out")
-            done = run("watch", "2", "--port", port, "--limit", "100", "--out", out, *own)
+            words = ["watch", "2", "--port", port, "--limit", "100", "--out", str(tmp_path / "out")]
+            done = subprocess.run(
+                ["./runners/run.sh", *words, *own], cwd=REPOSITORY, capture_output=True, text=True
+            )
         finally:
             stop.set()
             thread.join()
