@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from probes.transports import DIRECTIONS
 from runners.cell import Cell, CellRun
@@ -17,14 +17,12 @@ from runners.exact.cells import ONE_WAY, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, steady_lines
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
-from runners.exact.knobs import Knob
 from runners.exact.machine import PLUGIN, RefusedError, boot, digest
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.record import read_record, read_symbols
 from runners.guest.store import suspect
 from runners.process import RunError
 
-TABLES = ("tree", "iteration")  # of a CountedCell
 # To which the recorder may write.
 scratch = partial(tempfile.TemporaryDirectory, prefix="pathcost-exact-")
 RECORD = ("trace", "blocks", "tasks")
@@ -35,18 +33,6 @@ PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
 FIELDS = ("transport", "pattern", "size", "placement", "messages", "warmup", "wait", "sched",
           "in_flight", "clients")  # fmt: skip
 KNOB_FIELDS = ("name", "what", "one", "number", "event", "cpu")
-
-
-class CountedCell(NamedTuple):
-    """A cell's line of cells.jsonl, its call tree and its steady iteration (empty if it failed).
-
-    `refused` says why no machine can run such a cell; empty where one can.
-    """
-
-    line: dict[str, Any]
-    tree: str = ""
-    iteration: str = ""
-    refused: str = ""
 
 
 def code_digest() -> str:
@@ -70,7 +56,7 @@ def count_cells(
     others go on. Raises RunError.
     """
     refused: dict[CellRun, str] = {}
-    for name in TABLES:
+    for name in ("tree", "iteration"):
         (out / name).mkdir(parents=True)
     environment = json.dumps(guest.environment(), indent=1, ensure_ascii=False) + "\n"
     (out / "environment.json").write_text(environment, encoding="utf-8")
@@ -80,17 +66,13 @@ def count_cells(
     workers = len(os.sched_getaffinity(0)) + 2  # that many are in QEMU while two replay
     with ThreadPoolExecutor(workers) as pool:
         try:
-            running = [pool.submit(count, *pair) for pair in work]
+            running = [pool.submit(count, *pair, out) for pair in work]
             for number, ((_, run), future) in enumerate(zip(work, running, strict=True)):
                 on_cell(number, run.cell)
-                result = future.result()
-                if result.refused:
-                    refused[run] = result.refused
-                    continue
-                lines[run.id] = json.dumps(result.line) + "\n"
-                for name in TABLES:
-                    if text := getattr(result, name):
-                        (out / name / f"{run.id}.tsv").write_text(text, encoding="utf-8")
+                try:
+                    lines[run.id] = json.dumps(future.result()) + "\n"
+                except RefusedError as error:
+                    refused[run] = str(error)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
@@ -99,17 +81,22 @@ def count_cells(
     return refused
 
 
-def count(guest: ExactGuest, run: CellRun) -> CountedCell:
-    """Count one cell."""
-    cell, line = run.cell, _line(run, guest.knob)
+def count(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
+    """Count one cell: its line of cells.jsonl. Its trees go to `out`. Raises RefusedError."""
+    cell, knob = run.cell, guest.knob
+    named = {name: getattr(knob, name) for name in KNOB_FIELDS} if knob.name else None
+    factors = {name: getattr(cell, name) for name in FIELDS}
+    line: dict[str, Any] = {"id": run.id, **factors, "knob": named, "error": None}
     try:
         window, result, records = measure(guest, run)
-    except RefusedError as error:
-        return CountedCell(line, refused=str(error))
+    except RefusedError:
+        raise
     except (RunError, RecordError) as error:
         suspect(guest.stored.parent)
-        return CountedCell(line | {"error": str(error)})
-    line |= describe(cell, window, result, guest.knob)
+        return line | {"error": str(error)}
+    for name, rows in (("tree", steady_lines(window)), ("iteration", iteration_lines(window))):
+        (out / name / f"{run.id}.tsv").write_text("".join(rows), encoding="utf-8")
+    line |= describe(cell, window, result, knob)
     differing = sum(record != records[-1] for record in records)  # from the last, which is reported
     line |= {"record_sha256": records[-1], "records": [len(records), differing], "result": result}
     if payload_is_followed(cell):
@@ -118,14 +105,7 @@ def count(guest: ExactGuest, run: CellRun) -> CountedCell:
         except (RunError, RecordError) as error:
             suspect(guest.stored.parent)
             line["payload_error"] = str(error)
-    return CountedCell(line, "".join(steady_lines(window)), "".join(iteration_lines(window)))
-
-
-def _line(run: CellRun, knob: Knob) -> dict[str, Any]:
-    """Return what a cell's line in cells.jsonl begins with."""
-    cell = {name: getattr(run.cell, name) for name in FIELDS}
-    named = {name: getattr(knob, name) for name in KNOB_FIELDS} if knob.name else None
-    return {"id": run.id, **cell, "knob": named, "error": None}
+    return line
 
 
 def payload_is_followed(cell: Cell) -> bool:

@@ -49,11 +49,10 @@ def test_lines_come_whole() -> None:
 @pytest.mark.parametrize(
     ("script", "limits", "error", "sentence"),
     [
-        ("sleep 60", {"timeout": 1}, RunError, "did not finish within 1 s"),
         ("while echo; do :; done", {"timeout": 1}, RunError, "did not finish within 1 s"),
         ("sleep 60", {"idle": 1}, HangError, "hangs: no work in 2 s$"),
         # One that is slow does not hang.
-        ("while :; do :; done", {"timeout": 6, "idle": 4}, RunError, "did not finish"),
+        ("while :; do :; done", {"timeout": 3, "idle": 2}, RunError, "did not finish"),
         ("while :; do :; done", {"work": 1}, HangError, "1 s of processor time without a further"),
     ],
 )
@@ -75,7 +74,7 @@ def test_a_machine_that_waits_for_its_turn_does_not_hang() -> None:
     assert watch_script("sleep 2; echo awake", work=0.5) == ["awake"]
     # Each line begins another silence.
     work = "n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done; sleep 0.6; echo line; "
-    assert watch_script(work * 8, work=0.4) == ["line"] * 8
+    assert watch_script(work * 4, work=0.4) == ["line"] * 4
 
 
 KILLED = """

@@ -10,13 +10,18 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runners import store
+from runners.cell import Plan
+from runners.cli import parse
 from runners.guest.store import Cache, LackingError, prune, read_manifest, suspect
+from runners.plan import Planner
 from runners.process import REPOSITORY, RunError
+from runners.run import waiting_plan
 
 RECIPE: dict[str, object] = {"packages": ("a",), "version": 1}
 CONTENT = "0123456789"
@@ -36,8 +41,8 @@ def never(folder: Path) -> dict[str, object]:
     raise AssertionError(f"built again in {folder}")
 
 
-def cache_in(folder: Path, *, may_build: bool = True) -> Cache:
-    return Cache(folder, lambda _: None, may_build=may_build)
+def cache_in(folder: Path) -> Cache:
+    return Cache(folder, lambda _: None)
 
 
 def fill(folder: Path, kind: str, version: int, days: int = 0) -> Path:
@@ -71,7 +76,9 @@ def test_two_entries_are_made_at_once_and_each_of_them_once(tmp_path: Path) -> N
     assert words == []
 
 
-def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_build_leaves_nothing_and_what_cannot_be_written_is_a_sentence(
+    tmp_path: Path,
+) -> None:
     def fail(folder: Path) -> dict[str, object]:
         build(folder)
         raise RunError("no mirror")
@@ -79,6 +86,8 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no mirror"):
         cache_in(tmp_path).entry("image", RECIPE, fail)
     assert [path.name for path in tmp_path.iterdir()] == ["in-use"]
+    with pytest.raises(RunError, match=r"cannot write to the cache: .*in-use"):
+        cache_in(tmp_path / "in-use").entry("image", RECIPE, never)
 
 
 HALF = """
@@ -97,7 +106,11 @@ Cache(Path(sys.argv[1]), print).entry("image", {"packages": ["a"], "version": 1}
 
 def test_a_killed_build_is_waited_for_never_taken_for_whole_and_cleared(tmp_path: Path) -> None:
     words: list[str] = []
-    with ThreadPoolExecutor(1) as pool, python(HALF, tmp_path) as builder:
+    argv = [sys.executable, "-B", "-c", HALF, str(tmp_path)]
+    with (
+        ThreadPoolExecutor(1) as pool,
+        subprocess.Popen(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as builder,
+    ):
         assert builder.stdout is not None
         assert builder.stdout.readline() == "half\n"
         cache = Cache(tmp_path, words.append)
@@ -126,15 +139,9 @@ def test_a_damaged_entry_is_built_anew(tmp_path: Path, damage: Callable[[Path], 
     entry = cache.entry("image", RECIPE, build)
     damage(entry)
     with pytest.raises(LackingError):
-        cache_in(tmp_path, may_build=False).entry("image", RECIPE, never)
+        Cache(tmp_path, print, may_build=False).entry("image", RECIPE, never)
     assert cache.entry("image", RECIPE, build) == entry == cache.find("image", RECIPE)
     assert (entry / "lib/link.so").read_text() == CONTENT
-
-
-def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(RunError, match=r"cannot write to the cache: .*file"):
-        cache_in(tmp_path / "file").entry("image", RECIPE, never)
 
 
 def test_a_link_in_place_of_a_builders_folder_is_not_followed(tmp_path: Path) -> None:
@@ -155,25 +162,12 @@ def test_of_each_kind_only_the_last_used_stay(tmp_path: Path) -> None:
     assert all(entry.exists() for entry in kernels)
 
 
-def python(code: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-B", "-c", code, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
 def run_sh(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-B", "-m", "runners", *arguments],
         env=os.environ | {"PATHCOST_CACHE": str(cache), "PYTHONPATH": str(REPOSITORY)},
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        cwd=REPOSITORY, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -195,6 +189,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_kept_is_listed_and_cleared_and_nothing_else(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(cache)
+    user = cache_in(cache)  # it boots from the entries after this
+    used = run_sh(cache, "cache", "--clear")
+    assert (used.returncode, "another run uses the cache" in used.stderr) == (1, True)
+    os.close(store._held.pop(user.folder))
     listed = run_sh(tmp_path / "link", "cache")
     assert (listed.returncode, listed.stderr) == (0, "")
     lines = listed.stdout.splitlines()
@@ -210,22 +208,21 @@ def test_what_is_kept_is_listed_and_cleared_and_nothing_else(cache: Path, tmp_pa
     assert not (tmp_path / "absent").exists()
 
 
-USES = """
-import sys
-from pathlib import Path
-from runners.guest.store import Cache
-Cache(Path(sys.argv[1]), print)  # it boots from the entries after this
-print("used", flush=True)
-sys.stdin.read()
-"""
+SCRIPTS = ("copies", "path")
 
 
-def test_a_cache_in_use_is_not_cleared(cache: Path) -> None:
-    with python(USES, cache) as user:
-        assert user.stdout is not None
-        assert user.stdout.readline() == "used\n"
-        done = run_sh(cache, "cache", "--clear")
-        assert done.returncode == 1
-        assert "another run uses the cache" in done.stderr
-        user.communicate()
-    assert run_sh(cache, "cache", "--clear").returncode == 0
+def plan(*words: str) -> Plan:
+    """What a default run's guest does, with fewer scripts and these options."""
+    given = parse(["--placements", "same-cpu", "--repeats", "1", *words])
+    given.instruments = SCRIPTS
+    return Planner(given).guest()
+
+
+def test_what_waits_is_probed_first_and_knows_no_cell() -> None:
+    assert [bool(group.scripts) for group in plan().passes] == [True, False]
+    waiting = waiting_plan(plan())
+    assert waiting == waiting_plan(plan("--sizes", "4K", "--messages", "46"))
+    assert waiting != waiting_plan(plan("--transports", "unix"))
+    assert waiting is not None
+    assert waiting.passes[0].scripts == SCRIPTS
+    assert waiting_plan(replace(plan(), passes=plan().passes[1:])) is None

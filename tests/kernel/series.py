@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 UNIX, TCP = "net/unix/af_unix.c", "net/ipv4/tcp.c"
-LOCKED = "int tcp_sendmsg_locked(struct sock *sk, struct msghdr *msg, size_t size)\n{\n"
 SENDMSG = "static int unix_stream_sendmsg(struct socket *sock, struct msghdr *msg,\n"
 READY = "\t\tfds_sent = true;\n\n\t\tskb_put(skb, size - data_len);\n"
 QUEUE = "\t\tREAD_ONCE(other->sk_data_ready)(other);\n\t\tsent += size;\n"
@@ -22,8 +21,6 @@ COPIED = (
     "\t\t    (other->sk_shutdown"
 )
 STAMP = "static void tcp_tx_timestamp(struct sock *sk, u16 tsflags)\n{\n"
-PEEK = "static int tcp_peek_sndq(struct sock *sk, struct msghdr *msg, int len)\n"
-REST = "\t\tsize = len - sent;\n"
 HEAD = "# Unix Domain Sockets\n"
 PASSCRED = "static bool unix_passcred_enabled(const struct socket *sock,\n"
 
@@ -48,7 +45,6 @@ SERIES = (
         *("af_unix: one instruction", UNIX, QUEUE, f'\t\tasm volatile("nop");\n{QUEUE}'),
         "instruction",
     ),
-    Planted("tcp: comment", TCP, LOCKED, f"/* Holds the lock. */\n{LOCKED}"),
     Planted(
         *("af_unix: move code", UNIX, PASSCRED),
         "static void __used noinline unix_moves_code(struct sock *sk)\n{\n"
@@ -60,7 +56,6 @@ SERIES = (
         "\t\t\tskb_copy_bits(skb, 0, spare, min_t(int, size, sizeof(spare)));\n\t\t}\n" + COPIED,
         "copy",
     ),
-    Planted("af_unix: another comment", UNIX, PASSCRED, f"/* Credentials. */\n{PASSCRED}"),
     Planted(
         *("af_unix: a longer path", UNIX, QUEUE),
         "\t\tfor (data_len = 0; data_len < 32; data_len++)\n\t\t\tbarrier();\n" + QUEUE,
@@ -68,19 +63,9 @@ SERIES = (
     ),
     Planted("unix: a comment of Kconfig", "net/unix/Kconfig", HEAD, f"{HEAD}# Local only.\n"),
     Planted(
-        *("af_unix: a branch that is never taken", UNIX, REST),
-        f"{REST}\t\tif (IS_ENABLED(CONFIG_HUGETLBFS))\n\t\t\tbarrier();\n",
-    ),
-    Planted(
         *("tcp: a loop under CONFIG_HUGETLBFS", TCP, STAMP),
         f"{STAMP}#ifdef CONFIG_HUGETLBFS\n\tint n = 32;\n\n\twhile (n--)\n\t\tbarrier();\n#endif\n",
     ),
-    Planted(
-        *("tcp: move code", TCP, PEEK),
-        "static void __used noinline tcp_moves_code(struct sock *sk)\n{\n"
-        f"\tsk->sk_peek_off = -1;\n\tsk->sk_mark = 0;\n}}\n\n{PEEK}",
-    ),
-    Planted("tcp: another comment", TCP, LOCKED, f"/* Of one socket. */\n{LOCKED}"),
 )
 
 
