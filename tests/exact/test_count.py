@@ -65,6 +65,7 @@ def test_a_window_agrees_with_the_guests_clock(
     rows = checks(cell_run("shm").cell, window, result, NOTHING)
     holds = {name: ok for name, ok, _ in rows}
     assert holds["the window agrees with the guest's clock"] == agrees
+    assert not holds["the tree's self counts sum to the window"], "it is empty"
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, records: str, cpus: int) -> tuple[str, ...]:

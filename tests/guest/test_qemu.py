@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from runners.guest import qemu
 from runners.guest.boot import Guest
 from runners.guest.image import Image
 from runners.guest.kernels import Kernel
@@ -75,6 +77,14 @@ def test_a_machine_that_waits_for_its_turn_does_not_hang() -> None:
     # Each line begins another silence.
     work = "n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done; sleep 0.6; echo line; "
     assert watch_script(work * 4, work=0.4) == ["line"] * 4
+
+
+def test_a_run_that_ends_early_ends_its_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    ended.set()
+    monkeypatch.setattr(qemu, "stopping", ended)
+    with pytest.raises(KeyboardInterrupt):
+        watch_script("exec sleep 60", timeout=20)
 
 
 KILLED = """

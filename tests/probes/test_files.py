@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,14 @@ MAKES: dict[str, Callable[[Path], object]] = {
 def _sparse(file: Path, size: int) -> None:
     file.touch()
     os.truncate(file, size)
+
+
+@pytest.fixture(autouse=True)
+def _at_once() -> Iterator[None]:
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits for who writes to a FIFO"))
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
 
 
 @pytest.mark.parametrize("kind", MAKES)
