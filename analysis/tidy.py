@@ -22,16 +22,12 @@ from analysis.programs import records
 from analysis.raw.cells import Cell, Result
 from analysis.raw.files import (
     BY_CELL,
-    Reader,
+    MAPPING,
     Scripts,
-    delta,
-    device,
-    other_devices,
+    proc_counters,
     read_ftrace,
     read_samples,
     read_scripts,
-    snmp,
-    softirq,
 )
 from analysis.raw.run import Missing, Run, Target
 from analysis.wording import counted, listed, size_text
@@ -43,18 +39,18 @@ COLUMNS = (
     "valid",
 )  # fmt: skip
 
-# What /proc counts over a window: file, quantity, key, how to read it.
-PROC: tuple[tuple[str, str, str, Reader], ...] = (
+# What /proc counts over a window: file, quantity, key, counters that are added.
+PROC: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     # OutSegs leaves out segments that are sent again.
-    ("/proc/net/snmp", "segments", "out", snmp("Tcp", "OutSegs", "RetransSegs")),
-    ("/proc/net/netstat", "segments", "data", snmp("TcpExt", "TCPOrigDataSent")),
-    ("/proc/net/snmp", "segments", "again", snmp("Tcp", "RetransSegs")),
-    ("/proc/net/dev", "lo_packets", "", device("lo", 9)),
+    ("/proc/net/snmp", "segments", "out", ("Tcp.OutSegs", "Tcp.RetransSegs")),
+    ("/proc/net/netstat", "segments", "data", ("TcpExt.TCPOrigDataSent",)),
+    ("/proc/net/snmp", "segments", "again", ("Tcp.RetransSegs",)),
+    ("/proc/net/dev", "lo_packets", "", ("lo.9",)),
     # lo counts what it hands on, after the Ethernet header is taken off: not what a probe sees.
-    ("/proc/net/dev", "lo_bytes", "ip", device("lo", 8)),
+    ("/proc/net/dev", "lo_bytes", "ip", ("lo.8",)),
     # Packets that left by a hardware device, the machine's other traffic among them.
-    ("/proc/net/dev", "nic_packets", "", other_devices("lo", 9)),
-    ("/proc/softirqs", "softirqs", "NET_RX", softirq("NET_RX")),
+    ("/proc/net/dev", "nic_packets", "", ()),
+    ("/proc/softirqs", "softirqs", "NET_RX", ("NET_RX",)),
 )
 # What misses nothing of a path on which a third process works.
 WHOLE_PATH = ("workload", "exact", "ftrace")
@@ -62,6 +58,7 @@ TWO_ENDS = (
     "they are counted in the client and the server, and a third process takes part; exact mode and "
     "the function tracer count it too"
 )
+UNCOUNTED = "attached, and left no count for this cell"
 # Percentile → how many round trips there must be for it to be more than the maximum.
 PERCENTILES = {"p50": (50, 1), "p90": (90, 10), "p99": (99, 100)}
 
@@ -103,9 +100,12 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
         for transport in sorted(forwarded() & {cell.transport for cell in target.cells}):
             missing.append(Missing(f"most counts of {transport}", target.folder, TWO_ENDS))
         for cell in target.cells:
-            missing += _missing(target, cell, scripts)
             if cell.result is None:
                 continue
+            uncounted = [s for s in cell.scripts if not (s in BY_CELL or scripts.of(cell.id, s))]
+            if uncounted:
+                name = f"cell {cell.id} ({cell.transport}, {cell.conditions}, repeat {cell.repeat})"
+                missing.append(Missing(f"{name}: {', '.join(uncounted)}", target.folder, UNCOUNTED))
             path = read_transports()[cell.transport]
             figures = [
                 of_records(figure, path)
@@ -187,23 +187,26 @@ def _from_kernel(result: Result) -> Iterator[Counted]:
     yield Counted("kernel", "switches_per_s", "", switches * 1e9 / result.window_ns)
     for key in ("user", "system"):
         yield Counted("kernel", "cpu_ns", key, result.usage(f"{key}_us") * 1000)
-    for path, quantity, key, read in PROC:
-        grown = delta(result.proc.get(path), read)
-        if grown is not None:
-            yield Counted("kernel", quantity, key, grown)
+    texts = {path: pair for path, pair in result.proc.items() if pair}
+    counters = {path: tuple(map(proc_counters, pair)) for path, pair in texts.items()}
+    for path, quantity, key, names in PROC:
+        before, after = counters.get(path, ({}, {}))
+        names = names or tuple(n for n in after if n.endswith(".9") and n != "lo.9")
+        if path in counters and after.keys() & before.keys() >= {*names}:
+            yield Counted("kernel", quantity, key, sum(after[n] - before[n] for n in names))
 
 
 def _from_machine(cell: Cell) -> Iterator[Counted]:
     """What else the measured CPUs did while the cell ran."""
-    if (found := cell.disturbance) is None:
-        return
-    yield Counted("kernel", "others_ns", "", found.others_ns)
-    yield Counted("kernel", "load", "", found.load)
-    for cpu, own in found.cpus.items():
-        figures = ("steal_ns", own.steal_ns), ("interrupts", own.interrupts)
-        for quantity, value in (*figures, ("frequency_khz", own.khz)):
-            if value is not None:
-                yield Counted("kernel", quantity, cpu, value)
+    if found := cell.disturbance:
+        yield Counted("kernel", "others_ns", "", found.others_ns)
+        yield Counted("kernel", "load", "", found.load)
+        for cpu, own in found.cpus.items():
+            yield Counted("kernel", "steal_ns", cpu, own.steal_ns)
+            if own.interrupts is not None:
+                yield Counted("kernel", "interrupts", cpu, own.interrupts)
+            if own.khz is not None:
+                yield Counted("kernel", "frequency_khz", cpu, own.khz)
 
 
 def _from_samples(target: Target, cell: Cell) -> Iterator[Counted]:
@@ -222,14 +225,13 @@ def _from_samples(target: Target, cell: Cell) -> Iterator[Counted]:
 
 def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Counted]:
     for name in cell.scripts:
-        by = scripts.instrument(name)
-        lost = scripts.lost(cell.id, name)
-        if lost:
+        by = scripts.instruments.get(name, MAPPING[0])
+        if lost := scripts.lost(cell.id, name):
             yield Counted(by, "lost", f"{by} {name}", lost)
         if (missed := cell.missed.get(name)) is not None:
             yield Counted(by, "missed", name, missed)
-        for count in scripts.of(cell.id, name):
-            yield Counted(by, count.quantity, count.key, count.value)
+        for (quantity, key), value in scripts.of(cell.id, name).items():
+            yield Counted(by, quantity, key, value)
 
 
 def _from_programs(cell: Cell) -> Iterator[Counted]:
@@ -250,40 +252,28 @@ def _from_ftrace(target: Target, cell: Cell) -> Iterator[Counted]:
         yield Counted("ftrace", "function_calls", function, count)
 
 
-def _missing(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Missing]:
-    """What a cell run should have brought and did not; of a cell that failed see `failures`."""
-    if cell.error is not None:
-        return
-    name = f"cell {cell.id} ({cell.transport}, {cell.conditions}, repeat {cell.repeat})"
-    why = "the script was attached and left no count for this cell"
-    for script in cell.scripts:
-        if script not in BY_CELL and not scripts.of(cell.id, script):
-            yield Missing(f"{name}: {scripts.instrument(script)} {script}", target.folder, why)
-
-
 def failures(target: Target) -> Iterator[Missing]:
     """Yield an entry for each transport and reason; `transport NAME` where all its cells failed."""
-    for transport in dict.fromkeys(cell.transport for cell in target.cells):
-        cells = [cell for cell in target.cells if cell.transport == transport]
-        reasons: dict[str, list[Cell]] = {}
-        for cell in cells:
-            if cell.error is not None:
-                # Without the size: each reason is listed once.
-                why = NOT_THIS_SIZE.sub("", cell.error.removeprefix("pathcost-workload: "))
-                reasons.setdefault(why, []).append(cell)
-        for why, failed in reasons.items():
-            absent = transport if len(failed) == len(cells) else ""
-            name = f"transport {transport}" if absent else _cells_text(failed)
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in target.cells:
+        # Without the size: each reason is listed once.
+        why = NOT_THIS_SIZE.sub("", (cell.error or "").removeprefix("pathcost-workload: "))
+        groups.setdefault((cell.transport, why), []).append(cell)
+    for (transport, why), failed in groups.items():
+        if why:
+            every = all(why == other for name, other in groups if name == transport)
+            name = f"transport {transport}" if every else _cells_text(failed)
             requested = any(not cell.extra for cell in failed)
+            absent = transport if every else ""
             yield Missing(name, target.folder, why, requested, transport=absent)
 
 
 def _cells_text(failed: list[Cell]) -> str:
     """`unix: pingpong of 64 KiB and 1 MiB, same-cpu and cross-cpu, in 6 runs`."""
-    patterns = listed(list(dict.fromkeys(cell.pattern for cell in failed)))
-    sizes = listed([size_text(size) for size in sorted({cell.size for cell in failed})])
-    placements = listed(list(dict.fromkeys(str(cell.conditions) for cell in failed)))
-    return (
-        f"{failed[0].transport}: {patterns} of {sizes}, {placements}, in "
-        f"{counted(len(failed), 'run')}"
+    patterns, placements = (
+        listed(list(dict.fromkeys(str(getattr(cell, name)) for cell in failed)))
+        for name in ("pattern", "conditions")
     )
+    sizes = listed([size_text(size) for size in sorted({cell.size for cell in failed})])
+    runs = counted(len(failed), "run")
+    return f"{failed[0].transport}: {patterns} of {sizes}, {placements}, in {runs}"
