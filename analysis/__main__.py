@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from probes.messages import (
     RunError,
@@ -74,37 +74,31 @@ def carry_out(arguments: list[str] | None) -> int:
     """Do what the command line says: the exit status. Raises UsageError, RunError."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.watch is not None:
-        show_watch(options.watch, options.prices or options.watch, options.show)
-        return 0
-    if options.what_if is not None:
-        show_what_if(options.what_if, options.prices or options.what_if, options.show)
-        return 0
-    if sum(what is not None for what in (options.run_dir, options.diff, options.pool)) != 1:
+    modes = [options.run_dir, options.diff, options.pool, options.watch, options.what_if]
+    if sum(mode is not None for mode in modes) != 1:
         parser.error("name one run, two after --diff, or two and more after --pool.")
-    if options.out is not None and options.diff is None:
-        parser.error("--out is the folder of a comparison: it needs --diff.")
-    if options.allowance is not None or options.show == "ktap":
-        if options.diff is None:
-            parser.error("--allowance and --ktap judge two runs: they need --diff.")
-        return judge_runs(*options.diff, options.out, options.allowance or "0", options.show)
-    if options.diff is not None:
+    judges = options.allowance is not None or options.show == "ktap"
+    if options.diff is None and (options.out or judges):
+        parser.error("--out, --allowance and --ktap are of a comparison: they need --diff.")
+    if judges:
+        try:
+            first, second = options.diff
+            return make_gate(first, second, options.out, options.allowance or "0", options.show)
+        except RunError as error:
+            complain(error)
+            return UNTOLD
+    if options.watch:
+        show_watch(options.watch, options.prices or options.watch, options.show)
+    elif options.what_if:
+        show_what_if(options.what_if, options.prices or options.what_if, options.show)
+    elif options.diff:
         first, second = options.diff
         make_diff(first, second, options.out, options.show == "quiet")
-    elif options.pool is not None:
+    elif options.pool:
         show_pool(options.pool)
     else:
         make_report(options.run_dir, options.show)
     return 0
-
-
-def judge_runs(*what: Any) -> int:
-    """The status of make_gate; what fails cannot be told."""
-    try:
-        return make_gate(*what)
-    except RunError as error:
-        complain(error)
-        return UNTOLD
 
 
 def folder(name: str) -> Path:
@@ -188,7 +182,6 @@ def _files(report: Report) -> dict[str, output.Content]:
         "measurements.parquet": tidy.to_parquet(index=False),
         "measurements.csv": tidy,
         "claims.csv": claims_table(analysis.verdicts, analysis.folders),
-        "cells.csv": analysis.df_cells(),
         "agreement.csv": analysis.comparisons,
         "ledger.csv": ledger_frame(analysis.figures),
         "answer.json": report.document.model_dump_json(indent=1) + "\n",

@@ -9,22 +9,20 @@ import pandas as pd
 
 from analysis.claims.files import Claim, load_claims, quantities
 from analysis.claims.judge import judge, read_observed
-from analysis.claims.verdict import CELLS, NOT_MEASURED, Verdict
+from analysis.claims.verdict import NOT_MEASURED, Verdict
 from analysis.counts.agreement import df_pairs
 from analysis.counts.ledger import build_ledgers, df_kernels, df_switches
-from analysis.counts.measures import measure_all, of_programs, over_repeats, program_of
+from analysis.counts.measures import measure_all, of_programs, over_repeats
 from analysis.paths import cells as exact
 from analysis.paths import functions
 from analysis.paths.cells import read_exact
 from analysis.paths.changes import knob_pairs
-from analysis.programs import records
 from analysis.programs.survival import program_rows, survivals
 from analysis.raw.run import Missing, Run
 from analysis.tidy import build_tables, of_two_ends
 from analysis.times.probe_cost import probe_costs
 from analysis.times.timing import build_timings, read_iterations, share_disturbed
 from analysis.times.waterfall import decompose
-from analysis.wording import probes_text, size_text
 
 # A run's tables are small: strings of pyarrow would make an analysis take a third longer.
 pd.options.mode.string_storage = "python"
@@ -105,51 +103,6 @@ class Analysis(Figures):
         """Whether anything valid was measured, or the kernel or a tool answered."""
         settled = any(verdict.settled for verdict in self.verdicts)
         return settled or bool(self.tables.tidy["valid"].any())
-
-    def df_cells(self) -> pd.DataFrame:
-        """Every cell run that a verdict rests on, and the raw files that it left.
-
-        Columns: folder, cell, what, raw.
-        """
-        wanted = {
-            (evidence.file, folder, cell)
-            for verdict in self.verdicts
-            for evidence in verdict.evidence
-            if (folder := self.folders.get(evidence.machine))
-            for cell in evidence.cells
-        }
-        runs = self.tables.tidy.drop_duplicates(["target", "kernel", "cell", "pattern"])
-        runs = runs[runs["instrument"] != "exact"]
-        known = {self._file(row): row for row in runs.to_dict("records")}
-        rows = []
-        for file, folder, cell in sorted(wanted):
-            words, files = "exact mode", [file]
-            if row := known.get((file, folder, cell)):
-                words, more = self._cell(row, folder)
-                files += more
-            rows.append((folder, cell, words, " ".join(f"raw/{folder}/{name}" for name in files)))
-        return pd.DataFrame(rows, columns=["folder", "cell", "what", "raw"])
-
-    def _file(self, row: dict[Any, Any]) -> tuple[str, str, int]:
-        file = records.FILE if program_of(row["pattern"]) else CELLS
-        return file, self.folders[row["target"], row["kernel"]], row["cell"]
-
-    def _cell(self, row: dict[Any, Any], folder: str) -> tuple[str, list[str]]:
-        """A cell run in words, and what it left beside its line: files of the instruments, and the
-        time of each iteration. A run of an article's program is a line and no more.
-        """
-        cell, files = row["cell"], []
-        probes = "bcc" if row["probed"] else "", ""
-        if not program_of(row["pattern"]):
-            probes = self.tables.probes[folder, cell]
-            files = [f"{name}/" for name in probes[0].split(", ") if name]
-            samples = f"samples/{cell}.u32"
-            files += [samples] if (self.run.path / "raw" / folder / samples).exists() else []
-        words = (
-            f"{row['transport']} · {row['pattern']} · {size_text(row['size'])} · "
-            f"{row['conditions']} · repeat {row['repeat']} · {probes_text(*probes)}"
-        )
-        return words + (" · disturbed" if (folder, cell) in self.disturbed.cells else ""), files
 
 
 def analyse(run: Run) -> Analysis:

@@ -2,15 +2,16 @@
 """The machine of a target in words, and what lies on its loopback's path besides the stack."""
 
 import re
+from collections.abc import Iterator
 
-from analysis.raw.run import Loopback, Run, Target
+from analysis.raw.run import Run, Target
 from analysis.wording import listed
 
 CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
 CPU, VIRTUAL = "CPU", "virtual: "  # the preflight check, and how its detail begins in a VM
 EXACT = {"exact-fifo": "SCHED_FIFO", "exact-other": "default scheduler"}
 MOST_NAMED = 3  # firewalls, taps and the like in the sentence; the environment names all
-IPV6 = ("ip6tables", "ip6 ")  # begins what TCP over IPv4 does not meet
+IPV6 = ("ip6tables", "nf_tables ip6 ")  # begins what TCP over IPv4 does not meet
 GUESTS = {"tcg": "emulated", "kvm": "VM, kvm", None: ""}
 
 
@@ -21,10 +22,13 @@ def machine_text(run: Run, kind: str, kernel: str) -> str:
     """
     if kind in EXACT:
         return f"exact mode's {kernel} (emulated, {EXACT[kind]})"
-    target = next((t for t in run.targets if (t.kind, t.kernel) == (kind, kernel)), None)
-    facts = [_hardware(run, target), _congestion(target)] if target else []
-    said = ", ".join(filter(None, facts))
-    return f"{kind} {kernel} ({said})" if said else f"{kind} {kernel}"
+    words = f"{kind} {kernel}"
+    for target in run.targets:
+        if (target.kind, target.kernel) == (kind, kernel):
+            name = target.environment.settings.get(CONGESTION)
+            facts = filter(None, [_hardware(run, target), name and f"TCP with {name}"])
+            words += f" ({text})" if (text := ", ".join(facts)) else ""
+    return words
 
 
 def target_text(kind: str, kernel: str) -> str:
@@ -57,18 +61,13 @@ def _hardware(run: Run, target: Target) -> str:
     return "bare metal" if cpu == "real" else ""
 
 
-def _congestion(target: Target) -> str:
-    name = target.environment.settings.get(CONGESTION)
-    return f"TCP with {name}" if name else ""
-
-
 def loopback_words(target: Target) -> dict[str, str]:
     """What was checked → what was found, for a comparison."""
     return {
-        f"loopback: {name}": f"unknown: {answer.unknown}"
-        if answer.unknown is not None
-        else ", ".join(answer.found) or "none"
-        for name, answer in _answers(target).items()
+        f"loopback: {name}": ", ".join(answer.found) or "none"
+        if answer.unknown is None
+        else f"unknown: {answer.unknown}"
+        for name, answer in (target.environment.loopback or {}).items()
     }
 
 
@@ -78,30 +77,22 @@ def loopback_row(target: Target) -> str:
     return "; ".join(f"{name.removeprefix('loopback: ')}: {words}" for name, words in answers)
 
 
-def loopback_sentences(run: Run) -> tuple[str, ...]:
+def loopback_sentences(run: Run) -> Iterator[str]:
     """One for each target whose packets met something."""
-    return tuple(
-        (
-            f"On their way TCP's packets also met {listed(found)} ({target.kind}): TCP's times "
-            "and counts include that; a Unix socket's have none of it."
-        )
-        for target in run.targets
-        if (found := _on_the_path(target))
-    )
-
-
-def _on_the_path(target: Target) -> list[str]:
-    """What packets of this target's transports met."""
-    transports = {cell.transport for cell in target.cells}
-    if not any("tcp" in name or name == "udp" for name in transports):
-        return []
-    also_ipv6 = "tcp6" in transports
-    return [
-        _named(name, items)
-        for name, answer in _answers(target).items()
-        if also_ipv6 or not name.startswith(IPV6)
-        if (items := [item for item in answer.found if also_ipv6 or not item.startswith(IPV6)])
-    ]
+    for target in run.targets:
+        transports = " ".join(cell.transport for cell in target.cells)
+        unseen = () if "tcp6" in transports else IPV6
+        answers = (target.environment.loopback or {}).items()
+        met = [
+            _named(name, items)
+            for name, answer in answers
+            if (items := [i for i in answer.found if not f"{name} {i}".startswith(unseen)])
+        ]
+        if met and re.search("tcp|udp", transports):
+            yield (
+                f"On their way TCP's packets also met {listed(met)} ({target.kind}): TCP's times "
+                "and counts include that; a Unix socket's have none of it."
+            )
 
 
 def _named(name: str, items: list[str]) -> str:
@@ -109,11 +100,6 @@ def _named(name: str, items: list[str]) -> str:
     if items in (["active"], ["attached"]):
         return name
     names = [item.partition(" (")[0] for item in items]
-    more = len(names) - MOST_NAMED
-    if more > 0:
-        names[MOST_NAMED:] = [f"{more} more"]
+    if more := names[MOST_NAMED:]:
+        names[MOST_NAMED:] = [f"{len(more)} more"]
     return f"{name} ({listed(names)})"
-
-
-def _answers(target: Target) -> dict[str, Loopback]:
-    return target.environment.loopback or {}

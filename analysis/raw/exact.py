@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A line of raw/exact-*/cells.jsonl: an exact cell, and how its round trips went."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AliasChoices, Discriminator, Field, Tag, TypeAdapter
 
 from analysis.raw.cells import Result
-from analysis.raw.record import Change, Count, Model, Name, Positive, Word
+from analysis.raw.record import Change, Count, Model, Name, Positive, Word, failed
 from runners.cell import Cell
 
 # Call path → calls and instructions more than usual.
@@ -146,13 +146,9 @@ class ExactLine(ExactPlan):
     result: Result  # what the workload printed; its times are virtual
 
 
-def _choice(line: Any) -> str:
-    failed = isinstance(line, dict) and line.get("error") is not None
-    return "(failed)" if failed else "(counted)"
-
-
-AnyExactLine = Annotated[
-    Annotated[FailedExactLine, Tag("(failed)")] | Annotated[ExactLine, Tag("(counted)")],
-    Discriminator(_choice),
-]
-EXACT_LINES: TypeAdapter[FailedExactLine | ExactLine] = TypeAdapter(AnyExactLine)
+EXACT_LINES: TypeAdapter[FailedExactLine | ExactLine] = TypeAdapter(
+    Annotated[
+        Annotated[FailedExactLine, Tag("(failed)")] | Annotated[ExactLine, Tag("(counted)")],
+        Discriminator(failed),
+    ]
+)

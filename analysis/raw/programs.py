@@ -6,11 +6,11 @@ client, its server, all their threads and what these start. Its times are in no 
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Tag, TypeAdapter, model_validator
 
-from analysis.raw.record import Count, Model, NotNegative, Positive, Word
+from analysis.raw.record import Count, Model, NotNegative, Positive, Word, failed
 from probes.messages import one_line
 
 Name = Annotated[str, AfterValidator(one_line)]  # another user's, with any character in it
@@ -174,15 +174,10 @@ OTHER = Kind(
 )  # fmt: skip
 
 
-def _choice(line: Any) -> str:
-    failed = isinstance(line, dict) and line.get("error") is not None
-    return "(failed)" if failed else "(measured)"
-
-
 PROGRAM_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(
     Annotated[
-        Annotated[FailedRun, Tag("(failed)")] | Annotated[MeasuredRun, Tag("(measured)")],
-        Discriminator(_choice),
+        Annotated[FailedRun, Tag("(failed)")] | Annotated[MeasuredRun, Tag("(counted)")],
+        Discriminator(failed),
     ]
 )
 

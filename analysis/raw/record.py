@@ -78,3 +78,8 @@ def check(place: object, validate: Callable[[Any], M], value: object) -> M:
         given = "" if error["type"] in ("missing", "json_invalid") else shown(error["input"])
         place = f"{place}, {shown(field)}" if field else place
         raise damaged(place, error["msg"] + (f" (it is {given})" if given else "")) from None
+
+
+def failed(line: Any) -> str:
+    """Tell lines of what failed from the others, for a union of both."""
+    return "(failed)" if isinstance(line, dict) and line.get("error") is not None else "(counted)"

@@ -352,32 +352,39 @@ def missing(found: Iterable[Missing]) -> pd.DataFrame:
 
 def environments(targets: Sequence[Target]) -> pd.DataFrame:
     """What each target is, side by side."""
-    facts = {f"{target.kind} · {target.kernel}": _environment(target) for target in targets}
-    names = dict.fromkeys(name for each in facts.values() for name in each)
-    lines = [(name, *(each.get(name) for each in facts.values())) for name in names]
-    return frame(("target", *facts), lines)
+    return side_by_side("target", targets, map(_environment, targets))
 
 
-def _environment(target: Target) -> dict[str, str]:
+def settings(targets: Sequence[Target]) -> pd.DataFrame:
+    """The settings that change a figure, side by side."""
+    each = (
+        {code(name): value for name, value in target.environment.settings.items()}
+        for target in targets
+    )
+    table = side_by_side("setting", targets, each).fillna("absent")
+    return (
+        table if table.empty else table.sort_values("setting", key=lambda names: names.str.lower())
+    )
+
+
+def side_by_side(
+    head: str, targets: Sequence[Target], facts: Iterable[Mapping[Any, object]]
+) -> pd.DataFrame:
+    """A column of facts for each target."""
+    table = pd.DataFrame.from_dict(dict(enumerate(facts)), dtype=object)
+    return frame(
+        (head, *(f"{target.kind} · {target.kernel}" for target in targets)),
+        table.where(table.notna(), None).itertuples(name=None),
+    )
+
+
+def _environment(target: Target) -> dict[str, str | None]:
     found = target.environment
     facts: dict[str, object] = {
-        name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT
-    }
-    facts |= {
+        **{name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT},
         "strongest probes": PROBES.get(target.probe_level, target.probe_level),
         "guest run by": f"QEMU, {target.accelerator}" if target.accelerator else None,
         "also active on lo": loopback_row(target) or None,
         "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),
     }
     return {name: str(fact).split(" -- ")[0] for name, fact in facts.items() if fact is not None}
-
-
-def settings(targets: Sequence[Target]) -> pd.DataFrame:
-    """The settings that change a figure, side by side."""
-    each = [target.environment.settings or {} for target in targets]
-    names = sorted({name for found in each for name in found}, key=str.lower)
-    lines = [
-        (code(name), *("absent" if found.get(name) is None else found[name] for found in each))
-        for name in names
-    ]
-    return frame(("setting", *(f"{target.kind} · {target.kernel}" for target in targets)), lines)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The report of an analysis: answer.json, answer.md, and the page that holds all of it."""
 
-import argparse
 import shlex
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -87,7 +86,7 @@ class Report:
             "shares": shares,
             "matter": self.matter,
             "median": lambda times: sentence("median", times),
-            "loopback": loopback_sentences(self.analysis.run),
+            "loopback": list(loopback_sentences(self.analysis.run)),
             "places": PLACES,
             "shown_verdicts": self.settled,
         }
@@ -112,9 +111,7 @@ class Report:
             "exact_groups": exact.items(),
             "drawn": next(map(one_of_each_family, alike_first(analysis.exact)), None),
             "knob_groups": [(key, list(pairs)) for key, pairs in groups],
-            "not_counted": self._not_counted(),
             "command": shlex.join(analysis.run.manifest.command),
-            "again": shlex.join(["python", "-m", "analysis", self._folder()]),
         }
 
     def _machines(self) -> list[str]:
@@ -127,20 +124,6 @@ class Report:
         """The cell in which a reader wakes the sender before it answers."""
         cells = (cell for each in self.analysis.exact[:1] for cell in each.cells)
         return next((cell for cell in cells if cell.calls().get(EARLY)), None)
-
-    def _not_counted(self) -> list[str]:
-        """Quantities that nobody requested and that no other source has."""
-        missing = self.analysis.tables.missing
-        had = {*self.analysis.tables.tidy["quantity"]}
-        had |= {name for lack in missing if lack.requested for name in lack.quantities}
-        names = (name for lack in missing if not lack.requested for name in lack.quantities)
-        return [name for name in dict.fromkeys(names) if name not in had]
-
-    def _folder(self) -> str:
-        """The folder that the run's own command named, or the one that run.sh chose."""
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("--out", default=f"reports/{self.analysis.run.name}")
-        return str(parser.parse_known_args(self.analysis.run.manifest.command)[0].out)
 
 
 def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:

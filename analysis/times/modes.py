@@ -67,11 +67,8 @@ class Modes:
 
     def words(self) -> str:
         """`2 modes at 22.0 µs (61 %) and 41.0 µs (39 %)`, `one mode`."""
-        return f"{len(self.modes)} modes at {self.places()}" if self.several else "one mode"
-
-    def places(self) -> str:
-        """`22.0 µs (61 %) and 41.0 µs (39 %)`."""
-        return listed([f"{amount(m.at, 'ns')} ({m.share * 100:.0f} %)" for m in self.modes])
+        places = listed([f"{amount(m.at, 'ns')} ({m.share * 100:.0f} %)" for m in self.modes])
+        return f"{len(self.modes)} modes at {places}" if self.several else "one mode"
 
 
 @dataclass(frozen=True)
@@ -104,13 +101,11 @@ def modality(repeats: Sequence[Values]) -> Modality | None:
     # Parts of at least BLOCK iterations that follow on each other.
     counts = [(repeat, len(repeat) // BLOCK) for repeat in repeats]
     blocks = [part for times, n in counts if n for part in np.array_split(times, n)]
-    medians = {"medians of blocks": blocks, "medians of repeats": repeats}
-    modes: dict[str, Modes | None] = {
-        level: find_modes(np.array([np.median(part) for part in parts]))
-        for level, parts in medians.items()
-    }
     rhythm = _rhythm(repeats, blocks, iterations.cuts) if iterations.several else ""
-    return Modality({ITERATIONS: iterations, **modes}, rhythm, _outliers(repeats))
+    modes: dict[str, Modes | None] = {ITERATIONS: iterations}
+    for level, parts in (("medians of blocks", blocks), ("medians of repeats", repeats)):
+        modes[level] = find_modes(np.array(list(map(np.median, parts))))
+    return Modality(modes, rhythm, _outliers(repeats))
 
 
 def _outliers(repeats: Sequence[Values]) -> tuple[str, ...]:
@@ -139,7 +134,7 @@ def find_modes(values: Values) -> Modes | None:
     logs = np.log(_off_the_comb(values, tick, chance))
     dip, p = diptest.diptest(logs)
     density = _Density(logs, max(LEAST_WIDTH, tick / 2 / float(np.median(values))))
-    peaks = density.peaks() if p < SIGNIFICANT else density.highest()
+    peaks = density.peaks() if p < SIGNIFICANT else [int(density.heights.argmax())]
     cuts = density.valleys(peaks)
     modes = map(Mode, map(density.time, peaks), density.shares(cuts))
     return Modes(tuple(modes), tuple(map(density.time, cuts)), float(dip), float(p))
@@ -171,51 +166,37 @@ class _Density:
         bins = int(np.ceil((high - low) / self._step))
         self._bins, _ = np.histogram(logs, bins, (low, low + bins * self._step))
         counts = self._bins.astype(float)
-        self._heights = gaussian_filter1d(counts, BINS_IN_A_WIDTH, mode="constant")
+        self.heights = gaussian_filter1d(counts, BINS_IN_A_WIDTH, mode="constant")
 
     def time(self, index: int) -> float:
         return float(np.exp(self._low + (index + 0.5) * self._step))
 
-    def highest(self) -> list[int]:
-        return [int(self._heights.argmax())]
-
     def valleys(self, peaks: list[int]) -> list[int]:
-        return [a + int(self._heights[a : b + 1].argmin()) for a, b in pairwise(peaks)]
+        return [a + int(self.heights[a : b + 1].argmin()) for a, b in pairwise(peaks)]
 
     def shares(self, cuts: list[int]) -> list[float]:
         # Of the values on the grid: its ends leave out one in a hundred.
         return [float(part.sum() / self._bins.sum()) for part in np.split(self._bins, cuts)]
 
     def peaks(self) -> list[int]:
-        """The peaks that matter: the least of them goes until all do."""
-        peaks = [int(peak) for peak in find_peaks(self._heights)[0]] or self.highest()
+        """The peaks that matter; the smallest goes until each has values enough."""
+        apart = np.ceil(np.log(LEAST_FACTOR) / self._step)
+        found, facts = find_peaks(self.heights, distance=max(apart, 1), prominence=0)
+        deep = facts["prominences"] > (1 - DEEPEST_VALLEY) * self.heights[found]
+        peaks = list(map(int, found[deep]))
         while len(peaks) > 1:
-            unfit = self._shallow(peaks)
-            if unfit is None:
-                shares = self.shares(self.valleys(peaks))
-                unfit = int(np.argmin(shares))
-                if shares[unfit] >= max(LEAST_SHARE, LEAST_OF_A_MODE / self._count):
-                    break
-            peaks.pop(unfit)
-        return peaks
-
-    def _shallow(self, peaks: list[int]) -> int | None:
-        """The lower one of two peaks that are not apart enough; None where all are."""
-        cuts = self.valleys(peaks)
-        for left, cut in enumerate(cuts):
-            a, b = peaks[left], peaks[left + 1]
-            lower = left if self._heights[a] < self._heights[b] else left + 1
-            deep = self._heights[cut] < DEEPEST_VALLEY * self._heights[peaks[lower]]
-            if not deep or (b - a) * self._step < np.log(LEAST_FACTOR):
-                return lower
-        return None
+            shares = self.shares(self.valleys(peaks))
+            if min(shares) >= max(LEAST_SHARE, LEAST_OF_A_MODE / self._count):
+                break
+            peaks.pop(int(np.argmin(shares)))
+        return peaks or [int(self.heights.argmax())]
 
 
 def _rhythm(repeats: Sequence[Values], blocks: Sequence[Values], cuts: tuple[float, ...]) -> str:
     """When the mode changes: with the repeat, from time to time, or with each iteration."""
     if all(_pure(repeat, cuts) for repeat in repeats):
         return "from repeat to repeat"
-    if blocks and sum(_pure(block, cuts) for block in blocks) >= PURE * len(blocks):
+    if blocks and np.mean([_pure(block, cuts) for block in blocks]) >= PURE:
         return f"in blocks of {BLOCK} iterations or more"
     return "from iteration to iteration"
 

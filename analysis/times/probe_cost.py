@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.counts.ledger import in_reading_order, order
+from analysis.counts.ledger import in_reading_order, order, ordered
 from analysis.counts.measures import HARDWARE, PROBES, ROUND_TRIP_PATTERNS, WORKLOAD, round_trips
 from analysis.statistics import Estimate
 
@@ -63,11 +63,10 @@ def probe_costs(
     costs["added_per_event"] = pd.Series(each, dtype=object)
     costs = in_reading_order(costs)
     names = [each.split(", ") for each in costs["instruments"]]
-    watched = list(zip(
+    return ordered(costs, zip(
         costs["target"], costs["kernel"], costs["pattern"], costs["size"], map(len, names),
         (order(first[0], PROBES) for first in names), costs["scripts"], strict=True,
     ))  # fmt: skip
-    return costs.iloc[sorted(range(len(watched)), key=watched.__getitem__)]
 
 
 def _over_repeats(groups: Any) -> "pd.Series[Any]":

@@ -298,19 +298,13 @@ def test_mechanism_holds_measured_figures(analysed: Analyse) -> None:
     assert "TCP cloned 1.00 socket buffers" in found.mechanism
 
 
-def test_the_cell_runs_of_a_claim_name_raw_files_that_are_there(
-    plain_report: tuple[Path, str],
-) -> None:
+def test_claims_table_goes_from_a_figure_to_its_cell_runs(plain_report: tuple[Path, str]) -> None:
     run, _ = plain_report
     claims = pd.read_csv(run / "claims.csv").query("claim == 'context-switches'")
     wanted = {int(cell) for cells in claims["cells"] for cell in cells.split()}
     assert len(wanted) == 2 * 2 * 3  # placements, transports, repeats
     assert set(claims["unit"]) == {"count per round trip"}
-    rows = pd.read_csv(run / "cells.csv").query("folder == 'host'").set_index("cell")
-    for cell in wanted:
-        files = str(rows["raw"][cell]).split()
-        assert files == ["raw/host/cells.jsonl", f"raw/host/samples/{cell}.u32"]
-        assert all((run / file).exists() for file in files)
+    assert set(claims["raw"]) == {"raw/host/cells.jsonl"}
 
 
 def test_a_run_for_one_claim_is_silent_about_what_it_did_not_settle(tmp_path: Path) -> None:

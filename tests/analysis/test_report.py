@@ -10,11 +10,8 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from analysis.analyse import analyse
 from analysis.drawing import Drawn
-from analysis.raw.run import read_run
 from analysis.report.render import TEMPLATES, escape, page, table
-from analysis.report.report import Report
 from probes.reasons import missing, reason
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
@@ -44,7 +41,6 @@ def test_all_files_are_there_and_the_same_again(tmp_path: Path) -> None:
         "measurements.parquet",
         "measurements.csv",
         "claims.csv",
-        "cells.csv",
         "ledger.csv",
         "agreement.csv",
     }
@@ -69,24 +65,6 @@ def test_an_empty_setting_is_empty_and_not_absent(tmp_path: Path) -> None:
     text = (run / "report.html").read_text(encoding="utf-8")
     found = re.findall(r"<td[^>]*><code>(/\w[^<]*)</code></td>\s*<td[^>]*>([^<]*)</td>", text)
     assert found == [("/absent", "absent"), ("/empty", ""), ("/made/up", "1")]
-
-
-@pytest.mark.parametrize(
-    ("options", "folder"),
-    [
-        (["--sizes", "64", "--out=../elsewhere"], "../elsewhere"),
-        ([], "reports/made-up-run"),
-    ],
-)
-def test_the_command_for_another_report_names_the_run_s_folder(
-    options: list[str], folder: str, tmp_path: Path
-) -> None:
-    run = make_run(tmp_path, MadeUp(guest=False))
-    written = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    text = json.dumps(written | {"command": ["./runners/run.sh", *options]})
-    (run / "run.json").write_text(text, encoding="utf-8")
-    text = Report(analyse(read_run(run))).markdown()
-    assert f">python -m analysis {folder}</pre>" in text
 
 
 class Balance(HTMLParser):

@@ -28,7 +28,7 @@ AS_USER = ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-group
 CACHED = ("image-*", "kernel-*", "modules-*", "qemu-*", "kvm-*")
 FILES = {
     *("run.json", "raw", "report.html", "report.md", "figures", "folded", "timeline"),
-    *("agreement.csv", "answer.json", "answer.md", "ledger.md", "ledger.csv", "cells.csv"),
+    *("agreement.csv", "answer.json", "answer.md", "ledger.md", "ledger.csv"),
     *("measurements.parquet", "measurements.csv", "claims.csv"),
 }
 
