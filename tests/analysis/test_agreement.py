@@ -65,12 +65,6 @@ def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
     assert machine == {"kernel", "bpftrace", "bcc"}
 
 
-def test_who_follows_a_forwarder_is_not_compared_with_who_counts_two_ends() -> None:
-    counted = {"perf": {"other": 24}, "bpftrace": {"other": 0}, "bcc": {"other": 0}}
-    rows = window("syscalls", counted).assign(transport="tcp-proxy")
-    assert equal(rows) == {"other": {("bpftrace", "bcc")}}
-
-
 def test_ftrace_counts_a_short_window_and_its_edges() -> None:
     # 1.9995 a message is 92 calls in 46 messages, and not 91.98: two fewer than the tracer's.
     cell = CELL | {"kernel": "6.12.1", "size": 64, "quantity": "function_calls"}
@@ -108,16 +102,3 @@ def test_reasons_have_bounds_and_add_up_only_where_one_is_not_enough() -> None:
     assert explain(("bpftrace", "bcc"), 1, 2000, ("copy_calls", "in"), new) is None
     old = explain(("kernel", "bpftrace"), 300, 2000, what, place("5.10.262", "pingpong"))
     assert "before 5.18" in (old or "")
-
-
-def test_a_reason_may_be_of_large_messages_of_a_transport_or_of_a_pattern() -> None:
-    names, what = ("bpftrace", "ftrace"), ("function_calls", "tcp_recvmsg")
-    small = place("6.12.1", "pingpong")
-    assert explain(names, 20, 46, what, small) is None
-    for cell in (small | {"size": 65536}, small | {"transport": "tcp-zerocopy"}):
-        assert "another run of the cell" in (explain(names, 20, 46, what, cell) or "")
-    # Five segments of a connection are kept until acknowledged; the kernel counts four as sent.
-    names, what = ("kernel", "bpftrace"), ("segments", "data")
-    words = explain(names, -1000, 2000, what, place("6.12.1", "connect"))
-    assert "the SYN of a connection" in (words or "")
-    assert explain(names, -1000, 2000, what, small) is None

@@ -14,7 +14,7 @@ from analysis.report.render import sentence
 from analysis.report.terminal import WIDTH, table
 from runners.cli import parse
 from runners.process import REPOSITORY
-from tests.analysis.make_run import Cell, MadeUp, make_run
+from tests.analysis.make_run import MadeUp, make_run
 
 FIRST = np.full(6, 10_000.0)
 REACHED = {"unix": 90_000.0, "tcp": 60_000.0}
@@ -97,20 +97,6 @@ def test_standard_output_is_answer_json(tmp_path: Path, capsys: pytest.CaptureFi
     pair = same_cpu.iteration_ns
     assert pair.added.value == pytest.approx(pair.second.value - pair.first.value)
     assert first_answer(run) == f"{found.decision} Counts follow."
-
-
-def test_a_run_without_figures_has_an_answer_and_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(cell: Cell) -> None:
-        cell["error"], cell["result"] = "a made-up failure", None
-
-    run = make_run(tmp_path, MadeUp(change=fail))
-    assert main([str(run), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert found["answer"] is None
-    assert any("a made-up failure" in lack["why"] for lack in found["missing"])
-    assert "This run holds no figures" in (run / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("claims", [None, []])

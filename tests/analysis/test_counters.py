@@ -63,12 +63,6 @@ def test_a_pmu_gives_figures_for_each_message(tmp_path: Path) -> None:
         assert found.entries[COLUMN].value == value
 
 
-def test_there_is_no_ratio_to_what_was_not_counted(tmp_path: Path) -> None:
-    analysis = analyse_with(tmp_path, {"instructions": 4000})
-    assert row(analysis, "instructions").entries
-    assert not row(analysis, "instructions_per_cycle").entries
-
-
 def test_without_a_pmu_they_are_missing_with_perfs_own_word(tmp_path: Path) -> None:
     analysis = analyse_with(tmp_path, {}, NO_CYCLES)
     found = row(analysis, "cycles")

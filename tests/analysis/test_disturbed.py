@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from analysis.analyse import Analysis
 from analysis.raw.cells import Cell, Disturbance
 from analysis.report.report import Report
 from analysis.times.timing import MOST_STOLEN, MOST_TAKEN, shares_of
@@ -74,16 +73,3 @@ def test_a_disturbed_repeat_is_marked_and_counted(analysed: Analyse) -> None:
     assert (cell.transport, cell.conditions.placement, cell.repeat) == ("tcp", "same-cpu", 1)
     assert "1 of 12" in found.sentence()
     assert "machine was busy" not in Report(analysis).answer_md()
-
-
-def test_a_busy_machine_is_said_before_any_time(analysed: Analyse) -> None:
-    def busy(cell: Line) -> None:
-        cell["disturbance"] = disturbance(taken=0.4)
-
-    text = Report(analysed(MadeUp(change=busy))).answer_md()
-    assert text.index("12 of 12") < text.index("| one CPU")
-
-
-def test_of_an_older_run_nothing_is_claimed(plain: Analysis) -> None:
-    assert "not recorded" in plain.disturbed.sentence()
-    assert not plain.disturbed.runs

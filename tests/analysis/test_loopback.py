@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.analyse import Analysis, analyse
-from analysis.counts.measures import rows_of
-from analysis.diff.compare import compare
-from analysis.machine import loopback_row, loopback_sentences
+from analysis.machine import loopback_sentences
 from analysis.raw.run import Run, read_run
 from tests.analysis.make_run import MadeUp, make_run
 
@@ -48,36 +45,3 @@ def test_what_is_for_ipv6_is_met_by_tcp6(tmp_path: Path) -> None:
 
     (sentence,) = loopback_sentences(run(tmp_path, IPV6, change=over_ipv6))
     assert sentence.startswith(f"{SENTENCE} nf_tables (ip6 made_up input) and ip6tables (filter)")
-
-
-@pytest.mark.parametrize(
-    ("record", "words"),
-    [
-        (FIREWALL, f"nf_tables: {', '.join(RULES)}; conntrack: active"),
-        (UNKNOWN, "nf_tables: unknown: made up: permission; conntrack: none"),
-        (None, ""),
-    ],
-)
-def test_the_environment_names_all_that_was_asked(
-    record: Record | None, words: str, tmp_path: Path
-) -> None:
-    assert loopback_row(run(tmp_path, record).targets[0]) == words
-
-
-def test_a_comparison_shows_it_as_a_difference_of_the_machines(tmp_path: Path) -> None:
-    old, before, after = (
-        analyse(run(tmp_path / str(number), record))
-        for number, record in enumerate((None, NOTHING, FIREWALL))
-    )
-    rows = ("host", "loopback: conntrack"), ("host", "loopback: nf_tables")
-    assert settings(before, before) == []
-    assert settings(before, after) == [
-        (*rows[0], "none", "active"),
-        (*rows[1], "none", ", ".join(RULES)),
-    ]
-    assert settings(old, before) == [(*row, "absent", "none") for row in rows]
-
-
-def settings(before: Analysis, after: Analysis) -> list[tuple[str, ...]]:
-    """What differs between the two machines."""
-    return list(map(tuple, rows_of(compare(before, after).settings)))

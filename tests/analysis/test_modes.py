@@ -38,12 +38,6 @@ def test_one_mode_whatever_the_clock_ticks(tick: int) -> None:
     assert modes(times).words() == "one mode"
 
 
-def test_a_iteration_of_a_few_ticks_is_one_mode() -> None:
-    """40 ns by a clock that ticks every 9 to 11: three values, and nothing between them."""
-    times = np.random.default_rng(1).choice([30, 40, 41, 50], COUNT, p=[0.31, 0.4, 0.17, 0.12])
-    assert modes(times).words() == "one mode"
-
-
 def test_one_mode_with_a_shoulder() -> None:
     """5 % apart: the dip test of 20,000 values may see it, and no reader needs it."""
     times = mixed(lognormal(13_400, 12_000, 1, 0.004), lognormal(14_000, 8_000, 2, 0.004))
@@ -60,11 +54,6 @@ def test_two_modes_are_named_with_their_shares() -> None:
     assert found.words().startswith("2 modes at 2")
     assert "µs (61 %) and 4" in found.words()
     assert found.words().endswith("µs (39 %)")
-
-
-def test_too_few_values_say_nothing() -> None:
-    assert find_modes(np.array([1.0, 2.0, 3.0])) is None
-    assert modality([np.array([1.0, 2.0])]) is None
 
 
 def test_how_the_modes_alternate() -> None:

@@ -29,23 +29,6 @@ def test_probe_cost_on_the_host_has_times(analysed: Analyse) -> None:
     assert cost.switches_with == Estimate(3.0, 3.0, 3.0, 1)
 
 
-def test_programs_have_times_on_the_host_only(analysed: Analyse) -> None:
-    def ran(cell: Cell) -> None:
-        if cell["repeat"] == 2:
-            cell["instruments"], cell["scripts"] = ["bpftrace"], []
-        if cell["instruments"] == ["bpftrace"]:
-            programs = {"bpftrace": {"runs": 40, "ns": 6000}, "bcc": {"runs": 0, "ns": 0}}
-            cell["bpf_programs"] = programs
-
-    analysis = analysed(MadeUp(change=ran))
-    tidy = analysis.tables.tidy
-    assert set(tidy.loc[tidy["quantity"] == "program_ns", "target"]) == {"host"}
-    costs = [cost for cost in rows_of(analysis.costs) if cost.instruments != "ftrace"]
-    assert {cost.target for cost in costs} == {"host", "guest"}
-    for cost in costs:
-        assert cost.events == {"bpftrace": 5}  # 8 messages
-
-
 def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None:
     attached = {1: ["bpftrace", "perf"], 2: ["bpftrace"], 3: ["perf"]}
 

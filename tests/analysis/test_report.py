@@ -156,12 +156,6 @@ def test_a_disagreement_comes_with_the_answer(tmp_path: Path) -> None:
     assert "Instruments disagree" in (run / "answer.md").read_text(encoding="utf-8")
 
 
-def test_invalid_cells_are_marked_and_explained(tmp_path: Path) -> None:
-    _, text = report(tmp_path, MadeUp(stderr="Lost 5 events\n"))
-    assert re.search(r"<td[^>]*>[\d.]+ invalid</td>", text)
-    assert "bpftrace copies, others lost 5 events" in text
-
-
 def test_missing_is_said(tmp_path: Path) -> None:
     why = reason("no-function", function="made_up")
     lacks = [missing(["skb_allocs"], why)]

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from analysis.__main__ import main
-from tests.browser import CHROMIUM, SECONDS, ask, chromium, screenshot
+from tests.browser import CHROMIUM, SECONDS, ask, screenshot
 from tests.exact.test_analysis import write_run
 
 pytestmark = [
@@ -82,13 +82,6 @@ def test_nothing_scrolls_sideways(plain_report: tuple[Path, str], tmp_path: Path
         "(frame) => frame.contentDocument.documentElement.scrollWidth)))",
     )  # fmt: skip
     assert widths == list(WIDTHS)
-
-
-def test_it_prints(page: Path, tmp_path: Path) -> None:
-    file = tmp_path / "report.pdf"
-    chromium(page, tmp_path, f"--print-to-pdf={file}", "--no-pdf-header-footer")
-    assert file.read_bytes().startswith(b"%PDF-")
-    assert re.search(rb"/Type\s*/Pages", file.read_bytes())
 
 
 def test_a_figure_is_explored(page: Path, tmp_path: Path) -> None:

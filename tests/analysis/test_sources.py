@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which source speaks for a figure: what disturbs the scheduler least, or sees the most."""
 
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from analysis.analyse import Analysis
 from analysis.claims.judge import judge
 from analysis.counts.ledger import best_first, build_ledgers
-from analysis.machine import machine_text
-from analysis.raw.run import PreflightCheck
 from tests.analysis.made_claims import PRESENT, claim
 
 # Best first: target, whether probes were attached, who counted.
@@ -68,17 +64,3 @@ def test_the_least_disturbed_source_decides_a_verdict() -> None:
     assert {evidence.place["target"] for evidence in found.evidence} == {"host", "guest"}
     guests = judge([claim(PRESENT, "wakeups")], table[table["target"] == "guest"], [])[0]
     assert guests.verdict == "REFUTED"
-
-
-def test_a_machine_is_named_with_what_its_figures_depend_on(plain: Analysis) -> None:
-    virtual = PreflightCheck(name="CPU", ok=True, detail="virtual: made-up", lack="")
-    manifest = plain.run.manifest.model_copy(update={"preflight": (virtual,)})
-    settings = {"/proc/sys/net/ipv4/tcp_congestion_control": "bbr"}
-    host, guest = plain.run.targets
-    environment = host.environment.model_copy(update={"settings": settings})
-    targets = (host.model_copy(update={"environment": environment}), guest)
-    run = replace(plain.run, manifest=manifest, targets=targets)
-    said = f"host {host.kernel} (VM, made-up, TCP with bbr)"
-    assert machine_text(run, "host", host.kernel) == said
-    assert machine_text(run, "guest", guest.kernel) == f"guest {guest.kernel} (emulated)"
-    assert machine_text(run, "exact-fifo", "9.9") == "exact mode's 9.9 (emulated, SCHED_FIFO)"

@@ -78,11 +78,6 @@ def test_an_emulated_host_gives_no_times(analysed: Analyse) -> None:
     assert not TIMES & set(tidy["quantity"])
 
 
-def test_a_new_map_is_a_quantity_without_new_code(analysed: Analyse) -> None:
-    tidy = analysed(MadeUp(maps={"@made_up_bytes": {"3,sideways": 1234}})).tables.tidy
-    assert one(tidy, quantity="made_up_bytes", key="sideways", unit="bytes", cell=3) == 1234
-
-
 def test_measures_by_hand(plain: Analysis) -> None:
     measured = plain.measured
     guest = measured[measured["target"] == "guest"]

@@ -93,16 +93,6 @@ def test_each_path_says_what_must_hold(tmp_path: Path, transport: str, broken: l
         assert any(words in reason for reason in every), words
 
 
-def test_partial_calls_are_entries_too(tmp_path: Path) -> None:
-    def partial(cell: Cell) -> None:
-        if cell["instruments"] == ["bpftrace"]:
-            cell["result"]["client"]["partial_receives"] = 2
-
-    assert set(invalid(tmp_path, MadeUp(change=partial)).values()) == {
-        ("probes counted 8 messages received, and the window has 8 messages and 2 partial calls",)
-    }
-
-
 @pytest.mark.parametrize("text", ["Lost 12 events\n", "WARNING: Map full; can't update element\n"])
 def test_events_lost_on_stderr(tmp_path: Path, text: str) -> None:
     found = invalid(tmp_path, MadeUp(stderr=text))
@@ -162,9 +152,3 @@ def test_invalid_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
     assert repeats == {"unix": 3, "tcp": 2}
     verdict = next(v for v in analysis.verdicts if v.claim.quantity == "switches")
     assert {evidence.repeats for evidence in verdict.evidence} == {2, 3}
-
-
-def test_only_invalid_cells_make_no_verdict(analysed: Analyse) -> None:
-    verdict = analysed(MadeUp(stderr="Lost 1 events\n")).verdicts[0]
-    assert verdict.verdict == "NOT MEASURED"
-    assert verdict.why == "The only cells that measured it are invalid."

@@ -3,8 +3,6 @@
 
 from typing import Any
 
-import pytest
-
 from analysis.times import waterfall as words
 from analysis.times.waterfall import Parts
 from tests.analysis.conftest import Analyse
@@ -64,13 +62,6 @@ def test_across_cpus_nothing_is_taken_from_one_cpu(analysed: Analyse) -> None:
     found = parts(analysed, made(rtt=dear))
     assert values(found["cross-cpu", "tcp", "unix"]) == (10_000, 3_000, 7_000)
     assert values(found["same-cpu", "tcp", "unix"]) == (-7_500, 3_000, -10_500)
-
-
-def test_what_all_cells_of_a_repeat_share_cancels(analysed: Analyse) -> None:
-    """Repeats are left out whole: their drift widens the whole and not the differences."""
-    unix = parts(analysed, made())["cross-cpu", "unix", ""].figures
-    assert unix["rest"].ends == pytest.approx((8_000, 8_000))
-    assert unix["total"].ends[0] < unix["total"].value - 10
 
 
 def test_acks_that_travel_alone_are_no_stack(analysed: Analyse) -> None:

@@ -9,11 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from runners.process import REPOSITORY
 from tests.docs import notebooks, reference
-
-LESSONS = REPOSITORY / "docs/lessons"
-PARTS = ("**Question.**", "**Predict.**", "## Explain", "## Break it", "## Exercise", "Answer")
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +28,3 @@ def test_a_notebook_prints_what_it_shows(page: Path, tree: Path) -> None:
         for line in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1)
     ]
     assert not wrong, "\n".join(wrong) + f"\n\nis this meant? {reference.REFRESH}"
-
-
-@pytest.mark.parametrize("page", notebooks.PAGES, ids=lambda page: page.stem)
-def test_a_notebook_teaches_in_the_lessons_form(page: Path) -> None:
-    book = nbformat.read(page, as_version=4)
-    text = "\n".join(cell.source for cell in book.cells if cell.cell_type == "markdown")
-    assert [part for part in PARTS if part not in text] == []
-    assert page.name in (LESSONS / "README.md").read_text(encoding="utf-8")
-    assert page.with_suffix(".md").exists()  # the lesson that it belongs to

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from pathlib import Path
 
 import pytest
@@ -41,15 +40,6 @@ def test_the_tables_of_transports_are_of_the_stored_run(tmp_path: Path) -> None:
     reference.unpack(REPOSITORY / reference.TRANSPORTS, tmp_path / "transports")
     page = reference.CHOOSING.read_text(encoding="utf-8")
     assert reference.chosen(tmp_path / "transports") == page
-
-
-def test_equal_raw_files_make_an_equal_archive(tmp_path: Path) -> None:
-    (tmp_path / "raw/host").mkdir(parents=True)
-    for archive, seconds in (("first", 1), ("second", 2)):
-        (tmp_path / "raw/host/cells.jsonl").write_text("{}\n")
-        os.utime(tmp_path / "raw/host/cells.jsonl", (seconds, seconds))
-        reference.pack(tmp_path, tmp_path / archive)
-    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
 def test_the_readme_shows_the_reference_report() -> None:

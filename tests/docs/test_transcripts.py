@@ -86,10 +86,3 @@ def test_numbers_may_differ_and_words_may_not() -> None:
         step, ["sleeps / round trip  2.00 (1.99\u20132.01)  9.25 µs"]
     )
     assert transcripts.differences(step, []) != ""
-
-
-def test_every_digit_of_an_exact_transcript_holds() -> None:
-    assert transcripts.differences(a_step("@calls: 46", exact=True), ["@calls: 46"]) == ""
-    assert "+@calls: 47" in transcripts.differences(
-        a_step("@calls: 46", exact=True), ["@calls: 47"]
-    )
