@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The answer: figures that the terminal, answer.md and the page set, and that answer.json holds.
+"""The answer, which compares the first two transports of the first ledger; and answer.json.
 
-`Answer` compares the first two transports of the first ledger. Times are of this machine, counts of
-the machine that their source names. docs/json.md has examples, and
+Times are of this machine, counts of the machine that their source names. docs/json.md has examples;
 `python -m analysis.answer > docs/report.schema.json` writes the schema.
 """
 
@@ -15,7 +14,6 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from analysis.analyse import Analysis, Figures
-from analysis.claims.verdict import Verdict
 from analysis.counts.ledger import Row, in_conditions
 from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS, WORKLOAD
 from analysis.machine import counter_text, kernel_text, machine_text
@@ -275,7 +273,12 @@ def document(
         "ledger": ledger_frame(found.figures).to_dict("records"),
         "times": _records(found.timings, TIMES),
         "ratios": _records([t for t in found.timings if t.ratio], RATIOS),
-        "verdicts": list(map(_verdict, found.verdicts)),
+        "verdicts": [{
+            "claim": v.claim.id, "source": v.claim.source.id, "url": v.claim.source.url,
+            "statement": v.claim.statement, "verdict": v.verdict, "rests_on": v.kind,
+            "measured_conditions": v.measured, "conditions": v.scope,  # of its scope
+            "lacking": v.lacking, "why": v.why,
+        } for v in found.verdicts],
         "machines": _machines(found),
         "missing": [
             {"what": lack.what, "target": lack.target, "why": str(lack.why)}
@@ -300,22 +303,6 @@ def ledger_frame(figures: pd.DataFrame) -> pd.DataFrame:
     return rows[LEDGER]
 
 
-def _verdict(verdict: Verdict) -> FlatRow:
-    claim = verdict.claim
-    return {
-        "claim": claim.id,
-        "source": claim.source.id,
-        "url": claim.source.url,
-        "statement": claim.statement,
-        "verdict": verdict.verdict,
-        "rests_on": verdict.kind,
-        "measured_conditions": verdict.measured,
-        "conditions": verdict.scope,  # of its scope
-        "lacking": verdict.lacking,
-        "why": verdict.why,
-    }
-
-
 def _machines(found: Analysis) -> list[FlatRow]:
     names = ("cpu", "cpus", "distribution")
     machines: dict[tuple[str, str], FlatRow] = {
@@ -331,10 +318,6 @@ def _machines(found: Analysis) -> list[FlatRow]:
     ]
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of answer.json."""
-    return Document.model_json_schema(mode="serialization")
-
-
 if __name__ == "__main__":
-    print(json.dumps(schema(), indent=1, ensure_ascii=False))
+    schema = Document.model_json_schema(mode="serialization")
+    print(json.dumps(schema, indent=1, ensure_ascii=False))

@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How sure a figure over repeats is, and what is computed from several columns of them.
 
-Repeats are the independent unit: round trips of one repeat share its luck (which CPU was warm, who
-else ran), and a thousand of them say little more about it than one does.
-
-A few repeats meet something else: the hypervisor, another program. So the figure is the trimmed
-mean: of TRIM of the repeats at either end, by the figure itself, no column counts; a difference is
-then that of the columns' means over the same repeats. Its interval is that of Tukey and McLaughlin
-(Sankhya A 25, 1963), for repeats that correlate as much as these do from one to the next (the
+Repeats are the independent unit. A few meet something else, so the figure is the trimmed mean: of
+TRIM of the repeats at either end, by the figure itself, no column counts. Its interval is that of
+Tukey and McLaughlin (Sankhya A 25, 1963), for repeats that correlate from one to the next (the
 variance of a mean of such: Bayley and Hammersley, JRSS Supplement 8, 1946; the estimate's bias:
 Marriott and Pope, Biometrika 41, 1954). Of a quotient and the like it is that of the infinitesimal
-jackknife's pseudo-values (Jaeckel, 1972).
-
-The interval is of this run. Runs differ by more: analysis/diff/pool.py. How often it covers the
-truth, in made-up runs and in forty recorded ones: python -m tests.analysis.coverage.
+jackknife's pseudo-values (Jaeckel, 1972). It is of this run; runs differ by more: analysis/diff's
+pool. How often it covers the truth: python -m tests.analysis.coverage.
 """
 
 from collections.abc import Callable

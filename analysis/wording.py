@@ -95,11 +95,6 @@ def cell(value: object) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def head(name: object) -> str:
-    """A column's name; of several levels `One CPU, unix`."""
-    return ", ".join(filter(None, map(str, name))) if isinstance(name, tuple) else str(name)
-
-
 def title_of(conditions: str) -> str:
     """`two CPUs, busy polling`."""
     title = TITLES.get(conditions)
@@ -168,11 +163,6 @@ def source_text(instrument: str, target: str, kernel: str, probed: bool) -> str:
     if instrument == "exact":
         target = "SCHED_FIFO" if target == "exact-fifo" else "default scheduler"
     return f"{instrument} · {target} · {kernel}"
-
-
-def probes_text(instruments: str, scripts: str) -> str:
-    """`bpftrace (copies, switches)`; `no probe` where nothing was attached."""
-    return (f"{instruments} ({scripts})" if scripts else instruments) or "no probe"
 
 
 def listed(items: list[str], joint: str = "and") -> str:

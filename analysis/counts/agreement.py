@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Do instruments that measured the same thing say the same?
 
-Compared are instruments that watched the same cell run, event for event; and probing instruments
-that cannot run together (bpftrace and ftrace) over runs of the same cell. Where two counts differ,
-`reasons.tsv` says by how much each may be off and why; a difference that it does not cover is
-unexplained, and is shown as that.
+Compared are instruments that watched the same cell run, event for event; and bpftrace and ftrace,
+which cannot run together, over runs of the same cell. Where two counts differ, `reasons.tsv` says
+by how much each may be off and why; any other difference is unexplained.
 """
 
 from collections.abc import Mapping, Sequence

@@ -89,7 +89,9 @@ def table(rows: pd.DataFrame, caption: str = "") -> Markup:
     ]
     figures = [all(map(NUMERIC.match, column)) for column in zip(*cells, strict=True)]
     rule = ["---:" if figure and place else "---" for place, figure in enumerate(figures)]
-    heads = [escape(wording.head(name)) for name in rows.columns]
+    # Of several levels `One CPU, unix`.
+    levels = (name if isinstance(name, tuple) else (name,) for name in rows.columns)
+    heads = [escape(", ".join(filter(None, map(str, level)))) for level in levels]
     every: list[list[Any]] = [heads, rule, *cells]
     lines = "\n".join(f"| {' | '.join(line)} |" for line in every)
     return Markup(f"**{escape(caption)}**\n\n{lines}" if caption else lines)

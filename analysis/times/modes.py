@@ -1,17 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Are there two kinds of round trip? Modes of times, found by a test and said with their shares.
 
-The rule, in this order:
-
-1. At most 20,000 values, drawn with a fixed seed: the dip test's table ends at 72,000.
-2. A clock that ticks every 10 ns makes a comb of any sample, and a comb has many modes. Each value
-   is therefore moved by less than half a tick (the usual gap between neighbouring values), and
-   nothing narrower than a tick is a peak.
-3. Hartigan's dip test on the logarithms, since times spread by factors: p < 0.01 or it is one mode.
-4. With thousands of values the test sees every ripple. What is called a mode must also matter:
-   a peak of the density (Gaussian kernel, Silverman's width, 3 % at least) with 5 % of the values
-   or more, 10 % or more away from the next one, and between the two the density falls below 80 %
-   of the lower peak.
+docs/how-to-read-the-report.md has the rule. The values of a clock that ticks every 10 ns are a
+comb, which has many modes: each is moved by less than half a tick, and nothing narrower than a
+tick is a peak. The dip test of thousands of values sees every ripple, so a mode must also matter.
 """
 
 from collections.abc import Sequence
@@ -26,7 +18,7 @@ from scipy.signal import find_peaks
 from analysis.statistics import Values
 from analysis.wording import amount, listed
 
-MOST_VALUES = 20_000
+MOST_VALUES = 20_000  # drawn with a fixed seed: the dip test's table ends at 72,000
 LEAST_VALUES = 6
 LEAST_OF_A_MODE = 2  # values: a repeat that stands alone is an outlier
 # Of the modified z-score, 0.6745 (x - median) / MAD (Iglewicz and Hoaglin, How to Detect and Handle

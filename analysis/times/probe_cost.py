@@ -22,12 +22,10 @@ def probe_costs(
     """Each probed cell beside its unprobed control, one instrument alone first; times on the host.
 
     `probes` says what was attached, instruments and scripts, by (folder, cell), `folders` the
-    folder of (target, kernel). Columns: those of CELL and ATTACHED; rtt_without, rtt_with,
-    switches_without, switches_with: Estimates over repeats (median, lowest, highest), or None;
-    added, nanoseconds that the median message takes longer, less than 0 under other conditions;
-    events, for each message by instrument (runs of BPF programs by the kernel's statistics, other
-    processes' included; perf has no program: what it counted); added_per_event, the way into the
-    kernel's tracing and back included.
+    folder of (target, kernel). Columns: those of CELL and ATTACHED; rtt and switches, _without and
+    _with: Estimates over repeats (median, lowest, highest), or None; added, nanoseconds a message;
+    events, for each message by instrument (runs of BPF programs by the kernel's statistics; perf
+    has no program: what it counted); added_per_event.
     """
     rows = tidy[tidy["valid"] & tidy["pattern"].isin(ROUND_TRIP_PATTERNS)]
     cells = zip(rows["target"], rows["kernel"], rows["cell"], strict=True)

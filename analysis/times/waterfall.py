@@ -2,13 +2,9 @@
 """What a message's time is made of, as far as cells that differ in one thing can tell.
 
 On one CPU a thread that plays ping-pong with itself has no one to switch to: its time is the
-stack's, and what two processes take longer is the switch between them. Across CPUs a pair that
-polls never sleeps: its time is the stack's and the way between two CPUs, and what a sleeping pair
-takes longer is what sleeping and waking adds. Which part of that is the switch, the wake-up or the
-way out of idle cannot be told from times: both pairs differ in all three at once.
-
-A cell's figure is the mean over repeats of the median iteration, for one message: a round trip is
-two.
+stack's. Across CPUs a pair that polls never sleeps: its time is the stack's and the way between two
+CPUs. What the usual pair takes longer is switching, or sleeping and waking. A cell's figure is the
+mean over repeats of the median iteration, for one message: a round trip is two.
 """
 
 from collections.abc import Iterator
@@ -21,14 +17,7 @@ from analysis.counts.ledger import transport_order
 from analysis.counts.measures import program_of
 from analysis.statistics import Estimate, estimates, mean
 from analysis.times.timing import Times, iteration_times
-from analysis.wording import (
-    amount,
-    number,
-    place,
-    signed_amount,
-    size_text,
-    ways,
-)
+from analysis.wording import amount, number, place, signed_amount, size_text, ways
 from runners.cell import Conditions
 
 # Placement → pattern and conditions of the cell that shows the stack alone, and of the whole.
