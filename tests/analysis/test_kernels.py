@@ -3,10 +3,8 @@
 
 import pytest
 
-from analysis.analyse import Analysis, analyse
 from analysis.counts.ledger import switch_kind, version
 from analysis.counts.measures import rows_of
-from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import GUEST, MadeUp
 
@@ -19,20 +17,6 @@ def test_every_kernel_has_its_figure_in_the_order_of_their_versions(analysed: An
     rows = kernels[(kernels["measure"] == "skb_allocs") & (kernels["transport"] == "tcp")]
     assert list(rows["kernel"]) == [OLDER, OLD, GUEST]
     assert set(rows["value"]) == {1.0}
-
-
-def test_one_kernel_is_not_compared(plain: Analysis) -> None:
-    assert plain.kernels.empty
-
-
-def test_a_figure_that_a_kernel_does_not_have_is_absent(analysed: Analyse) -> None:
-    cells = {f"{number},": 5 for number in (3, 4)}
-    analysis = analysed(MadeUp(more_guests=(OLD,), maps={"@route_lookups": cells}))
-    path = analysis.run.path / f"raw/guest-{OLD}/bpftrace/1/others.json"
-    kept = [line for line in path.read_text().splitlines() if "route_lookups" not in line]
-    path.write_text("".join(f"{line}\n" for line in kept))
-    kernels = analyse(read_run(analysis.run.path)).kernels
-    assert set(kernels[kernels["measure"] == "route_lookups"]["kernel"]) == {GUEST}
 
 
 def test_versions_are_numbers_and_the_newest_kernel_comes_first(analysed: Analyse) -> None:
