@@ -22,7 +22,6 @@ from runners.process import RunError, attempt, last_words, stop
 from runners.programs.client import Result, run_beside
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import (
-    LiveValues,
     Place,
     answers,
     place_of,
@@ -38,6 +37,7 @@ from runners.programs.program import (
     Command,
     Process,
     Program,
+    Values,
     client_command,
     find,
 )
@@ -62,7 +62,7 @@ def serving(program: Program, case: Case, transport: str, root: Path | None) -> 
     with private_directory(user) as directory, ExitStack() as stack:
         service = Service(program, Place(directory, root, program))
         (directory / "root").mkdir()
-        values = LiveValues(program, case, transport, service.place)
+        values = service.place.values(case, transport)
         for name, text in program.files.items():
             (directory / name).write_text(values.text(text), encoding="utf-8")
         for process in program.processes:
@@ -95,11 +95,11 @@ class Service:
         """Run the client to its end; the case says how long, unless `requests` do.
 
         Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
-        `window_ns`, `per_second`, `latency_ns` (of what the client prints), `counters` (the
+        `window_ns`, `latency_ns` (of what the client prints), `counters` (the
         kernel's, of the client and of all of the server's processes), `probed` with a watch; and
         `error`, null or a sentence. Raises RunError where the server does not answer its counter.
         """
-        values = LiveValues(self.program, case, transport, self.place)
+        values = self.place.values(case, transport)
         numbers = case.counts(requests or case.requests)
         values |= {name: str(number) for name, number in numbers.items()}
         if watch is not None:
@@ -134,13 +134,13 @@ class Service:
             raise RunError(f"{what} failed: {last_words(done.stderr or done.stdout)}.")
         return done.stdout
 
-    def prepare(self, commands: Sequence[Command], values: LiveValues) -> None:
+    def prepare(self, commands: Sequence[Command], values: Values) -> None:
         """Raises RunError."""
         for line in commands:
             self._attempt(values.command(line), PREPARE_SECONDS)
 
     @contextmanager
-    def started(self, process: Process, values: LiveValues, number: int) -> Iterator[None]:
+    def started(self, process: Process, values: Values, number: int) -> Iterator[None]:
         """One of the server's processes, from when it listens. Raises RunError."""
         values.asked.clear()
         argv = values.command(process.command)
@@ -192,8 +192,7 @@ class Service:
     def _figures(self, text: str, asked: int, took_ns: int) -> Result:
         """What the client printed, by the patterns of the file. Raises RunError."""
         if self.program.client.json:
-            result = {"requests": asked, **self._object(text, took_ns)}
-            return {**result, "per_second": asked * 1e9 / result.get("window_ns", took_ns)}
+            return {"requests": asked, **self._object(text, took_ns)}
         figures: dict[str, float] = {}
         for key, pattern in self.program.client.figures.items():
             match = re.search(pattern, text, re.MULTILINE)
@@ -213,10 +212,8 @@ class Service:
         if rate := figures.get("per_second"):
             times.setdefault("window", round(requests / rate * 1e9))
         window = times.pop("window", 0) or took_ns
-        return {
-            **{"requests": requests, "window_ns": window, "per_second": requests * 1e9 / window},
-            **{"latency_ns": times, "counted": None},
-        }
+        counts = {"requests": requests, "window_ns": window, "counted": None}
+        return counts | {"latency_ns": times}
 
     def _object(self, text: str, took_ns: int) -> dict[str, Any]:
         """The JSON that the client printed; of a file that is not ours, what a line may have."""
@@ -230,7 +227,7 @@ class Service:
         usual = {name: value for name, value in printed.items() if name in USUAL}
         return {"window_ns": took_ns, "latency_ns": {}, **usual}
 
-    def _count(self, values: LiveValues) -> dict[str, int]:
+    def _count(self, values: Values) -> dict[str, int]:
         """The server's own counts; {} where nobody counts. Raises RunError."""
         counter = self.program.counter
         if counter is None:
@@ -245,7 +242,7 @@ class Service:
             for name, pattern in {"counted": counter.requests, **counter.also}.items()
         }
 
-    def _counted(self, values: LiveValues, before: dict[str, int], sent: int) -> dict[str, int]:
+    def _counted(self, values: Values, before: dict[str, int], sent: int) -> dict[str, int]:
         """What the server counted meanwhile, once it has counted all that the client sent."""
         assert self.program.counter is not None
         deadline, own = time.monotonic() + 2, int(values.text(self.program.counter.others))
@@ -277,7 +274,5 @@ def ask(end: str, text: str) -> str:
             while data := connection.recv(1 << 16):
                 answer += data
     except OSError as error:
-        raise RunError(
-            f"the server's counter does not answer on {place_of(end)}: {error}"
-        ) from None
+        raise RunError(f"no counter answers on {place_of(end)}: {error}") from None
     return answer.decode(errors="replace")

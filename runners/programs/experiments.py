@@ -77,7 +77,6 @@ class Experiment:
                     say(f"{program.name} {case.name} {transport}, repeat {repeat}")
                     service = services[start_of(program, case, transport)]
                     result = service.drive(case, transport, watch=watch)
-                    result.pop("per_second", None)  # which the rest says
                     yield {
                         **{"program": program.name, **case.record, "clients": case.clients},
                         **{"transport": transport, "size": case.size, "repeat": repeat},

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compares our workload with sockperf and perf bench: `python3 -m runners.programs.peers`.
 
-Each block runs every pair of programs once, in random order; within a pair the order is A B, and
-B A in the next block. Both sides of each program are pinned. A peer that prints only a mean is
-compared by the mean. Needs no root.
+Each block runs every pair of programs once; the order is A B, and B A in the next block. Both
+sides of each program are pinned. A peer that prints only a mean is compared by the mean. Needs no
+root.
 """
 
 import argparse
@@ -11,7 +11,6 @@ import array
 import contextlib
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -22,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -29,6 +29,7 @@ import pandas as pd
 from analysis.statistics import compared
 from runners.host.workload import private_directory
 from runners.process import WORKLOAD, RunError, command, free_port, last_words
+from runners.programs.experiments import interleaved
 
 PLACEMENTS = ("same-cpu", "cross-cpu")
 PATIENCE = 60.0  # seconds, for a run of a second or two
@@ -151,36 +152,14 @@ def is_open(port: int, kind: str) -> bool:
         return any(line.split()[1].endswith(f":{port:04X}") for line in list(table)[1:])
 
 
-def schedule(
-    peers: Sequence[Peer], placements: Sequence[str], blocks: int, seed: int
-) -> Iterator[tuple[int, str, Peer, str]]:
-    """Yield pairs in random order; within each pair A B and B A in turn, beginning at random."""
-    dice = random.Random(seed)
-    orders: dict[tuple[str, Peer], list[str]] = {}
-    for block in range(blocks):
-        cells = [(placement, peer) for placement in placements for peer in peers]
-        dice.shuffle(cells)
-        for cell in cells:
-            if block % 2:
-                orders[cell].reverse()
-            else:
-                orders[cell] = dice.sample(["ours", "peer"], 2)
-            for program in orders[cell]:
-                yield block, *cell, program
-
-
 def measure(
-    peers: Sequence[Peer],
-    placements: Sequence[str],
-    size: int,
-    round_trips: int,
-    blocks: int,
-    seed: int,
+    peers: Sequence[Peer], placements: Sequence[str], size: int, round_trips: int, blocks: int
 ) -> pd.DataFrame:
     """Measure all. Returns a row for each run: CELL, block, program (ours or peer), ns."""
     cpus = sorted(os.sched_getaffinity(0))
     rows = []
-    for block, placement, peer, program in schedule(peers, placements, blocks, seed):
+    cells = list(product(placements, peers, ("ours", "peer")))
+    for block, (placement, peer, program) in interleaved(cells, blocks):
         print(f"block {block + 1}/{blocks}: {placement} {peer.name} {program}", file=sys.stderr)
         pair = cpus[0], cpus[placement == "cross-cpu"]
         own = peer.size or size
@@ -212,11 +191,10 @@ def main() -> int:
     add("--size", type=int, default=64, help="message bytes; sockperf sends 14 or more (64)")
     add("--blocks", type=int, default=8, help="how often each pair runs (8)")
     add("--round-trips", type=int, default=30000, help="of each run (30000)")
-    add("--seed", type=int, default=random.getrandbits(32), help="of the order (random)")
     given = parser.parse_args()
     peers = [peer for peer in PEERS if shutil.which(peer.name)]
-    print(f"seed {given.seed}; peers {' '.join(sorted({p.name for p in peers})) or 'none'}")
-    how = given.size, given.round_trips, given.blocks, given.seed
+    print(f"peers: {' '.join(sorted({peer.name for peer in peers})) or 'none'}")
+    how = given.size, given.round_trips, given.blocks
     print(markdown(measure(peers, given.placements, *how)))
     return 0
 

@@ -18,7 +18,7 @@ from typing import Any
 from runners.guest.debian import PackageSources
 from runners.guest.store import Cache, Say
 from runners.process import RunError, User, attempt, command, free_port, last_words
-from runners.programs.program import HERE, Case, Program, Values, symbolic, values_of
+from runners.programs.program import HERE, Case, Program, Values
 
 TOOLS = HERE / "tools/build"
 SUITES = ("bookworm", "bookworm-security")
@@ -76,9 +76,7 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
 
     def make(partial: Path) -> dict[str, object]:
         listed = ", ".join(program.packages) or "no package"
-        (note or say)(
-            f"{program.name}: unpacking Debian 12's {listed} into the cache; nothing is installed"
-        )
+        (note or say)(f"{program.name}: unpacking Debian 12's {listed} into the cache")
         versions: dict[str, str] = {}
         if program.packages:
             for name in MERGED:
@@ -116,8 +114,7 @@ def environment(path: Sequence[str], root: Path | None) -> list[str]:
 
 
 def _build(program: Program, words: Sequence[str], root: Path, say: Say) -> None:
-    values = symbolic(program, program.cases[0], "unix") | {"root": str(root)}
-    argv = Values(str(program.file), values).command(words)
+    argv = Values(program, program.cases[0], "unix", root=root).command(words)
     say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
     found_by = environment(program.path, root)
     done = attempt(
@@ -137,6 +134,16 @@ class Place:
     program: Program
     ends: dict[str, str] = field(default_factory=dict)
 
+    def end(self, name: str) -> str:
+        """The port or path of an end; a port that was free, or a socket in the directory."""
+        path = self.directory / name
+        return self.ends.setdefault(name, str(free_port() if name.startswith("port") else path))
+
+    def values(self, case: Case, transport: str) -> Values:
+        """The values of the placeholders of a running server."""
+        folders = {"directory": self.directory, "root": self.root, "tools": TOOLS}
+        return Values(self.program, case, transport, self.end, **folders)
+
     @property
     def root(self) -> Path | None:
         """Where commands see the packages: nobody may not enter root's home."""
@@ -153,26 +160,6 @@ class Place:
         namespaces = ["--mount", *(["--map-root-user"] if self.root == self.packages else [])]
         places = [str(self.packages), str(self.root), *self.program.over]
         return ["unshare", *namespaces, "sh", "-ec", MOUNT, *places, "--", *words]
-
-
-class LiveValues(Values):
-    """The values of a running server: ports that were free, sockets in its directory."""
-
-    def __init__(self, program: Program, case: Case, transport: str, place: Place) -> None:
-        folders = {"directory": place.directory, "root": place.root, "tools": TOOLS}
-        fixed = {name: str(path) for name, path in folders.items()}
-        super().__init__(str(program.file), values_of(program, case, transport, **fixed))
-        self._place = place
-
-    def end(self, name: str) -> str:
-        if name not in self._place.ends:
-            path = str(self._place.directory / name)
-            self._place.ends[name] = str(free_port()) if name.startswith("port") else path
-        return self._place.ends[name]
-
-    def ends(self) -> list[str]:
-        """The ports and paths that were asked for."""
-        return [self.text(f"{{{name}}}") for name in sorted(self.asked)]
 
 
 def run_as() -> tuple[User | None, tuple[str, ...]]:

@@ -6,8 +6,8 @@ file is one sentence.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,22 +139,16 @@ def read(file: Path) -> Program:
     for name, kind, rest in (("client", Client, "figures"), ("counter", Counter, "")):
         if name in table:
             table[name] = _record(kind, table[name], f"{file}: {name}", rest, FIGURE)
-    table["cases"] = [
-        _record(Case, case, f"{file}: case {number}", "words", WORD)
-        for number, case in enumerate(table.pop("case", []), 1)
-    ]
-    table["processes"] = [
-        _record(Process, process, f"{file}: process {number}")
-        for number, process in enumerate(table.pop("process", []), 1)
-    ]
-    program: Program = _record(Program, table | {"file": file}, str(file), "transports", TRANSPORT)
-    program = replace(
-        program,
-        transports={name: {} for name in TRANSPORTS} | program.transports,
-        cases=tuple(
-            replace(case, record={"variant": case.name} | case.record) for case in program.cases
-        ),
-    )
+    cases = [_record(Case, case, f"{file}: case", "words") for case in table.pop("case", [])]
+    table |= {
+        "cases": [replace(case, record={"variant": case.name} | case.record) for case in cases],
+        "processes": [
+            _record(Process, each, f"{file}: process") for each in table.pop("process", [])
+        ],
+        "file": file,
+    }
+    table = {name: {} for name in TRANSPORTS} | table
+    program: Program = _record(Program, table, str(file), "transports", TRANSPORT)
     _check(program)
     return program
 
@@ -184,19 +178,21 @@ def _record(
 ) -> Any:
     """Make a dataclass of a table, whose other keys go to the field `rest`. Raises UsageError."""
     parts = {part.name: part for part in fields(kind) if part.name != rest}
+    given: dict[str, Any] = {rest: {}} if rest else {}
     if not isinstance(table, dict):
         raise UsageError(f"{place} is no table.")
     for key, value in table.items():
-        if key not in parts and not (rest and pattern.fullmatch(key)):
+        if key in parts:
+            default = parts[key].default
+            wanted = list if isinstance(default, tuple) else type(default)
+            if wanted in (str, int, bool, list) and not isinstance(value, wanted):
+                raise UsageError(f"{place}: {key} is no {wanted.__name__}: {shown(value)}.")
+            given[key] = value
+        elif rest and pattern.fullmatch(key):
+            given[rest][key] = value
+        else:
             known = ", ".join(sorted(parts))
             raise UsageError(f"{place} has the unknown key {shown(key)}: there is {known}.")
-        default = parts[key].default if key in parts else MISSING
-        wanted = list if isinstance(default, tuple) else type(default)
-        if wanted in (str, int, bool, list) and not isinstance(value, wanted):
-            raise UsageError(f"{place}: {key} is no {wanted.__name__}: {shown(value)}.")
-    given = {key: value for key, value in table.items() if key in parts}
-    if rest:
-        given[rest] = {key: value for key, value in table.items() if key not in parts}
     try:
         return kind(**given)
     except TypeError as error:  # which names the key that lacks
@@ -226,7 +222,7 @@ def _check(program: Program) -> None:
         if not NAME.fullmatch(case.name):
             raise UsageError(f"{place}: {shown(case.name)} is not small letters, digits and -.")
         clients = [
-            client_command(program, symbolic(program, case, transport)) for transport in TRANSPORTS
+            client_command(program, Values(program, case, transport)) for transport in TRANSPORTS
         ]
         starts = [start_of(program, case, transport) for transport in TRANSPORTS]
         if clients[0] == clients[1] and starts[0] == starts[1]:
@@ -237,23 +233,46 @@ def _check(program: Program) -> None:
 
 
 class Values(Words):
-    """Placeholder → value. `asked` are the ends that were asked for."""
+    """Placeholder → value: what the file says of each, and what we say.
 
-    def __init__(self, place: str, values: Mapping[str, Word]) -> None:
-        super().__init__(values)
-        self.place = place
-        self.asked: set[str] = set()
+    `asked` are the ends that were asked for; `end` gives the port or path of one that the file does
+    not set. Without `fixed`, nothing runs yet.
+    """
 
-    def end(self, name: str) -> str:
-        """The port or the path of an end that the file does not set."""
-        return f"<{name}>"
+    def __init__(
+        self,
+        program: Program,
+        case: Case,
+        transport: str,
+        end: Callable[[str], str] = "<{}>".format,
+        **fixed: object,
+    ) -> None:
+        numbers = {"clients": case.clients, "size": case.size, "depth": case.depth, "seconds": 1}
+        super().__init__(
+            {
+                **{name: f"<{name}>" for name in ("directory", "root", "tools")},
+                **(numbers | case.counts(case.requests)),
+                **{"transport": transport, "here": str(program.file.parent.absolute())},
+                **{"run": "timed", "end": "{socket}" if transport[:4] == "unix" else "{port}"},
+                **program.words,
+                **program.transports.get(transport, {}),
+                **{key: str(value) for key, value in case.record.items()},
+                **case.words,
+                **{key: str(value) for key, value in fixed.items()},
+            }
+        )
+        self.place, self.asked, self._end = program.file, set[str](), end
+
+    def ends(self) -> list[str]:
+        """The ports and paths that were asked for."""
+        return [self.text(f"{{{name}}}") for name in sorted(self.asked)]
 
     def value(self, name: str) -> Word:
         """Raises UsageError."""
         if END.fullmatch(name):
             self.asked.add(name)
             if name not in self:
-                self[name] = self.end(name)
+                self[name] = self._end(name)
         if name not in self:
             raise UsageError(f"{self.place}: nothing says what {{{name}}} is.")
         return self[name]
@@ -280,30 +299,9 @@ class Values(Words):
         return filled
 
 
-def values_of(program: Program, case: Case, transport: str, **fixed: str) -> Words:
-    """What the file says of each placeholder, and what we say."""
-    numbers = {"clients": case.clients, "size": case.size, "depth": case.depth, "seconds": 1}
-    return {
-        **{name: str(number) for name, number in (numbers | case.counts(case.requests)).items()},
-        **{"transport": transport, "here": str(program.file.parent.absolute()), "run": "timed"},
-        "end": "{socket}" if transport.startswith("unix") else "{port}",
-        **program.words,
-        **program.transports.get(transport, {}),
-        **{key: str(value) for key, value in case.record.items()},
-        **case.words,
-        **fixed,
-    }
-
-
-def symbolic(program: Program, case: Case, transport: str) -> Values:
-    """The values before anything runs."""
-    fixed = {name: f"<{name}>" for name in ("directory", "root", "tools")}
-    return Values(str(program.file), values_of(program, case, transport, **fixed))
-
-
 def start_of(program: Program, case: Case, transport: str) -> str:
     """What identifies a start of the server: one serves all that it can."""
-    values = symbolic(program, case, transport)
+    values = Values(program, case, transport)
     lines = [
         values.command(line)
         for process in program.processes

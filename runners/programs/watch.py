@@ -46,7 +46,7 @@ class Watch:
         self._tell(f"open {','.join(map(str, pids))}")
 
     def close(self) -> dict[str, Any]:
-        """Return the counts, as Windows.close. Raises RunError."""
+        """Return the counts, as Windows has them. Raises RunError."""
         return self._tell("close")
 
     def _tell(self, words: str) -> dict[str, Any]:
@@ -124,59 +124,56 @@ class WindowedTool(Child):
 
 
 class Windows:
-    """The attached tools. `open` begins a window, and `close` ends it and returns the counts."""
+    """The attached tools."""
 
     def __init__(self, tools: Sequence[WindowedTool]) -> None:
-        self._tools = tools
+        self.tools = tools
         self._before: list[list[Program]] = []
 
-    def open(self, pids: Sequence[int]) -> None:
-        """Count in these processes, their threads and their children. Raises AttachError."""
-        self._before = [tool.counted() for tool in self._tools]
-        for tool in self._tools:
-            tool.ask(f"open {','.join(map(str, pids))}")
+    def obey(self, line: str, uid: int) -> dict[str, Any]:
+        """Open or close a window; the answer, with `error` where that fails."""
+        word, _, listed = line.strip().partition(" ")
+        try:
+            if word == "close":
+                return self._close()
+            # What root has started may be nobody's.
+            owners = {Path(f"/proc/{int(pid)}").stat().st_uid for pid in listed.split(",")}
+            if uid != 0 and owners != {uid}:
+                return {"error": "these are another user's processes"}
+            self._before = [tool.counted() for tool in self.tools]
+            for tool in self.tools:
+                tool.ask(f"open {listed}")
+            return {}
+        except (AttachError, OSError, ValueError) as error:
+            return {"error": str(error)}
 
-    def close(self) -> dict[str, Any]:
+    def _close(self) -> dict[str, Any]:
         """The counts: `counts` (tool → quantity → key → count), `lost` (tool → windows or wake-ups
         without a free map entry), and missed events.
 
         An event is missed when its BPF program does not run: `missed` counts all such events,
         `calls_missed` events on the network's path; null where the kernel does not count them.
         """
-        answers = {tool.name: json.loads(tool.ask("close")) for tool in self._tools}
-        programs = [program for _, program in grown(self._tools, self._before)]
+        answers = {tool.name: json.loads(tool.ask("close")) for tool in self.tools}
+        programs = [program for _, program in grown(self.tools, self._before)]
         return {
-            "counts": {name: _by_quantity(answer["maps"]) for name, answer in answers.items()},
+            "counts": {
+                name: {
+                    # `@quantity` → `0,key` → count: the cell is always 0.
+                    quantity: {key.partition(",")[2]: count for key, count in entries.items()}
+                    for at_quantity, entries in answer["maps"].items()
+                    if (quantity := at_quantity.removeprefix("@")) not in NOT_KEPT
+                }
+                for name, answer in answers.items()
+            },
             "lost": {name: answer["lost"] for name, answer in answers.items()},
             "missed": total(*(program.missed for program in programs)),
             "calls_missed": total(*(program.missed for program in programs if program.on_path)),
         }
 
 
-def _by_quantity(maps: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Quantity → key → count, from `@quantity` → `0,key` → count; the cell is always 0."""
-    return {
-        name.removeprefix("@"): {key.partition(",")[2]: count for key, count in entries.items()}
-        for name, entries in maps.items()
-        if name.removeprefix("@") not in NOT_KEPT
-    }
-
-
-@contextmanager
-def attached(lacks: list[dict[str, Any]]) -> Iterator[list[WindowedTool]]:
-    """The tools that could be attached. `lacks` gets entries for what cannot be counted."""
-    with tempfile.TemporaryDirectory() as folder:
-        tools = [WindowedTool(name, entries, Path(folder)) for name, entries in TOOLS.items()]
-        try:
-            for tool in tools:
-                tool.start()
-            yield [tool for tool in tools if _settle(tool, lacks)]
-        finally:
-            for tool in tools:
-                tool.stop()
-
-
 def _settle(tool: WindowedTool, lacks: list[dict[str, Any]]) -> bool:
+    """Whether the tool is attached. `lacks` gets entries for what cannot be counted."""
     try:
         tool.wait_attached()
     except AttachError as error:
@@ -189,29 +186,20 @@ def _settle(tool: WindowedTool, lacks: list[dict[str, Any]]) -> bool:
     return True
 
 
-def obey(windows: Windows, line: str, uid: int) -> dict[str, Any]:
-    """Open or close a window; the answer, with `error` where that fails."""
-    word, _, listed = line.strip().partition(" ")
-    try:
-        if word == "close":
-            return windows.close()
-        pids = [int(pid) for pid in listed.split(",")]
-        # What root has started may be nobody's.
-        if uid != 0 and any(Path(f"/proc/{pid}").stat().st_uid != uid for pid in pids):
-            return {"error": "these are another user's processes"}
-        windows.open(pids)
-        return {}
-    except (AttachError, OSError, ValueError) as error:
-        return {"error": str(error)}
-
-
 def main(uid: int) -> int:
     lacks: list[dict[str, Any]] = []
-    with attached(lacks) as tools:
-        print(json.dumps({"attached": bool(tools), "lacks": lacks}), flush=True)
-        windows = Windows(tools)
-        for line in sys.stdin:
-            print(json.dumps(obey(windows, line, uid)), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        tools = [WindowedTool(name, entries, Path(folder)) for name, entries in TOOLS.items()]
+        try:
+            for tool in tools:
+                tool.start()
+            windows = Windows([tool for tool in tools if _settle(tool, lacks)])
+            print(json.dumps({"attached": bool(windows.tools), "lacks": lacks}), flush=True)
+            for line in sys.stdin:
+                print(json.dumps(windows.obey(line, uid)), flush=True)
+        finally:
+            for tool in tools:
+                tool.stop()
     return DONE
 
 

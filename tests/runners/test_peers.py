@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Comparison with peers: what each prints is read as it is meant, and runs go A B B A."""
+"""Comparison with peers: what each prints is read as it is meant, and blocks are pairs."""
 
 from __future__ import annotations
 
@@ -32,15 +32,6 @@ def test_what_a_peer_prints(peer: peers.Peer) -> None:
     assert peer.parse(text) == pytest.approx(expected, rel=1e-4)
     with pytest.raises(RunError, match="printed no figure"):
         peer.parse("0.00\n")
-
-
-def test_each_pair_goes_a_b_then_b_a() -> None:
-    runs = list(peers.schedule(PEERS, peers.PLACEMENTS, 6, 7))
-    assert runs == list(peers.schedule(PEERS, peers.PLACEMENTS, 6, 7))
-    for peer in PEERS:
-        order = [program for _, cpus, other, program in runs if (cpus, other) == ("same-cpu", peer)]
-        for a, b, c, d in zip(*[iter(order)] * 4, strict=True):
-            assert (a, b) == (d, c) and {a, b} == {"ours", "peer"}
 
 
 def test_the_ratio_pairs_the_runs_of_a_block() -> None:

@@ -45,9 +45,9 @@ def test_a_client_is_counted_between_its_words() -> None:
 
 
 def test_another_users_processes_are_not_watched() -> None:
-    answer = watch.obey(watch.Windows([]), f"open {os.getpid()}", os.getuid() + 1)
+    answer = watch.Windows([]).obey(f"open {os.getpid()}", os.getuid() + 1)
     assert answer == {"error": "these are another user's processes"}
-    assert watch.obey(watch.Windows([]), f"open {os.getpid()}", os.getuid()) == {}
+    assert watch.Windows([]).obey(f"open {os.getpid()}", os.getuid()) == {}
 
 
 def test_a_package_brings_no_right_of_roots(tmp_path: Path) -> None:
