@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from probes.callsite import TRACEFS
 from probes.messages import shown
@@ -83,8 +83,7 @@ def mount_tracing() -> None:
 class RootProgram:
     """A program that root's process has started: what it prints, and what it is told."""
 
-    root: "Root"
-    number: int
+    answer: socket.socket
     stdin: IO[bytes]
     stdout: IO[bytes]
 
@@ -92,8 +91,22 @@ class RootProgram:
         """Its status, and the folder with its results, which is ours by now. Raises RunError."""
         self.stdin.close()
         self.stdout.close()
-        answer = self.root.answer(self.number)
+        answer = read_answer(self.answer)
         return answer["status"], Path(answer["out"]) if answer["out"] else None
+
+
+def read_answer(channel: socket.socket) -> dict[str, Any]:
+    """What root's process answers to a request, and keep its lock. Raises RunError."""
+    with channel:
+        message, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 1)
+    if not message:
+        raise RunError(GONE)
+    for descriptor in descriptors:  # the lock, which ends with the last process that measures
+        os.environ[LOCK] = str(descriptor)
+    answer: dict[str, Any] = json.loads(message)
+    if "error" in answer:
+        raise RunError(answer["error"])
+    return answer
 
 
 class Root:
@@ -102,11 +115,9 @@ class Root:
     def __init__(self, descriptor: int) -> None:
         self._channel = socket.socket(fileno=descriptor)
         self._channel.set_inheritable(False)
-        self._numbers = itertools.count(1)
-        self._answers: dict[int, list[dict[str, Any]]] = {}
 
     @classmethod
-    def found(cls) -> "Root | None":
+    def from_environment(cls) -> "Root | None":
         """Root's process, where one has started us."""
         number = os.environ.pop(CHANNEL, "")
         try:
@@ -120,59 +131,38 @@ class Root:
 
     def mounts(self) -> None:
         """Mount what tracing needs, for root's programs. Raises RunError."""
-        self._ask("mounts")
+        read_answer(self._ask("mounts"))
 
     def lock(self) -> list[str]:
         """Take the lock until the end; what dead runs had left and is removed. Raises RunError."""
-        removed: list[str] = self._ask("lock")["removed"]
+        removed: list[str] = read_answer(self._ask("lock"))["removed"]
         return removed
 
     def start(
         self, name: str, words: Sequence[str] = (), stderr: int = subprocess.DEVNULL
     ) -> RootProgram:
-        """Start a program of PROGRAMS. Raises RunError."""
-        (stdin, told), (heard, stdout) = os.pipe(), os.pipe()
+        """Start a program of PROGRAMS. Raises RunError, and so does its end if it did not start."""
+        (stdin, to_program), (from_program, stdout) = os.pipe(), os.pipe()
         errors = os.open(os.devnull, os.O_WRONLY) if stderr == subprocess.DEVNULL else stderr
         try:
-            number = self._ask(name, words, (stdin, stdout, errors))["number"]
+            answer = self._ask(name, words, (stdin, stdout, errors))
         finally:
             for descriptor in {stdin, stdout, errors} - {stderr}:
                 os.close(descriptor)
-        return RootProgram(self, number, os.fdopen(told, "wb"), os.fdopen(heard, "rb"))
+        return RootProgram(answer, os.fdopen(to_program, "wb"), os.fdopen(from_program, "rb"))
 
     def _ask(
-        self, what: str, words: Sequence[str] = (), descriptors: Sequence[int] = ()
-    ) -> dict[str, Any]:
-        number = next(self._numbers)
-        request = {"number": number, "what": what, "words": list(words)}
-        try:
-            socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
-        except OSError as error:
-            raise RunError(GONE) from error
-        return self.answer(number)
-
-    def answer(self, number: int) -> dict[str, Any]:
-        """The next answer to this request. Raises RunError."""
-        while not self._answers.get(number):
-            message, descriptors, _, _ = socket.recv_fds(self._channel, LARGEST, 1)
-            if not message:
-                raise RunError(GONE)
-            self._keep(descriptors)
-            said = json.loads(message)
-            self._answers.setdefault(said["number"], []).append(said)
-        found = self._answers[number].pop(0)
-        if "error" in found:
-            raise RunError(found["error"])
-        return found
-
-    @staticmethod
-    def _keep(descriptors: Sequence[int]) -> None:
-        """Keep the lock, which ends with the last process that measures."""
-        for descriptor in descriptors:
-            if LOCK in os.environ:
-                os.close(descriptor)
-            else:
-                os.environ[LOCK] = str(descriptor)
+        self, name: str, words: Sequence[str] = (), descriptors: Sequence[int] = ()
+    ) -> socket.socket:
+        """Send a request, with a socket of its own for the answer."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            message = json.dumps([name, *words]).encode()
+            try:
+                socket.send_fds(self._channel, [message], [theirs.fileno(), *descriptors])
+            except OSError as error:
+                raise RunError(GONE) from error
+        return ours
 
 
 def _number(word: str) -> str:
@@ -207,13 +197,12 @@ PROGRAMS: dict[str, Callable[[Invoker, Path, list[str]], list[str]]] = {
 UNBOUND = "setup"
 
 
-@dataclass
-class Running:
-    """A program that the user's process has asked for, by the number of its request."""
+class Running(NamedTuple):
+    """A program that the user's process has asked for, and the socket for the answer."""
 
-    number: int
     process: subprocess.Popen[bytes]
     out: Path
+    answer: socket.socket
 
 
 class Monitor:
@@ -225,58 +214,51 @@ class Monitor:
         self._held = ExitStack()
         self._numbers = itertools.count(1)
         self._running: dict[int, Running] = {}
-        self._selector = selectors.DefaultSelector()
 
     def serve(self, channel: socket.socket) -> None:
         """Answer requests until the other end is closed; then end what still runs."""
-        with self._held, self._selector:
-            self._selector.register(channel, selectors.EVENT_READ)
+        with self._held, selectors.DefaultSelector() as selector:
+            selector.register(channel, selectors.EVENT_READ)
             try:
-                while self._step(channel):
-                    pass
+                while True:
+                    for key, _ in selector.select():
+                        if key.fileobj is not channel:
+                            selector.unregister(key.fd)
+                            self._finish(key.fd)
+                        elif (ended := self._obey(channel)) is not None:
+                            selector.register(ended, selectors.EVENT_READ)
+            except (IndexError, KeyError, TypeError, ValueError):
+                pass  # the other end is closed, or it is no process of ours
             finally:
                 for running in self._running.values():
                     stop(running.process, PATIENCE)
                     with suppress(ProcessLookupError):  # of a shell's children
                         os.killpg(running.process.pid, signal.SIGKILL)
 
-    def _step(self, channel: socket.socket) -> bool:
-        """One request or the end of a program. False when there are no more requests."""
-        for key, _ in self._selector.select():
-            if key.fileobj is not channel:
-                self._ended(channel, key.fd)
-                continue
-            message, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 3)
-            try:
-                if not message:
-                    return False
-                self._obey(channel, json.loads(message), descriptors)
-            except (KeyError, TypeError, ValueError):
-                return False  # no process of ours asks so
-            finally:
-                for descriptor in descriptors:
-                    os.close(descriptor)
-        return True
-
-    def _obey(
-        self, channel: socket.socket, request: dict[str, Any], descriptors: Sequence[int]
-    ) -> None:
-        number = int(request["number"])
-        answer: dict[str, Any] = {}
+    def _obey(self, channel: socket.socket) -> int | None:
+        """Do what one request says; of a program that it started, what tells its end."""
+        message, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 4)
+        streams = descriptors[1:]
         try:
-            if request["what"] == "mounts":
-                mount_tracing()
-            elif request["what"] == "lock":
-                self._workspace()
-                self._held.enter_context(measuring())
-                answer["removed"] = sweep(ROOT) + ftrace.remove_stale()
-            else:
-                words = [str(word) for word in request["words"]]
-                self._start(number, request["what"], words, descriptors)
-        except (RunError, OSError) as error:
-            answer["error"] = str(error)
-        held = inherited() if request["what"] == "lock" else ()
-        _send(channel, {"number": number} | answer, held)
+            # Without a message the other end is closed, and there is no descriptor either.
+            answer = socket.socket(fileno=descriptors[0])
+            try:
+                name, *words = json.loads(message)
+                if name not in ("mounts", "lock"):
+                    return self._start(name, [str(word) for word in words], streams, answer)
+                if name == "mounts":
+                    mount_tracing()
+                    _send(answer, {})
+                else:
+                    self._workspace()
+                    self._held.enter_context(measuring())
+                    _send(answer, {"removed": sweep(ROOT) + ftrace.remove_stale()}, inherited())
+            except (RunError, OSError) as error:
+                _send(answer, {"error": str(error)})
+        finally:
+            for descriptor in streams:
+                os.close(descriptor)
+        return None
 
     def _workspace(self) -> Path:
         """Our folder, which --help and the like do not need."""
@@ -284,11 +266,13 @@ class Monitor:
             self._folder = self._held.enter_context(workspace())
         return self._folder
 
-    def _start(self, number: int, name: str, words: list[str], descriptors: Sequence[int]) -> None:
+    def _start(
+        self, name: str, words: list[str], streams: Sequence[int], answer: socket.socket
+    ) -> int:
         argv, bound = PROGRAMS[name], name != UNBOUND
         # A number of ours: the folder of an earlier one belongs to the user by now.
         out = self._workspace() / str(next(self._numbers))
-        stdin, stdout, stderr = descriptors
+        stdin, stdout, stderr = streams
         process = subprocess.Popen(
             command(argv(self._who, out, words), bounds=MEASURING if bound else None),
             stdin=stdin,
@@ -301,24 +285,20 @@ class Monitor:
             start_new_session=True,
         )
         ended = os.pidfd_open(process.pid)
-        self._running[ended] = Running(number, process, out)
-        self._selector.register(ended, selectors.EVENT_READ)
+        self._running[ended] = Running(process, out, answer)
+        return ended
 
-    def _ended(self, channel: socket.socket, descriptor: int) -> None:
+    def _finish(self, ended: int) -> None:
         """Tell the status of a program that has ended, and give its results to the user."""
-        self._selector.unregister(descriptor)
-        os.close(descriptor)
-        running = self._running.pop(descriptor)
-        status = running.process.wait()
-        out = None
-        if running.out.is_dir():
-            out = str(running.out)
-            self._who.own(running.out)
-        _send(channel, {"number": running.number, "status": status, "out": out})
+        os.close(ended)
+        process, out, answer = self._running.pop(ended)
+        if there := out.is_dir():
+            self._who.own(out)
+        _send(answer, {"status": process.wait(), "out": str(out) if there else None})
 
 
 def _send(channel: socket.socket, answer: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # it is gone: the next read tells
+    with channel, suppress(OSError):  # it is gone, or no socket: the next read tells
         socket.send_fds(channel, [json.dumps(answer).encode()], descriptors)
 
 

@@ -39,7 +39,7 @@ class Session:
     options: Options
     invoker: Invoker = field(default_factory=invoker)
     progress: Progress = field(default_factory=Progress)
-    root: Root | None = field(default_factory=Root.found)
+    root: Root | None = field(default_factory=Root.from_environment)
 
     def need_root(self) -> Root:
         """Raises RunError."""

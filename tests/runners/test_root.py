@@ -9,13 +9,13 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 
 from runners import store
 from runners.host import root
 from runners.host.root import LARGEST, Monitor
+from runners.process import RunError
 from runners.store import Invoker
 
 pytestmark = pytest.mark.root
@@ -37,47 +37,37 @@ def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.
     ours.close()
 
 
-def ask(channel: socket.socket, request: object) -> None:
+def ask(channel: socket.socket, request: object) -> socket.socket:
+    """Where the answer to a request comes."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     nowhere = os.open(os.devnull, os.O_RDWR)
-    socket.send_fds(channel, [json.dumps(request).encode()], [nowhere] * 3)
+    with theirs:
+        message = json.dumps(request).encode()
+        socket.send_fds(channel, [message], [theirs.fileno(), nowhere, nowhere, nowhere])
     os.close(nowhere)
+    return ours
 
 
-def answer(channel: socket.socket) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(channel.recv(LARGEST))
-    return found
-
-
-def test_a_folder_is_given_away_once(channel: socket.socket) -> None:
-    """A request with the number of an earlier one would have root write in the user's folder."""
+def test_what_a_program_made_is_given_away(channel: socket.socket) -> None:
     folders = []
     for _ in range(2):
-        ask(channel, {"number": 1, "what": "collect", "words": []})
-        assert answer(channel) == {"number": 1}
-        ended = answer(channel)
+        ended = root.read_answer(ask(channel, ["collect"]))
         assert ended["status"] == 0
         folders.append(Path(ended["out"]))
-    assert folders[0] != folders[1]
+    assert folders[0] != folders[1], "root would write in the user's folder"
     for folder in folders:
         assert (folder.stat().st_uid, folder.stat().st_gid) == USER
         assert folder.parent.stat().st_uid == 0
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"number": 1, "what": "sh", "words": ["-c", "id"]},
-        {"number": "x", "what": "collect", "words": []},
-        {"what": "collect"},
-        [],
-    ],
-)
+@pytest.mark.parametrize("request_", [["sh", "-c", "id"], {"what": "collect"}, "collect", [], 1])
 def test_what_no_process_of_ours_asks_ends_the_service(
     channel: socket.socket, request_: object
 ) -> None:
-    ask(channel, request_)
-    channel.settimeout(20)
-    ask(channel, {"number": 1, "what": "collect", "words": []})
+    with pytest.raises(RunError, match="has ended"):
+        root.read_answer(ask(channel, request_))
+    channel.settimeout(0.5)
+    answer = ask(channel, ["collect"])
+    answer.settimeout(0.5)
     with pytest.raises(TimeoutError):
-        channel.settimeout(0.5)
-        channel.recv(LARGEST)
+        answer.recv(LARGEST)
