@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.messages import RunError
+
 SYS_BPF = 321  # x86-64
 PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, PROG_QUERY, ENABLE_STATS = 13, 15, 16, 32
 EFFECTIVE = 1  # BPF_F_QUERY_EFFECTIVE: include the programs of the groups above
@@ -143,10 +145,6 @@ def _ask(command: int, attributes: ctypes.Array[ctypes.c_char], size: int) -> in
     return result
 
 
-class BtfError(Exception):
-    """The kernel has no such type information; the message is one sentence."""
-
-
 class Btf:
     """The structures of a kernel."""
 
@@ -168,21 +166,21 @@ class Btf:
 
     @classmethod
     def of_kernel(cls) -> "Btf":
-        """Raises BtfError."""
+        """Raises RunError."""
         try:
             return cls(TYPES.read_bytes())
         except OSError as error:
-            raise BtfError(f"the kernel shows no type information ({error}).") from error
+            raise RunError(f"the kernel shows no type information ({error}).") from error
 
     def offset(self, path: str) -> int:
-        """The offset in bytes of `structure.member…`. Raises BtfError."""
+        """The offset in bytes of `structure.member…`. Raises RunError."""
         structure, *members = path.split(".")
         if (place := self._structures.get(structure)) is None:
-            raise BtfError(f"this kernel has no struct {structure}.")
+            raise RunError(f"this kernel has no struct {structure}.")
         bits = 0
         for member in members:
             if (member_place := self._find(place, member)) is None:
-                raise BtfError(f"this kernel has no {path}.")
+                raise RunError(f"this kernel has no {path}.")
             bits, place = bits + member_place[0], member_place[1]
         return bits // 8
 

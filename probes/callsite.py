@@ -29,10 +29,6 @@ PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 PT_LOAD = 1
 
 
-class CallSiteError(ReasonError):
-    """The call site cannot be found."""
-
-
 def has_event(event: str) -> bool:
     """Whether this kernel has the tracepoint `category:event`."""
     return (TRACEFS / "events" / event.replace(":", "/")).is_dir()
@@ -53,7 +49,7 @@ def read_symbols(path: Path = Path("/proc/kallsyms")) -> dict[str, tuple[int, in
                 places.setdefault(name, place)
                 starts.add(place)
     if not any(at for _, at in places.values()):
-        raise CallSiteError(reason("no-addresses", file=path))
+        raise ReasonError(reason("no-addresses", file=path))
     ends = {at: end for at, end in pairwise(sorted(starts)) if at[0] == end[0]}
     return {name: (at[1], ends.get(at, at)[1] - at[1]) for name, at in places.items()}
 
@@ -73,8 +69,8 @@ def read_memory(address: int, length: int, path: Path = Path("/proc/kcore")) -> 
                     return core.read(length)
     except OSError as error:
         why = reason("no-kernel-memory", file=path, error=error.strerror)
-        raise CallSiteError(why) from error
-    raise CallSiteError(reason("no-memory-segment", file=path, address=f"{address:#x}"))
+        raise ReasonError(why) from error
+    raise ReasonError(reason("no-memory-segment", file=path, address=f"{address:#x}"))
 
 
 def find_calls(code: bytes, address: int, target: int) -> list[int]:
@@ -98,32 +94,32 @@ def call_offsets(caller: str, callee: str) -> list[int]:
     start, length = _extent(caller, symbols)
     calls = find_calls(read_memory(start, length), start, _extent(callee, symbols)[0])
     if not calls:
-        raise CallSiteError(reason("no-call", caller=caller, callee=callee))
+        raise ReasonError(reason("no-call", caller=caller, callee=callee))
     return calls
 
 
 def address(name: str) -> int:
-    """Where the running kernel has this function. Raises CallSiteError."""
+    """Where the running kernel has this function. Raises ReasonError."""
     return _extent(name, read_symbols())[0]
 
 
 def _extent(name: str, symbols: dict[str, tuple[int, int]]) -> tuple[int, int]:
     if name not in symbols:
-        raise CallSiteError(_no_function(name, symbols))
+        raise ReasonError(_no_function(name, symbols))
     return symbols[name]
 
 
 def all_call_offsets(call: str) -> tuple[str, list[int]]:
     """The caller and the offsets of `CALLER>CALLEE*N`, where there must be exactly N calls.
 
-    A probe on some of the calls would count too little. Raises CallSiteError.
+    A probe on some of the calls would count too little. Raises ReasonError.
     """
     caller, _, called = call.partition(">")
     callee, _, wanted = called.partition("*")
     offsets = call_offsets(caller, callee)
     if len(offsets) != int(wanted):
         values = {"caller": caller, "callee": callee, "found": len(offsets), "wanted": wanted}
-        raise CallSiteError(reason("other-calls", **values))
+        raise ReasonError(reason("other-calls", **values))
     return caller, offsets
 
 
@@ -145,7 +141,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         print(*call_offsets(arguments.caller, arguments.callee))
-    except CallSiteError as error:
+    except ReasonError as error:
         print(f"callsite: {error}", file=sys.stderr)
         return 1
     return 0

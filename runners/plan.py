@@ -2,10 +2,9 @@
 """The plan of each target: which cells run, how often, in what order, under which probes.
 
 Repeats are interleaved A B B A, A without and B with probes, so that a drift of the machine falls
-on both alike. Where several instruments count, it is A C C B B D D A E E A: B has all of them
-together, the others have one each. Two repeats are a block: its cells run in an order drawn for
-it, then in reverse. The seed is an option, so run.json keeps it. Neighbouring groups with the
-same scripts are one pass: probes are attached once for it.
+on both alike. With several instruments it is A C C B B D D A E E A: B has all of them, the others
+one each. Two repeats are a block: its cells run in an order drawn for it, then in reverse.
+Neighbours with the same scripts are one pass: probes are attached once for it.
 """
 
 import os
@@ -21,24 +20,20 @@ from probes.reasons import missing, reason
 from probes.scripts import read_scripts
 from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
 from runners.host.workload import MAKE_AGAIN
-from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt
+from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt, last_words
 
 CHECK_SECONDS = 10
 # The two transports whose times every report takes apart.
 DECOMPOSED = ("unix", "tcp")
-# A paced window's length where no option says how many messages: at 10 requests a second, 1,200 of
-# them would take two minutes.
-PACED_SECONDS = 1
+PACED_SECONDS = 1  # of a paced window where no option says how many messages
 COUNTS = "counts"  # the group of scripts that unprobed runs are interleaved with
 # With fewer repeats each instrument is not attached alone: all of them together give the counts.
 LEAST_ALONE = 3
-# How often claims run a counted cell: counts repeat, and the second run shows it.
-COUNTED_REPEATS = 2
+COUNTED_REPEATS = 2  # of a claim's counted cell: the second run shows that counts repeat
 FUNCTIONS = "functions"  # the script that sees every function
 # Without these a guest leaves out what this kernel counts.
 GUEST_GIVEN = {"--kernel", "--instruments", "--transports", "--patterns"}
-# An entry of `missing` in run.json.
-Missing = dict[str, Any]
+Missing = dict[str, Any]  # an entry of `missing` in run.json
 # A run before it has a number: the scripts over it, the cell, the repeat.
 Planned = tuple[tuple[str, ...], Cell, int]
 
@@ -122,21 +117,15 @@ def _placements(options: Options, pattern: str) -> tuple[str, ...]:
 def _extra(named: Sequence[Cell]) -> list[Cell]:
     """Cells that take a message's time apart, where ping-pong runs on one CPU and on two.
 
-    They have the smallest size. One is the path alone: a thread that plays ping-pong with itself.
-    The other is two CPUs that never sleep.
+    Of the smallest size: the path alone, in which a thread plays ping-pong with itself; and two
+    CPUs that never sleep.
     """
     smallest = min(cell.size for cell in named)
-    factors = ("pingpong", smallest, "block", "other", "one")
-    usual = [
-        cell
-        for cell in named
-        if (cell.pattern, cell.size, cell.wait, cell.sched, cell.topology) == factors
-        and cell.transport in DECOMPOSED
-    ]
     extra = []
-    for cell in usual:
+    for cell in named:
         one_cpu = replace(cell, placement="same-cpu")
-        if cell.placement == "cross-cpu" and one_cpu in usual:
+        usual = cell.pattern == "pingpong" and cell.size == smallest and str(cell.conditions)
+        if usual == "cross-cpu" and one_cpu in named and cell.transport in DECOMPOSED:
             extra += [replace(one_cpu, pattern="selfecho"), replace(cell, wait="spin")]
     return [replace(cell, extra=True) for cell in extra if cell not in named]
 
@@ -152,9 +141,8 @@ def passes(
 ) -> tuple[Pass, ...]:
     """Each cell `repeats` times without probes and with the scripts that count, then the rest.
 
-    An extra cell is there for its time: it runs without probes only. `watched`: the most messages
-    in a probed window. `probed_first`: a target without times may start from a guest that was
-    stored with its probes attached, and unprobed runs come last.
+    An extra cell runs without probes only. `watched`: the most messages in a probed window.
+    `probed_first`: unprobed runs come last, as a guest may be stored with its probes attached.
     """
     warmup = None if watched is None else GUEST.warmup
     groups = _by("group", scripts)
@@ -228,10 +216,9 @@ def _orders(todo: Sequence[Cell], repeats: int, random: Random) -> Iterator[list
 def _gaps(counting: tuple[str, ...], repeats: int) -> dict[int, list[tuple[str, ...]]]:
     """Repeat → the scripts that are attached after it, for its probed run and the next repeat's.
 
-    Attaching costs seconds, and counts repeat. So all instruments run together once, in the same
-    cell runs, so that their counts can be compared; and each runs alone once, which shows its cost.
-    The first instrument runs alone before that, the second after it, so that what two neighbours
-    share is attached once. Further repeats are for times only.
+    Attaching costs seconds, and counts repeat. So all instruments run together once, to compare
+    their counts; and each runs alone once, which shows its cost. What neighbours share is attached
+    once. Further repeats are for times only.
     """
     alone = list(_by("instrument", counting).values())
     if repeats < LEAST_ALONE:
@@ -248,8 +235,7 @@ def _gaps(counting: tuple[str, ...], repeats: int) -> dict[int, list[tuple[str, 
 class Planner:
     """Plans what the options name: every combination, under every script that the target allows.
 
-    With `needs`, what analysis.claims knows of the claims that the options name, it plans cells
-    without probes, interleaved; then the counted cells under the scripts they need.
+    With `needs` of claims it plans cells without probes, then the counted cells under scripts.
     """
 
     options: Options
@@ -328,11 +314,7 @@ class Planner:
 
 
 def needed_scripts(needs: dict[str, Any], probe_level: str) -> list[str]:
-    """For each quantity all scripts that share it, of the first instrument that counts it.
-
-    Copies are counted by one script on the way in and out, and by another within the kernel.
-    Only those that this probe level can run.
-    """
+    """For each quantity all scripts that share it, of the first instrument that counts it."""
     table = read_scripts()
     chosen = {FUNCTIONS} if needs["functions"] else set()
     for quantity in needs["quantities"]:
@@ -381,27 +363,19 @@ def refuse_cells(plans: Iterable[Plan]) -> None:
     first = ""
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         for cell in dict.fromkeys(cell for plan in plans for cell in plan.cells):
-            refusal = _refusal(cell, folder)
-            if not refusal:
+            argv = [WORKLOAD, "--check", "--dir", folder, *cell.options]
+            done = attempt(argv, timeout=CHECK_SECONDS)
+            if done.returncode == OVERDUE:
+                raise RunError(f"the workload says nothing for {CHECK_SECONDS} s: {MAKE_AGAIN}")
+            if done.returncode == 0:
                 return
-            first = first or refusal
+            first = first or last_words(done.stderr).removeprefix("pathcost-workload: ")
     if first:
         raise UsageError(f"no cell can be run: {first}.")
 
 
-def _refusal(cell: Cell, folder: str) -> str:
-    """Why the workload refuses this cell; empty if it does not."""
-    done = attempt([WORKLOAD, "--check", "--dir", folder, *cell.options], timeout=CHECK_SECONDS)
-    if done.returncode == OVERDUE:
-        raise RunError(f"the workload says nothing for {CHECK_SECONDS} s: {MAKE_AGAIN}")
-    return done.stderr.strip().removeprefix("pathcost-workload: ") if done.returncode else ""
-
-
 def scripts_of(options: Options, target: str) -> tuple[str, ...]:
-    """Names of probes/scripts.tsv, in its order. `kernel` attaches nothing: it counts anyway.
-
-    The headline depends on the target: in an emulated guest attaching is expensive.
-    """
+    """Names of scripts, in their table's order. `kernel` attaches nothing: it counts anyway."""
     chosen = {*options.instruments}
     return tuple(
         name

@@ -32,10 +32,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 User = tuple[int, int]
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
 LONGEST_SECONDS = 900  # of what unpacks, or reads package lists: nobody waits for ever
-PACKAGE_OF = {
-    **dict.fromkeys(("apt-cache", "apt-config", "apt-get"), "apt"),
-    **{"dpkg-deb": "dpkg", "ip": "iproute2", "mke2fs": "e2fsprogs"},
-}
+PACKAGE_OF = {"dpkg-deb": "dpkg", "ip": "iproute2", "mke2fs": "e2fsprogs"}
 SEARCH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/sbin"
 OVERDUE = 124  # the status of what took longer, as of timeout(1)
 # Without a terminal no line can change: each step prints a line, and a sign of life now and then.
@@ -61,7 +58,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message.rstrip('.')} (see ./runners/{self.prog} --help).")
 
 
-def run_main(work: Callable[[], int]) -> int:
+def run_main(work: Callable[[], object]) -> int:
     """Do the work. Every way out has an exit status, and every failure one sentence."""
     # SIGINT too: a shell that starts us in the background has it ignored, and Python keeps that.
     for number in SIGNALS:
@@ -72,13 +69,9 @@ def run_main(work: Callable[[], int]) -> int:
 
 def _interrupt(*_: object) -> None:
     """The first signal ends the run; a second must not keep it from clearing up."""
-    for number in SIGNALS:
-        signal.signal(number, _ignore)
+    for number in SIGNALS:  # unlike SIG_IGN, programs that are started meanwhile do not inherit it
+        signal.signal(number, lambda *_: None)
     raise KeyboardInterrupt
-
-
-def _ignore(*_: object) -> None:
-    """Unlike SIG_IGN it is not inherited by programs that are started meanwhile."""
 
 
 def command(
@@ -89,13 +82,11 @@ def command(
     groups: str = "clear",
     death: str = "KILL",
 ) -> list[str]:
-    """Wrap `argv`: run it as `user`, and let the kernel send it the signal `death` when we die
-    (PR_SET_PDEATHSIG).
+    """Wrap `argv`: run it as `user`, and let the kernel send it the signal `death` when we die.
 
-    The new user keeps these `capabilities`, and of groups none, or his own with groups="init".
-    With `bounds` neither the program nor its children can ever have any other capability
-    (capabilities(7)). setpriv(1) of util-linux does all of it in the right order: a change of user
-    clears the death signal.
+    The new user keeps these `capabilities`, and of groups none, or his own with groups="init". With
+    `bounds` the program and its children can never have any other capability (capabilities(7)).
+    setpriv(1) does it in the right order: a change of user clears the death signal.
     """
     prefix = ["setpriv", "--pdeathsig", death]
     if bounds is not None:
@@ -114,7 +105,7 @@ def attempt(
     timeout: float = LONGEST_SECONDS,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end: its status, and what it printed. It has no input, unless given.
+    """Run a program to its end, without input: its status and what it printed.
 
     One that takes longer than `timeout` seconds is killed: OVERDUE, and stderr says so.
     """
@@ -143,16 +134,10 @@ def find_program(name: str) -> str:
 
 
 def plain_environment(**extra: str) -> dict[str, str]:
-    """A small environment without a language, so that messages parse the same everywhere.
-
-    It keeps our proxies, and the variables for pathcost.
-    """
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name.lower().endswith("_proxy") or name.startswith("PATHCOST_")
-    }
-    return {"PATH": SEARCH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **kept, **extra}
+    """A small environment without a language; it keeps proxies and pathcost's variables."""
+    kept = re.compile(".*_proxy|PATHCOST_.*", re.IGNORECASE)
+    own = {name: value for name, value in os.environ.items() if kept.fullmatch(name)}
+    return {"PATH": SEARCH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **own, **extra}
 
 
 def run_tool(
@@ -179,11 +164,9 @@ def last_words(text: str, otherwise: str = "it gave no reason") -> str:
 def last_line(complaints: IO[bytes]) -> str:
     """What a program of ours said last on stderr, a file; empty where it said nothing."""
     complaints.seek(0)
-    lines = complaints.read().decode(errors="replace").strip().splitlines()
+    *_, line = ["", *complaints.read().decode(errors="replace").strip().splitlines()]
     # Python's own word, where a signal came before the program could answer it.
-    if lines and lines[-1] != "KeyboardInterrupt":
-        return lines[-1].removeprefix("pathcost: ")
-    return ""
+    return "" if line == "KeyboardInterrupt" else line.removeprefix("pathcost: ")
 
 
 def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], patience: float = 5.0) -> int:
@@ -238,10 +221,8 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Set what this thread's step is doing now."""
-        thread = threading.get_ident()
-        if thread in self._steps:
-            name, _, began = self._steps[thread]
-            self._steps[thread] = name, text, began
+        if step := self._steps.get(thread := threading.get_ident()):
+            self._steps[thread] = step[0], text, step[2]
 
     def count(self, done: int, total: int, text: str) -> None:
         """Set what the step is doing, how far it is, and about how long it will go on."""

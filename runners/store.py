@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.callsite import TRACEFS
-from probes.messages import shown
+from probes.messages import failure, shown
 from runners.process import RunError, UsageError, User, version
 
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
@@ -33,7 +33,6 @@ OURS = re.compile(r".*\.pathcost-[0-9a-f]{8}", re.DOTALL)
 LOCK = "PATHCOST_LOCK"  # in the environment of who inherits it: the descriptor's number
 HOLDER = "holder"
 FREE_SECONDS = 10  # a killed run's probes take a moment to go
-DYING = "its first process has died, and another has not ended yet"
 FORMAT = 2  # of run.json
 # A run with its figures is some 5 MB; the guest's disk with the results is sparse.
 LEAST_FREE = 100 << 20
@@ -75,14 +74,13 @@ def invoker() -> Invoker:
     """Read SUDO_UID and SUDO_GID, which mean nothing unless we are root. Raises UsageError."""
     uid, drop = os.getuid(), None
     if uid == 0 and os.environ.get("SUDO_UID", "0") != "0":
-        given = os.environ["SUDO_UID"], os.environ.get("SUDO_GID", "")
+        given = [os.environ["SUDO_UID"], os.environ.get("SUDO_GID", "")]
         if not all(re.fullmatch("[0-9]{1,10}", n) and int(n) < NOBODY_AT_ALL for n in given):
             raise UsageError(
-                f"SUDO_UID is {shown(given[0])} and SUDO_GID {shown(given[1])}, which are no user "
-                "and group: unset both, or run it with sudo, which sets them."
+                f"SUDO_UID and SUDO_GID are no user and group ({shown(given)}): unset both."
             )
-        drop = int(given[0]), int(given[1])
-        uid = drop[0]
+        uid, gid = map(int, given)
+        drop = uid, gid
     try:
         return Invoker(uid, Path(pwd.getpwuid(uid).pw_dir), drop, True)
     except KeyError:
@@ -128,21 +126,20 @@ def make_folder(above: Path, name: str, mode: int = 0o777) -> tuple[Path, int]:
 
 def sweep(above: Path) -> list[str]:
     """Remove our folders in `above` that no living run holds; the names of all that is removed."""
-    removed = []
+    removed: list[str] = []
     try:
-        entries = sorted(above.iterdir())
+        names = sorted(filter(OURS.fullmatch, (path.name for path in above.iterdir())))
     except OSError:  # it may be written to and not read
         return []
-    for path in entries:
-        if OURS.fullmatch(path.name):
-            with suppress(OSError):  # somebody holds it, or it is another user's, or no folder
-                descriptor = open_folder(path)
-                try:
-                    if os.fstat(descriptor).st_uid == os.geteuid():
-                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        removed += _remove_dead(path)
-                finally:
-                    os.close(descriptor)
+    for name in names:
+        with suppress(OSError):  # somebody holds it, or it is another user's, or no folder
+            descriptor = open_folder(above / name)
+            try:
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    removed += _remove_dead(above / name)
+            finally:
+                os.close(descriptor)
     return removed
 
 
@@ -164,11 +161,8 @@ def workspace() -> Iterator[Path]:
     try:
         ROOT.mkdir(mode=0o711, exist_ok=True)
         status = ROOT.lstat()
-    except OSError as error:
-        raise RunError(f"{ROOT} cannot be made ({error.strerror}): probes need it.") from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & 0o022:
-        raise RunError(f"{ROOT} is not a folder in which only root can write: remove it.")
-    try:
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & 0o022:
+            raise RunError(f"{ROOT} is not a folder in which only root can write: remove it.")
         folder, descriptor = make_folder(ROOT, "run", 0o711)
     except OSError as error:
         raise RunError(f"root cannot write in {ROOT} ({error.strerror}).") from error
@@ -238,10 +232,9 @@ def hold(folder: Path, say: Callable[[str], None] = lambda _: None, *, alone: bo
 def measuring(place: Path = TRACEFS, notes: Path = ROOT) -> Iterator[None]:
     """Hold the lock of the one run that may measure. Raises RunError, naming who has it.
 
-    It is a flock(2) on the root folder of tracefs, which only root can open and of which a kernel
-    has one: so it also holds between containers. A kernel without tracefs, or a container that may
-    not mount it, has a file of its own, and there is no lock between such containers. Every process
-    that measures inherits the descriptor, so the lock is free when the last of them has ended.
+    It is a flock(2) on the root folder of tracefs, of which a kernel has one: so it also holds
+    between containers; without tracefs, on a file. Every process that measures inherits the
+    descriptor, so the lock is free when the last of them has ended.
     """
     notes.mkdir(mode=0o711, exist_ok=True)
     holder = notes / HOLDER
@@ -250,7 +243,9 @@ def measuring(place: Path = TRACEFS, notes: Path = ROOT) -> Iterator[None]:
     else:
         descriptor = os.open(holder, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
-        _take(descriptor, holder)
+        deadline = time.monotonic() + FREE_SECONDS
+        while not _taken(descriptor, holder, deadline):
+            time.sleep(0.05)
         holder.write_text(str(os.getpid()), encoding="ascii")
         os.environ[LOCK] = str(descriptor)
         yield
@@ -260,31 +255,19 @@ def measuring(place: Path = TRACEFS, notes: Path = ROOT) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _take(descriptor: int, holder: Path) -> None:
-    deadline = time.monotonic() + FREE_SECONDS
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            name = _holder_name(holder)
-            if name != DYING or time.monotonic() > deadline:
-                raise RunError(
-                    f"another run is measuring on this machine ({name}), and two at once would "
-                    "spoil both: wait until it has ended."
-                ) from None
-            time.sleep(0.05)
-
-
-def _holder_name(holder: Path) -> str:
-    try:
-        pid = int(holder.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return "in another container"
-    try:
-        started = Path(f"/proc/{pid}").stat().st_mtime
-    except OSError:
-        return DYING
-    return f"process {pid}, for {max(0, int((time.time() - started) // 60))} min"
+def _taken(descriptor: int, holder: Path, deadline: float) -> bool:
+    """Take the lock. False where its first process has died, and another has not ended yet."""
+    with suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    pid = holder.read_text(encoding="ascii") if holder.exists() else ""
+    if pid and not Path("/proc", pid).exists() and time.monotonic() < deadline:
+        return False
+    name = f"process {pid}" if pid else "in another container"
+    raise RunError(
+        f"another run is measuring on this machine ({name}), and two at once would spoil both: "
+        "wait until it has ended."
+    )
 
 
 def inherited() -> tuple[int, ...]:
@@ -301,12 +284,8 @@ def place(out: Path | None, reports: Path) -> Path:
     if not above.is_dir():
         raise UsageError(f"--out {destination} cannot be made, as {above} is not a folder.")
     total, _, free = shutil.disk_usage(above)
-    # A file system of no size, such as /proc, refuses with a better sentence when it is written to.
-    if total and free < LEAST_FREE:
-        raise UsageError(
-            f"{above} has only {free >> 20} MiB free, and a run needs "
-            f"{LEAST_FREE >> 20}: make room, or choose another place with --out."
-        )
+    if total and free < LEAST_FREE:  # /proc has no size, and refuses when it is written to
+        raise UsageError(f"{above} has {free >> 20} MiB free, and a run needs {LEAST_FREE >> 20}.")
     return destination
 
 
@@ -320,10 +299,7 @@ class RunFolder:
             above.mkdir(parents=True, exist_ok=True)
             self.path = temporary.folder(above, f".{destination.name}")
         except OSError as error:
-            raise UsageError(
-                f"the run's folder cannot be made in {above} ({error.strerror}): "
-                "choose another place with --out."
-            ) from error
+            raise UsageError(f"--out: {failure(error)}") from error
         self.raw = self.path / "raw"
         self.raw.mkdir()
 

@@ -2,7 +2,7 @@
 """counts - what does a message cost, counted a second time without bpftrace?
 
 USAGE: sudo python3 probes/bcc/counts.py WORKLOAD   (then run WORKLOAD elsewhere; Ctrl-C ends)
-       sudo python3 probes/bcc/counts.py -p PID,PID [--follow] --seconds 5
+       sudo python3 probes/bcc/counts.py -p PID,PID
 
 HOOKS  lines of probes/counters.tsv that bcc counts: function entries, calls and tracepoints, for
        each counter the best that this kernel has. A counter without a hook is missing, never 0.
@@ -64,7 +64,7 @@ C = (
 
 @dataclass(frozen=True)
 class CounterPlan:
-    """What this kernel can count, at which attach points, and why the rest is missing."""
+    """What this kernel can count, and why the rest is missing."""
 
     chosen: tuple[Counter, ...]
     points: Points
@@ -90,15 +90,15 @@ def make_plan(counters: Iterable[Counter], points: Points) -> CounterPlan:
     chosen: list[Counter] = []
     lacking: dict[Name, list[Reason]] = {}
     for name, scripts in choices.items():
-        lacks: dict[str, Reason] = {}
+        lacks: list[Reason] = []
         for group in scripts.values():
             errors = [e for c in group if isinstance(e := points[c.hook], ReasonError)]
             if not errors:
                 chosen += group
                 break
-            lacks |= {str(why): why for error in errors for why in error.reasons}
+            lacks += [why for error in errors for why in error.reasons if why not in lacks]
         else:
-            lacking[name] = list(lacks.values())
+            lacking[name] = lacks
     return CounterPlan(tuple(chosen), points, lacking)
 
 

@@ -6,9 +6,8 @@ marker `window_begin(cell, role)` and closes it at `window_end`, or opens one fo
 and never closes it. Each task counts in its own window: one look-up an event, no atomic operation
 and no per-CPU copies, since a task runs on one CPU at a time.
 
-`--follow` counts by process: each thread of the processes of `-p`, and each thread or child that
-these start later (sched_process_fork), has its own window. `--windows` follows too, and takes
-orders from standard input, so that one start serves many measurements:
+`--windows` takes orders from standard input, so that one start serves many measurements. It counts
+by process: each thread, and each thread or child that starts later, has its own window.
 
     open PID,…     a window opens; the answer is `open`
     close          it closes; the answer is a line of JSON, `maps` (of cell 0) and `lost`
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from probes import callsite
+from probes.messages import RunError
 
 READY = "attached"
 MISSING = "missing "  # before what cannot be counted: in words, or as JSON for a reader of --json
@@ -181,64 +181,46 @@ EMPTY = (
 )
 
 
-class ToolError(Exception):
-    """The tool cannot run; the message is one sentence."""
-
-
-def parse(doc: str, argv: list[str] | None = None) -> argparse.Namespace:
+def parse(doc: str) -> argparse.Namespace:
     """The command line that all tools have; `doc` is the tool's docstring."""
     name = doc.partition(" ")[0]
     parser = argparse.ArgumentParser(
         prog=f"{name}.py", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     targets = parser.add_mutually_exclusive_group(required=True)
-    targets.add_argument(
-        "workload", nargs="?", help="count in this program's windows (its markers)"
-    )
-    targets.add_argument("-p", "--pids", metavar="PID,…", help="count in these tasks from now on")
-    targets.add_argument(
-        "--windows", action="store_true", help="count when standard input says so (frame.py)"
-    )
-    parser.add_argument(
-        "--follow", action="store_true", help="of -p: all threads, and what they start later"
-    )
-    parser.add_argument("--seconds", type=float, help="stop by itself (default: at Ctrl-C)")
+    add = targets.add_argument
+    add("workload", nargs="?", help="count in this program's windows (its markers)")
+    add("-p", "--pids", metavar="PID,…", help="count in these tasks from now on")
+    add("--windows", action="store_true", help="count when standard input says so (frame.py)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write maps there, as bpftrace")
-    parser.add_argument(
-        "--entries",
-        type=int,
-        default=int(os.environ.get("PATHCOST_BCC_ENTRIES", "4096")),
-        help="room for closed windows; what does not fit is lost, and reported (default: 4096)",
-    )
-    given = parser.parse_args(argv)
-    if given.follow and not given.pids:
-        parser.error("--follow belongs to -p.")
-    return given
+    entries = int(os.environ.get("PATHCOST_BCC_ENTRIES", "4096"))
+    room = "room for closed windows; what does not fit is lost, and reported (default: 4096)"
+    parser.add_argument("--entries", type=int, default=entries, help=room)
+    return parser.parse_args()
 
 
 def load(given: argparse.Namespace, program: str, counters: int, fields: str = "") -> Any:
-    """Compile; attach the window and the tracepoints that the program names. Raises ToolError."""
+    """Compile; attach the window and the tracepoints that the program names. Raises RunError."""
     macros = {"COUNTERS": counters, "FIELDS": fields, "ENTRIES": given.entries}
     text = "".join(f"#define {name} {value}\n" for name, value in macros.items())
     for event in re.findall(r"^TRACEPOINT_PROBE\((\w+, \w+)\)", program, re.MULTILINE):
         if not callsite.has_event(event.replace(", ", ":")):
-            raise ToolError(f"this kernel has no tracepoint {event.replace(', ', ':')}.")
-    follow = FOLLOW if given.follow or given.windows else ""
+            raise RunError(f"this kernel has no tracepoint {event.replace(', ', ':')}.")
     hold_signals()
-    bpf = compiled(text + WINDOWS + follow + program)
+    bpf = compiled(text + WINDOWS + (FOLLOW if given.windows else "") + program)
     _mend_uprobes()
     if given.pids:
-        open_windows(bpf, given.pids, given.follow)
+        open_windows(bpf, given.pids)
     for marker in ("window_begin", "window_end") if given.workload else ():
         try:
             bpf.attach_uprobe(name=given.workload, sym=marker, fn_name=marker)
         except Exception as error:
-            raise ToolError(f"{given.workload} has no marker to attach to: {error}.") from error
+            raise RunError(f"{given.workload} has no marker to attach to: {error}.") from error
     return bpf
 
 
 def compiled(program: str) -> Any:
-    """The program in the kernel; its tracepoints and fentries are attached. Raises ToolError."""
+    """The program in the kernel; its tracepoints and fentries are attached. Raises RunError."""
     with tempfile.TemporaryDirectory() as folder:
         write_headers(Path(folder))
         os.environ["BCC_KERNEL_SOURCE"] = folder
@@ -247,17 +229,16 @@ def compiled(program: str) -> Any:
 
             return BPF(text=program)
         except ImportError as error:
-            raise ToolError("BCC is not installed (Debian: python3-bpfcc).") from error
+            raise RunError("BCC is not installed (Debian: python3-bpfcc).") from error
         except Exception as error:  # BCC raises a bare Exception, its reason on stderr
-            raise ToolError(f"the kernel did not take the program: {error}.") from error
+            raise RunError(f"the kernel did not take the program: {error}.") from error
 
 
 def write_headers(folder: Path) -> None:
-    """Write the few kernel headers that BCC includes, so that it needs no kernel's headers at all.
+    """Write what BCC needs of the kernel's headers, 16 MB that a guest does not have.
 
-    BCC compiles against the running kernel's headers, 16 MB that a guest does not have. A program
-    that looks into no kernel structure needs of them only fixed-width integers, the registers of
-    x86-64, and the presence of some files. BCC takes their folder from BCC_KERNEL_SOURCE.
+    A program that looks into no kernel structure needs only fixed-width integers, the registers of
+    x86-64, and the presence of some files.
     """
     files = {"linux/kconfig.h": CONFIG, "linux/types.h": TYPES} | dict.fromkeys(EMPTY, "")
     for name, text in files.items():
@@ -269,8 +250,7 @@ def write_headers(folder: Path) -> None:
 def _mend_uprobes() -> None:
     """BCC's Python up to 0.31 calls the library without its last argument.
 
-    The library then takes the rubbish in that register for the offset of a reference counter, and
-    the kernel refuses the probe as soon as another tool has a probe in the same place.
+    The kernel then refuses a probe where another tool has one.
     """
     from bcc.libbcc import lib
 
@@ -280,12 +260,12 @@ def _mend_uprobes() -> None:
         lib.bpf_attach_uprobe = lambda *arguments: call(*arguments, 0)
 
 
-def open_windows(bpf: Any, pids: str, follow: bool) -> None:
-    """Count in these tasks from now on, as cell 0. Raises ToolError."""
+def open_windows(bpf: Any, pids: str, follow: bool = False) -> None:
+    """Count in these tasks from now on, as cell 0; to `follow`, in all threads."""
     table, opened, every = bpf["windows"], bpf["open_cell"], bpf["anyone"]
     for word in pids.split(","):
         if not word.isdecimal() or not Path("/proc", word).is_dir():
-            raise ToolError(f"there is no task {word}.")
+            raise RunError(f"there is no task {word}.")
         # A thread that starts meanwhile is either listed here, or its parent is followed already.
         for task in sorted(Path("/proc", word, "task").iterdir()) if follow else (Path(word),):
             table[table.Key(int(task.name))] = table.Leaf()
@@ -319,11 +299,6 @@ def add(maps: Maps, quantity: str, cell: int, key: str, value: int) -> None:
     entries[name] = entries.get(name, 0) + value
 
 
-def events_lost(bpf: Any) -> int:
-    """Windows for which there was no room."""
-    return int(bpf["lost"][0].value)
-
-
 def hold_signals() -> None:
     """Before anything is attached: signals wait until `serve` takes them."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -332,18 +307,13 @@ def hold_signals() -> None:
 def serve(
     given: argparse.Namespace, bpf: Any, read: Callable[[], Maps], show: Callable[[Maps], None]
 ) -> None:
-    """Count until a signal or --seconds ends it. Write what `read` returns as bpftrace would, or
-    show it.
-    """
+    """Count until a signal. Write what `read` returns as bpftrace would, or show it."""
     print(READY, flush=True)
     if given.windows:
         _serve_windows(bpf, read)
         return
-    if given.seconds:
-        signal.sigtimedwait(SIGNALS, given.seconds)
-    else:
-        signal.sigwait(SIGNALS)
-    maps, lost = read(), events_lost(bpf)
+    signal.sigwait(SIGNALS)
+    maps, lost = read(), int(bpf["lost"][0].value)
     if given.json:
         lines: list[dict[str, Any]] = [{"type": "map", "data": maps}]
         if lost:
@@ -363,12 +333,12 @@ def _serve_windows(bpf: Any, read: Callable[[], Maps]) -> None:
             print("open", flush=True)
         elif word == "close":
             _close_windows(bpf)
-            print(json.dumps({"maps": read(), "lost": events_lost(bpf)}), flush=True)
+            print(json.dumps({"maps": read(), "lost": bpf["lost"][0].value}), flush=True)
             for table in ("closed", "anyone"):
                 bpf[table].clear()
             bpf["lost"][0] = bpf["lost"].Leaf(0)
         else:
-            raise ToolError(f"--windows does not know '{word}': there is open and close.")
+            raise RunError(f"--windows does not know '{word}': there is open and close.")
 
 
 def show_counts(maps: Maps) -> None:
@@ -383,7 +353,7 @@ def main(doc: str, run: Callable[[argparse.Namespace], None]) -> int:
     given = parse(doc)
     try:
         run(given)
-    except ToolError as error:
+    except RunError as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
     return 0

@@ -2,7 +2,7 @@
 """latency - where between send and receive does a message's time go?
 
 USAGE: sudo python3 probes/bcc/latency.py WORKLOAD   (then run WORKLOAD elsewhere; Ctrl-C ends)
-       sudo python3 probes/bcc/latency.py -p PID,PID --seconds 5
+       sudo python3 probes/bcc/latency.py -p PID,PID
 
 HOOKS  raw_syscalls:sys_enter   a send begins: write, sendto or sendmsg
        sched:sched_waking       the sender wakes the other one: the message has arrived

@@ -7,7 +7,7 @@
  * other end. Nothing is read of what is sent.
  */
 enum { UNIX = 1, INET = 2, INET6 = 10, IS_TCP = 6 };
-enum { ESTABLISHED = 1, SYN_SENT = 2, SYN_RECEIVED = 3 };
+enum { ESTABLISHED = 1, SYN_SENT = 2 };
 enum { NOTHING, SENT, RECEIVED };
 enum { NOT_OPENED, CONNECTED, ACCEPTED };
 #define SIZES 24
@@ -217,4 +217,33 @@ static inline void happened(void *sk, long count, int what)
 	if (slot >= SIZES)
 		slot = SIZES - 1;
 	traffic->sizes[slot]++;
+}
+
+int on_send(struct bpf_raw_tracepoint_args *ctx)
+{
+	happened((void *)ctx->args[0], (int)ctx->args[1], SENT);
+	return 0;
+}
+
+int on_receive(struct bpf_raw_tracepoint_args *ctx)
+{
+	happened((void *)ctx->args[0], (int)ctx->args[1], RECEIVED);
+	return 0;
+}
+
+int on_state(struct bpf_raw_tracepoint_args *ctx)
+{
+	void *sk = (void *)ctx->args[0];
+	struct end end = {};
+	struct common common;
+	struct traffic *traffic;
+
+	if ((int)ctx->args[2] != ESTABLISHED || !identify(sk, &end, &common))
+		return 0;
+	if ((traffic = ends.lookup(&end)) || (traffic = new_end(sk, &end, &common))) {
+		traffic->opened = (int)ctx->args[1] == SYN_SENT ? CONNECTED : ACCEPTED;
+		traffic->connections++;
+		traffic->last = NOTHING;
+	}
+	return 0;
 }

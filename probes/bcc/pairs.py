@@ -15,7 +15,6 @@ CAVEAT Nothing is read of what is sent. Where the probes would take more than LI
        jiffies only, or are detached for a while: `active_s` says for how long they counted.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -31,7 +30,8 @@ if __name__ == "__main__":
 from probes import callsite
 from probes.bcc import frame
 from probes.bcc.people import TICK_MS, People
-from probes.bpf import Btf, BtfError, Programs, enable_statistics
+from probes.bpf import Btf, Programs, enable_statistics
+from probes.messages import RunError
 
 FORMAT = 1
 COUNTING = "counting"
@@ -52,92 +52,48 @@ OFFSETS = {
     "LENGTH": "unix_address.len",
 }
 SOURCE = Path(__file__).with_name("pairs.c")
-# Hook → its program. With function probes, a receive of 5.10 has one argument more than later.
-TRACEPOINTS = """
-int on_send(struct bpf_raw_tracepoint_args *ctx)
-{
-	happened((void *)ctx->args[0], (int)ctx->args[1], SENT);
-	return 0;
-}
-
-int on_receive(struct bpf_raw_tracepoint_args *ctx)
-{
-	happened((void *)ctx->args[0], (int)ctx->args[1], RECEIVED);
-	return 0;
-}
-"""
-STATE = """
-int on_state(struct bpf_raw_tracepoint_args *ctx)
-{
-	void *sk = (void *)ctx->args[0];
-	struct end end = {};
-	struct common common;
-	struct traffic *traffic;
-
-	if ((int)ctx->args[2] != ESTABLISHED || !identify(sk, &end, &common))
-		return 0;
-	if ((traffic = ends.lookup(&end)) || (traffic = new_end(sk, &end, &common))) {
-		traffic->opened = (int)ctx->args[1] == SYN_SENT ? CONNECTED : ACCEPTED;
-		traffic->connections++;
-		traffic->last = NOTHING;
-	}
-	return 0;
-}
-"""
-EVENTS = {"sock_send_length": "on_send", "sock_recv_length": "on_receive"}
+# Raw tracepoint → its program in pairs.c.
 STATE_EVENT = {"inet_sock_set_state": "on_state"}
-# Before Linux 6.3: the function, the number of its arguments, and its first: a socket or a sock.
+EVENTS = {"sock_send_length": "on_send", "sock_recv_length": "on_receive"}
+# Before Linux 6.3: the function, the number of its arguments, and what it does.
 FUNCTIONS = (
-    ("tcp_sendmsg", 3, "sk", "SENT"),
-    ("tcp_recvmsg", 5, "sk", "RECEIVED"),
-    ("unix_stream_sendmsg", 3, "socket", "SENT"),
-    ("unix_stream_recvmsg", 4, "socket", "RECEIVED"),
+    *(("tcp_sendmsg", 3, "SENT"), ("tcp_recvmsg", 5, "RECEIVED")),
+    *(("unix_stream_sendmsg", 3, "SENT"), ("unix_stream_recvmsg", 4, "RECEIVED")),
 )
-
-
-def functions(nonblock: bool) -> str:
-    """C: a program for the return of each function. Its result follows its arguments."""
-    text = ""
-    for name, arguments, first, what in FUNCTIONS:
-        place = arguments + (1 if nonblock and name == "tcp_recvmsg" else 0)
-        sk = "(void *)ctx[0]" if first == "sk" else "sk"
-        read = (
-            "" if first == "sk" else "\tvoid *sk = 0;\n"
-            "\tbpf_probe_read_kernel(&sk, 8, (char *)ctx[0] + SOCK);\n"
-        )  # fmt: skip
-        text += (
-            f"KRETFUNC_PROBE({name})\n{{\n{read}\thappened({sk}, (int)ctx[{place}], {what});\n"
-            "\treturn 0;\n}\n"
-        )
-    return text
+FUNCTION = """
+KRETFUNC_PROBE({name})
+{{
+	void *sk = (void *)ctx[0];
+	if ({is_socket})
+		bpf_probe_read_kernel(&sk, 8, (char *)ctx[0] + SOCK);
+	happened(sk, (int)ctx[{arguments}], {what}); /* the result follows the arguments */
+	return 0;
+}}
+"""
 
 
 class Probes:
-    """The programs. They stay attached and look at the clock themselves.
-
-    Attaching takes a CPU from the watched processes: they then run on one together, and twice as
-    fast or half as fast as before.
-    """
+    """The programs. They stay attached and look at the clock themselves: attaching costs a CPU."""
 
     def __init__(self) -> None:
-        try:
-            btf = Btf.of_kernel()
-            macros = {name: btf.offset(path) for name, path in OFFSETS.items()}
-            alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
-            macros |= {"INODE": alloc - btf.offset("socket_alloc.socket")}
-            macros |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": ENTRIES}
-        except BtfError as error:
-            raise frame.ToolError(str(error)) from error
+        btf = Btf.of_kernel()
+        macros = {name: btf.offset(path) for name, path in OFFSETS.items()}
+        alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
+        macros |= {"INODE": alloc - btf.offset("socket_alloc.socket")}
+        macros |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": ENTRIES}
         head = "".join(f"#define {name} {value}\n" for name, value in macros.items())
         self.by_functions = not callsite.has_event("sock:sock_send_length")
-        release = tuple(int(word) for word in os.uname().release.split("-")[0].split(".")[:2])
-        hooks = functions(release < (5, 19)) if self.by_functions else TRACEPOINTS
-        self.bpf = frame.compiled(head + SOURCE.read_text(encoding="ascii") + hooks + STATE)
+        text = head + SOURCE.read_text(encoding="ascii")
+        for name, arguments, what in FUNCTIONS if self.by_functions else ():
+            is_socket = int(name.startswith("unix"))
+            text += FUNCTION.format(name=name, arguments=arguments, what=what, is_socket=is_socket)
+        self.bpf = frame.compiled(text)
         self._events = STATE_EVENT | ({} if self.by_functions else EVENTS)
         # Function probes stay where they are: attaching them takes too long.
         self.may_detach = not self.by_functions
         self._own: Programs | None = None
-        self._active = self._attached = self._since = 0.0
+        # For how long they have counted, and for how long the kernel has called them.
+        self.active_s = self.attached_s = self._since = 0.0
         self._share = 1.0
         self.runs = self.ns = self.missed = 0
 
@@ -174,21 +130,9 @@ class Probes:
     def _account(self) -> None:
         now = time.monotonic()
         if self._since:
-            self._attached += now - self._since
-            self._active += (now - self._since) * self._share
+            self.attached_s += now - self._since
+            self.active_s += (now - self._since) * self._share
             self._since = now
-
-    @property
-    def active_s(self) -> float:
-        """For how long it has counted."""
-        self._account()
-        return self._active
-
-    @property
-    def attached_s(self) -> float:
-        """For how long the kernel has called the programs."""
-        self._account()
-        return self._attached
 
     def pids(self) -> set[int]:
         """The processes that own an end."""
@@ -197,6 +141,7 @@ class Probes:
     def cost_ns(self) -> float:
         """What the programs have taken so far: their own time, and the way to them."""
         assert self._own is not None
+        self._account()
         own = self._own.read()
         self.runs, self.ns = sum(p.runs for p in own), sum(p.ns for p in own)
         self.missed = sum(p.missed or 0 for p in own)
@@ -208,10 +153,6 @@ class Probes:
         for end, traffic in self.bpf["ends"].items_lookup_batch():
             if traffic.pid:
                 yield row(end, traffic, lambda word: numbers.setdefault(word, len(numbers)))
-
-    @property
-    def lost(self) -> int:
-        return int(self.bpf["lost"][0].value)
 
 
 FIELDS = (
@@ -326,7 +267,7 @@ def answer(probes: Probes, people: People, lasted: float, idle: float) -> dict[s
             "share": round(cost / used, 6) if used else None,
         },
         "own_cpu_ms": round(1000 * time.process_time()),
-        "lost": probes.lost,
+        "lost": int(probes.bpf["lost"][0].value),
         "ends": list(probes.ends()),
         "processes": {str(pid): row for pid, row in sorted(people.found.items()) if pid},
     }
@@ -334,20 +275,15 @@ def answer(probes: Probes, people: People, lasted: float, idle: float) -> dict[s
 
 def main() -> int:
     """The tool's exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pairs.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("limit", type=float, help="percent of the watched CPU time")
-    given = parser.parse_args()
+    seconds, limit = map(float, sys.argv[1:])
     frame.hold_signals()
     try:
         statistics = enable_statistics()
         probes = Probes()
         print(frame.READY, file=sys.stderr, flush=True)
-        seen = watch(probes, given.seconds, given.limit)
+        seen = watch(probes, seconds, limit)
         os.close(statistics)
-    except (frame.ToolError, OSError) as error:
+    except (RunError, OSError) as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
     print(json.dumps(seen))

@@ -10,9 +10,7 @@ TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def stat_fields(pid: int) -> list[str]:
-    """Of /proc/PID/stat, what stands after the name, which may contain anything: state, ppid, …, as
-    11 to 14 the times of proc_pid_stat(5). Raises OSError where the process is gone.
-    """
+    """/proc/PID/stat behind the name, which may contain anything. Raises OSError."""
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
@@ -21,10 +19,6 @@ def switches(task: Path) -> tuple[int, int]:
     lines = (task / "status").read_text(errors="replace").splitlines()[-2:]
     voluntary, involuntary = (int(line.partition(":")[2]) for line in lines)
     return voluntary, involuntary
-
-
-def everyone() -> set[int]:
-    return {int(folder.name) for folder in Path("/proc").glob("[0-9]*")}
 
 
 def processes(pids: set[int]) -> dict[int, dict[str, int]]:
@@ -93,7 +87,7 @@ class People:
     """The processes that own an end: what each used since the watch began."""
 
     def __init__(self) -> None:
-        self._first = processes(everyone())
+        self._first = processes({int(folder.name) for folder in Path("/proc").glob("[0-9]*")})
         self._threads = {pid: threads(pid) for pid in self._first}
         self.found: dict[int, dict[str, Any]] = {}
 
@@ -129,5 +123,4 @@ class People:
     def cpu_ns(self) -> float:
         """CPU time of all of them together."""
         rows = self.found.values()
-        used: int = sum(row.get("user_ms", 0) + row.get("system_ms", 0) for row in rows)
-        return 1e6 * used
+        return 1e6 * sum(row.get("user_ms", 0) + row.get("system_ms", 0) for row in rows)

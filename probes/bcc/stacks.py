@@ -2,7 +2,7 @@
 """stacks - by which way through the kernel does a process get woken?
 
 USAGE: sudo python3 probes/bcc/stacks.py WORKLOAD   (then run WORKLOAD elsewhere; Ctrl-C ends)
-       sudo python3 probes/bcc/stacks.py -p PID,PID --seconds 5
+       sudo python3 probes/bcc/stacks.py -p PID,PID
 
 HOOK   sched:sched_waking   in the waker's context, so that its kernel stack is the cause
 OUTPUT @wakeup_stacks[cell, "outermost;…;innermost"]   how often

@@ -2,21 +2,19 @@
 """syscount - which system calls do these processes make, and how often?
 
 USAGE: sudo python3 probes/bcc/syscount.py WORKLOAD   (then run WORKLOAD elsewhere; Ctrl-C ends)
-       sudo python3 probes/bcc/syscount.py -p PID,PID [--follow] --seconds 5
+       sudo python3 probes/bcc/syscount.py -p PID,PID
 
 HOOK   raw_syscalls:sys_enter   every system call, by its number; names are those of x86-64
 OUTPUT @syscalls[cell, NAME]   of the calls that were made at all
 
-         redis-server and a client, 23 INCR on one connection, both followed (--follow):
+         redis-server and a client, 23 INCR on one connection:
 
          @syscalls[0, epoll_wait]: 23
          @syscalls[0, read]: 46
          @syscalls[0, write]: 46
 
-READ   What a program does around its messages: an event loop's epoll_wait, a runtime's futex. The
-       workload of this repository makes a read and a write for each message and nothing else.
-CAVEAT A call that was entered before the window opened is not counted, and one that is entered in
-       it is, whenever it returns.
+READ   What a program does around its messages: an event loop's epoll_wait, a runtime's futex.
+CAVEAT A call counts where it is entered.
 """
 
 import argparse

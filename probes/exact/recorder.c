@@ -10,6 +10,7 @@
  * Then it makes QEMU translate all code again, and counts every instruction.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 #include "qemu-api.h"
+
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* of callbacks */
 
 #define EVENT_BIT  0x80000000u
 #define KIND_SHIFT 24
@@ -79,8 +82,7 @@ static struct block *present;
 static uint64_t present_since;
 static uint32_t present_offset; /* its instructions that the trace already has */
 
-static uint32_t last_word;
-static uint32_t repeats;
+static uint32_t last_word, repeats;
 static uint64_t position;
 
 static uint64_t tasks[MAX_TASKS];
@@ -137,8 +139,8 @@ static struct block *block_of(const struct qemu_plugin_tb *tb)
 
 	for (size_t i = 0; i < count; i++)
 		size += qemu_plugin_insn_size(qemu_plugin_tb_get_insn(tb, i));
-	block = calloc(1, sizeof(*block) + size +
-				  count); /* never freed: QEMU keeps the translation as long */
+	/* Never freed: QEMU keeps the translation as long. */
+	block = calloc(1, sizeof(*block) + size + count);
 	if (!block)
 		overflow("translated code");
 	block->address = qemu_plugin_tb_vaddr(tb);
@@ -157,37 +159,24 @@ static struct block *block_of(const struct qemu_plugin_tb *tb)
 
 static void put(uint32_t word)
 {
-	output_write(&trace, &word, sizeof(word));
-}
+	uint32_t repeat = EVENT_BIT | EVENT_REPEAT << KIND_SHIFT | repeats;
 
-static uint32_t event_word(enum event event, uint32_t value)
-{
-	return EVENT_BIT | (uint32_t)event << KIND_SHIFT | value;
-}
-
-static void end_repeats(void)
-{
-	if (repeats)
-		put(event_word(EVENT_REPEAT, repeats));
-	repeats = 0;
-}
-
-static void put_block(uint32_t word)
-{
-	if (word == last_word && repeats < VALUE_MASK) {
+	if (word && word == last_word && repeats < VALUE_MASK) {
 		repeats++;
 		return;
 	}
-	end_repeats();
-	put(word);
+	if (repeats)
+		output_write(&trace, &repeat, sizeof(repeat));
+	if (word) /* 0 only ends repeats */
+		output_write(&trace, &word, sizeof(word));
+	repeats = 0;
 	last_word = word;
 }
 
 static void put_event(enum event event, uint32_t value)
 {
-	end_repeats();
-	last_word = 0;
-	put(event_word(event, value));
+	put(EVENT_BIT | (uint32_t)event << KIND_SHIFT | value);
+	last_word = 0; /* events do not repeat */
 }
 
 /* Writes how much of the present block has run. */
@@ -201,7 +190,7 @@ static void settle(void)
 	if (present_offset)
 		put_event(EVENT_RESUME, present_offset);
 	position++;
-	put_block(present->number << COUNT_BITS | (uint32_t)ran);
+	put(present->number << COUNT_BITS | (uint32_t)ran);
 	present_offset += ran;
 	present_since = now;
 }
@@ -258,52 +247,21 @@ static void record_block(unsigned int cpu, struct block *block)
 	present_offset = 0;
 }
 
-static bool record_task(uint64_t task)
+static void record_task(uint64_t task, const char *name)
 {
-	if (task_number(task) < task_count)
-		return false;
-	if (task_count == MAX_TASKS)
-		overflow("tasks");
-	tasks[task_count++] = task;
-	return true;
-}
-
-static void record_name(uint64_t task, const char *name)
-{
+	if (task_number(task) == task_count) {
+		if (task_count == MAX_TASKS)
+			overflow("tasks");
+		tasks[task_count++] = task;
+	}
 	if (fprintf(names.file, "task\t%u\t%.*s\n", task_number(task), NAME_SIZE, name) < 0)
 		fail_to_write(names.path);
-}
-
-static void record_switch(unsigned int cpu, uint64_t task)
-{
-	record_event(cpu, EVENT_SWITCH, task);
 }
 
 static void record_marker(unsigned int cpu, enum event event, uint64_t task)
 {
 	record_event(cpu, event, task);
 	marks[event] = *executed;
-}
-
-static void memory_access(qemu_plugin_meminfo_t info, uint64_t address, unsigned int instruction)
-{
-	const struct qemu_plugin_hwaddr *place = qemu_plugin_get_hwaddr(info, address);
-	struct {
-		uint64_t physical, value;
-		uint32_t position;
-		uint16_t instruction;
-		uint8_t size, flags;
-	} access = {
-		.physical = place ? qemu_plugin_hwaddr_phys_addr(place) : 0,
-		.position = position + 1, /* of the code that runs now, from 1 */
-		.instruction = instruction,
-		.size = 1u << qemu_plugin_mem_size_shift(info),
-		.value = qemu_plugin_mem_get_value(info).data.low,
-		.flags = (qemu_plugin_mem_is_store(info) ? FLAG_STORE : 0) |
-			 (address < USER_LIMIT ? FLAG_USER : 0),
-	};
-
-	output_write(&accesses, &access, sizeof(access));
 }
 
 EXPORT int qemu_plugin_version = API_VERSION;
@@ -319,18 +277,16 @@ static array_t *bytes;
 
 static void translate_to_record(qemu_plugin_id_t id);
 
-static const char *folder;
-static const char *program; /* the workload's name as the kernel has it: 15 characters */
+static const char *folder, *program; /* the workload's name as the kernel has it: 15 characters */
 static uint64_t switch_start, switch_end;
 static bool with_memory;
 
 static unsigned int cpu_count;
 static uint64_t cpu_bases[MAX_CPUS]; /* the address of each CPU's data: the kernel's %gs */
 static unsigned int known_cpus;
-static uint64_t
-	current_task[MAX_CPUS]; /* a task is known by the address of its saved stack pointer */
-static size_t comm_offset;	/* from there back to the task's comm; 0: unknown */
-static uint64_t workload_task;	/* one whose comm is known */
+/* A task is known by the address of its saved stack pointer. */
+static uint64_t current_task[MAX_CPUS], workload_task; /* one whose comm is known */
+static size_t comm_offset; /* from there back to the task's comm; 0: unknown */
 
 static uint64_t reg(struct qemu_plugin_register *handle)
 {
@@ -395,17 +351,16 @@ static void name_task(uint64_t task)
 {
 	const char *comm;
 
-	if (!record_task(task))
+	if (task_number(task) < task_count)
 		return;
 	comm = comm_offset ? peek(task - comm_offset, COMM_SIZE) : NULL;
-	record_name(task, comm ? comm : "?");
+	record_task(task, comm ? comm : "?");
 }
 
 static void on_switch(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	unsigned int cpu = this_cpu();
 
-	(void)vcpu, (void)info, (void)data;
 	current_task[cpu] = address;
 	if (!recording)
 		return;
@@ -414,25 +369,13 @@ static void on_switch(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t ad
 	if (!comm_offset)
 		fail("the workload's name is not in its task_struct");
 	name_task(address);
-	record_switch(cpu, address);
+	record_event(cpu, EVENT_SWITCH, address);
 }
 
 static void on_block(unsigned int vcpu, void *data)
 {
-	(void)vcpu;
 	if (recording)
 		record_block(this_cpu(), data);
-}
-
-/* Records what the other CPUs run when the record begins. */
-static void record_others(unsigned int cpu)
-{
-	for (unsigned int other = 0; other < known_cpus; other++) {
-		if (other == cpu || !current_task[other])
-			continue;
-		name_task(current_task[other]);
-		record_switch(other, current_task[other]);
-	}
 }
 
 static void on_begin(unsigned int vcpu, void *data)
@@ -440,16 +383,19 @@ static void on_begin(unsigned int vcpu, void *data)
 	unsigned int cpu = this_cpu();
 	uint64_t role = reg(rsi), task = current_task[cpu];
 
-	(void)vcpu, (void)data;
 	if (!task)
 		fail("the guest never switched tasks at the place that its symbols name");
 	workload_task = task;
 	if (!comm_offset)
 		find_comm();
-	record_task(task);
-	record_name(task, role == ROLE_SERVER ? "server" : "client");
+	record_task(task, role == ROLE_SERVER ? "server" : "client");
 	if (!recording) {
-		record_others(cpu);
+		for (unsigned int other = 0; other < known_cpus; other++) {
+			if (other == cpu || !current_task[other])
+				continue;
+			name_task(current_task[other]);
+			record_event(other, EVENT_SWITCH, current_task[other]);
+		}
 		qemu_plugin_reset(self, translate_to_record);
 		recording = true;
 	}
@@ -462,7 +408,6 @@ static void on_end(unsigned int vcpu, void *data)
 	unsigned int cpu = this_cpu();
 	uint64_t role = reg(rsi);
 
-	(void)vcpu, (void)data;
 	if (!recording)
 		return;
 	record_marker(cpu, role == ROLE_SERVER ? EVENT_SERVER_END : EVENT_CLIENT_END,
@@ -477,7 +422,6 @@ static void on_file(unsigned int vcpu, void *data)
 	const char *name = peek(name_at, 64);
 	struct output file;
 
-	(void)vcpu, (void)data;
 	if (!name || !memchr(name, '\0', 64) || strchr(name, '/') || size > FILE_REACH)
 		fail("the guest handed over a file with a bad name or size");
 	output_open(&file, folder, name);
@@ -525,30 +469,40 @@ static void watch_switch(struct qemu_plugin_insn *insn)
 
 static void on_memory(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
-	(void)vcpu;
-	if (recording)
-		memory_access(info, address, (uintptr_t)data);
-}
+	if (!recording)
+		return;
 
-static void watch(struct qemu_plugin_insn *insn)
-{
-	watch_marker(insn);
-	if (switch_start)
-		watch_switch(insn);
+	const struct qemu_plugin_hwaddr *place = qemu_plugin_get_hwaddr(info, address);
+	struct {
+		uint64_t physical, value;
+		uint32_t position;
+		uint16_t instruction;
+		uint8_t size, flags;
+	} access = {
+		.physical = place ? qemu_plugin_hwaddr_phys_addr(place) : 0,
+		.position = position + 1, /* of the code that runs now, from 1 */
+		.instruction = (uintptr_t)data,
+		.size = 1u << qemu_plugin_mem_size_shift(info),
+		.value = qemu_plugin_mem_get_value(info).data.low,
+		.flags = (qemu_plugin_mem_is_store(info) ? FLAG_STORE : 0) |
+			 (address < USER_LIMIT ? FLAG_USER : 0),
+	};
+
+	output_write(&accesses, &access, sizeof(access));
 }
 
 static void on_waiting_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t count = qemu_plugin_tb_n_insns(tb);
 
-	(void)id;
-	for (size_t i = 0; i < count; i++)
-		watch(qemu_plugin_tb_get_insn(tb, i));
+	for (size_t i = 0; i < count; i++) {
+		watch_marker(qemu_plugin_tb_get_insn(tb, i));
+		watch_switch(qemu_plugin_tb_get_insn(tb, i));
+	}
 }
 
 static void on_instruction(unsigned int vcpu, void *data)
 {
-	(void)vcpu, (void)data;
 	++*executed;
 }
 
@@ -567,7 +521,6 @@ static void on_recording_translation(qemu_plugin_id_t id, struct qemu_plugin_tb 
 {
 	size_t count = qemu_plugin_tb_n_insns(tb);
 
-	(void)id;
 	qemu_plugin_register_vcpu_tb_exec_cb(
 		tb, on_block, cpu_count == 1 ? QEMU_PLUGIN_CB_NO_REGS : QEMU_PLUGIN_CB_R_REGS,
 		block_of(tb));
@@ -575,7 +528,8 @@ static void on_recording_translation(qemu_plugin_id_t id, struct qemu_plugin_tb 
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 
 		count_instruction(insn);
-		watch(insn);
+		watch_marker(insn);
+		watch_switch(insn);
 		if (with_memory)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_memory, QEMU_PLUGIN_CB_NO_REGS,
 							 QEMU_PLUGIN_MEM_RW, (void *)(uintptr_t)i);
@@ -584,8 +538,7 @@ static void on_recording_translation(qemu_plugin_id_t id, struct qemu_plugin_tb 
 
 static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 {
-	(void)id, (void)data;
-	end_repeats();
+	put(0);
 	for (unsigned int event = 0; event < EVENT_COUNT; event++) /* a record begins at 0 */
 		if (marks[event] && fprintf(names.file, "mark\t%u\t%llu\n", event,
 					    (unsigned long long)marks[event]) < 0)
@@ -604,63 +557,37 @@ static void translate_to_record(qemu_plugin_id_t id)
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
 }
 
-static struct qemu_plugin_register *register_named(const array_t *all, const char *name)
+static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
 {
+	static const char *const wanted[] = {"rdi", "rsi", "rdx", "gs_base", "k_gs_base"};
+	struct qemu_plugin_register **const handles[] = {&rdi, &rsi, &rdx, &gs, &kernel_gs};
+	const array_t *all = qemu_plugin_get_registers();
 	const qemu_plugin_reg_descriptor *registers = (const void *)all->data;
 
 	for (unsigned int i = 0; i < all->len; i++)
-		if (strcmp(registers[i].name, name) == 0)
-			return registers[i].handle;
-	fail("the emulated CPU has no 64-bit registers");
-}
-
-static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
-{
-	const array_t *all = qemu_plugin_get_registers();
-
-	(void)id;
-	if (vcpu >= MAX_CPUS)
-		fail("the recorder supports at most %d CPUs", MAX_CPUS);
-	rdi = register_named(all, "rdi");
-	rsi = register_named(all, "rsi");
-	rdx = register_named(all, "rdx");
-	gs = register_named(all, "gs_base");
-	kernel_gs = register_named(all, "k_gs_base");
+		for (unsigned int name = 0; name < 5; name++)
+			if (strcmp(registers[i].name, wanted[name]) == 0)
+				*handles[name] = registers[i].handle;
+	if (vcpu >= MAX_CPUS || !rdi || !kernel_gs)
+		fail("the recorder supports at most %d CPUs, of x86-64", MAX_CPUS);
 	cpu_count = vcpu + 1;
 	executed = qemu_plugin_scoreboard_find(score, 0);
 }
 
-static void read_option(char *text)
-{
-	char *value = strchr(text, '=');
-
-	if (!value)
-		fail("each option of the recorder is NAME=VALUE");
-	*value++ = '\0';
-	if (strcmp(text, "out") == 0)
-		folder = value;
-	else if (strcmp(text, "program") == 0)
-		program = value;
-	else if (strcmp(text, "switch") == 0)
-		switch_start = strtoull(value, NULL, 16);
-	else if (strcmp(text, "switch_end") == 0)
-		switch_end = strtoull(value, NULL, 16);
-	else if (strcmp(text, "memory") == 0)
-		with_memory = strcmp(value, "on") == 0;
-	else
-		fail("the recorder's options are out, program, switch, switch_end and memory");
-}
-
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
-	if (info->version.cur < API_VERSION) {
-		fprintf(stderr,
-			"pathcost: the recorder needs plugin API %d, and this QEMU has %d\n",
-			API_VERSION, info->version.cur);
-		return 1;
+	if (info->version.cur < API_VERSION)
+		fail("the recorder needs plugin API %d, and this QEMU has %d", API_VERSION,
+		     info->version.cur);
+	for (int i = 0; i < argc; i++) {
+		if (strncmp(argv[i], "out=", 4) == 0)
+			folder = argv[i] + 4;
+		else if (strncmp(argv[i], "program=", 8) == 0)
+			program = argv[i] + 8;
+		else if (sscanf(argv[i], "switch=%" SCNx64, &switch_start) != 1 &&
+			 sscanf(argv[i], "switch_end=%" SCNx64, &switch_end) != 1)
+			with_memory = strcmp(argv[i], "memory=on") == 0;
 	}
-	for (int i = 0; i < argc; i++)
-		read_option(argv[i]);
 	if (!folder || !program)
 		fail("the recorder needs out= and program=");
 	bytes = g_byte_array_new();

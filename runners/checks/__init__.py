@@ -10,10 +10,6 @@ from typing import Any
 
 from runners.process import attempt
 
-NAMES = (
-    *("abstract-names", "peercred", "permissions", "same-interface", "scm-rights", "stale-file"),
-    "sun-path",
-)
 ANSWER_SECONDS = 10
 COMPLAINTS = ("unrecognized", "unknown", "invalid option", "unexpected argument", "illegal option")
 
@@ -27,8 +23,7 @@ def try_tools(tools: Mapping[str, Sequence[str]], out: Path) -> None:
 
 def _try_tool(name: str, wanted: Sequence[str]) -> dict[str, Any]:
     if shutil.which(name) is None:
-        why = f"{name} is not installed (apt-get install {name})"
-        return {"tool": name, "help": "", "options": {}, "error": why}
+        return {"tool": name, "help": "", "options": {}, "error": f"{name} is not installed"}
     options = {}
     for option in wanted:
         printed = _printed_by([name, f"{option}=x" if option.startswith("--") else option])

@@ -17,17 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from probes.messages import RunError
+
 Facts = Iterator[tuple[dict[str, str], dict[str, Any]]]
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.strerrorname_np.restype = ctypes.c_char_p
 
 
-class CheckError(Exception):
-    """The check cannot run here; the message is one sentence."""
-
-
 def name_of(error: int) -> str:
-    """`ok` for 0, otherwise the name of errno. Python's own table has ENOTSUP for EOPNOTSUPP."""
+    """`ok` for 0, otherwise the name of errno: Python's own table has ENOTSUP for EOPNOTSUPP."""
     return str(LIBC.strerrorname_np(error).decode()) if error else "ok"
 
 
@@ -45,7 +43,6 @@ def stream(family: socket.AddressFamily = socket.AF_UNIX) -> socket.socket:
 
 
 def listen_at(path: str) -> socket.socket:
-    """A listening socket at `path`."""
     made = stream()
     made.bind(path)
     made.listen(8)
@@ -73,28 +70,23 @@ def bind_bytes(made: socket.socket, path: bytes) -> None:
 
 
 def in_child(work: Callable[[], int | None]) -> int:
-    """The process id of a child that does this work, and ends with the number that it returns."""
-    child = os.fork()
-    if child == 0:
-        status: int | None = 255  # if it raises an error
-        try:
-            status = work()
-        finally:
-            os._exit(status or 0)
-    return child
+    """A child that does this work, and ends with the number that it returns; 255 if it fails."""
+    if child := os.fork():
+        return child
+    status: int | None = 255
+    try:
+        status = work()
+    finally:
+        os._exit(status or 0)
 
 
 def name(length: int) -> bytes:
-    """An abstract name of `length` bytes with the leading NUL."""
-    # With the process id, so that two checks at the same time use two names.
+    """An abstract name of `length` bytes with the leading NUL, which no other check has."""
     return f"\0{os.getpid()}".encode().ljust(length, b"a")
 
 
 def abstract_names() -> Facts:
-    """Does an abstract name have a file, and how long may it be? Do trailing NULs count?
-
-    unix(7), "Abstract sockets": the name is all that the address length covers, from a NUL on.
-    """
+    """Does an abstract name have a file, and how long may it be? Do trailing NULs count?"""
     with stream() as short, stream() as long, stream() as server, stream() as another:
         facts: dict[str, object] = {
             "bind_108_bytes": outcome(bind_bytes, short, name(108)),
@@ -123,11 +115,7 @@ def connect_and_write(inherited: bool) -> None:
 
 
 def peercred() -> Facts:
-    """Does SO_PEERCRED name the process that connected, or the process that writes?
-
-    unix(7): the credentials are those at connect() or socketpair(). One condition is a peer that
-    connected itself, the other a child that inherited the connection.
-    """
+    """Does SO_PEERCRED name the process that connected, or one that inherited the connection?"""
     with listen_at("peer") as server:
         for inherited in (False, True):
             child = in_child(partial(connect_and_write, inherited))
@@ -161,18 +149,13 @@ def connect_as_nobody(path: Path) -> str:
 
     status = os.waitstatus_to_exitcode(os.waitpid(in_child(connect), 0)[1])
     if not 0 <= status < 255:
-        raise CheckError("cannot become nobody")
+        raise RunError("cannot become nobody")
     return name_of(status)
 
 
 def permissions() -> Facts:
-    """Do a socket file's permissions keep other users out, before chmod() and after it?
-
-    It has to be root: it becomes nobody (65534), in none of our groups. unix(7): connecting needs
-    write permission on the file; bind() gives it mode 0777 less the umask.
-    """
-    if os.geteuid() != 0:
-        print("the check needs root, to become another user", file=sys.stderr)
+    """Do a socket file's permissions keep other users out, before chmod() and after it?"""
+    if os.geteuid() != 0:  # it becomes nobody, in none of our groups
         sys.exit(NEEDS_ROOT)
     folder = Path.cwd()
     path = folder / "guarded"
@@ -186,7 +169,7 @@ def permissions() -> Facts:
                 path.chmod(mode)
                 facts[f"other_user_after_chmod_{mode:04o}"] = connect_as_nobody(path)
             if (outcome_0777 := facts["other_user_after_chmod_0777"]) != "ok":
-                raise CheckError(f"a folder above {path} keeps other users out: {outcome_0777}")
+                raise RunError(f"a folder above {path} keeps other users out: {outcome_0777}")
             folder.chmod(0o700)
             facts["other_user_without_search_on_the_folder"] = connect_as_nobody(path)
         path.unlink()
@@ -194,7 +177,7 @@ def permissions() -> Facts:
 
 
 def bind_after_close(family: socket.AddressFamily) -> str:
-    """Closes a server that has a client, then binds another socket to its address."""
+    """Close a server that has a client, then bind another socket to its address."""
     with stream(family) as client:
         with stream(family) as server:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -207,11 +190,7 @@ def bind_after_close(family: socket.AddressFamily) -> str:
 
 
 def same_interface() -> Facts:
-    """Do calls that a program makes on a TCP socket do the same on a Unix socket?
-
-    TCP_NODELAY, SO_KEEPALIVE; and bind() to the address of a server that ended while a client was
-    connected, with SO_REUSEADDR as every TCP server sets it. tcp(7), unix(7).
-    """
+    """Do calls that a program makes on a TCP socket do the same on a Unix socket?"""
     facts: dict[str, str] = {}
     for kind, family in {"tcp": socket.AF_INET, "unix": socket.AF_UNIX}.items():
         with stream(family) as made:
@@ -228,8 +207,7 @@ PAYLOAD = 4096
 def scm_rights() -> Facts:
     """What does SCM_RIGHTS pass on, and does the kernel copy the payload beside it?
 
-    unix(7), SCM_RIGHTS. The sender overwrites its buffer after sendmsg(): a receiver that reads the
-    old contents has a copy.
+    The sender overwrites its buffer: a receiver that reads the old contents has a copy.
     """
     sent = bytearray(b"f" * PAYLOAD)  # f for first
     near, far = socket.socketpair()
@@ -259,11 +237,7 @@ def bind_after_unlink() -> str:
 
 
 def stale_file() -> Facts:
-    """What happens at a socket file without a listener, and what does unlink() before bind() do?
-
-    One condition is a server that has gone, the other a server that is alive.
-    unix(7): the file stays after close(); bind(2): EADDRINUSE.
-    """
+    """What happens at a socket file without a listener, and what does unlink() before bind() do?"""
     path = str(STALE)
     listen_at(path).close()
     facts = {
@@ -307,12 +281,7 @@ def fits_structure(length: int) -> bool:
 
 
 def sun_path() -> Facts:
-    """How long may a socket's path be, and what does bind() return for a longer one?
-
-    bind() gets addresses longer than struct sockaddr_un, as a careless program could pass: the only
-    way to try more than the structure holds. unix(7), "Pathname sockets"; net/unix/af_unix.c,
-    unix_validate_addr().
-    """
+    """How long may a socket's path be, and what does bind() return for a longer one?"""
     bound = {length: bind_path(length) for length in range(1, LONGEST + 1)}
     facts: dict[str, Any] = {"bind_109_bytes": bound[109]}
     facts["longest_path_bytes"] = max(length for length in bound if bound[length] == "ok")
@@ -325,7 +294,7 @@ def main(name: str, directory: str) -> None:
     try:
         for when, facts in globals()[name.replace("-", "_")]():
             print(json.dumps({"check": name, "when": when, "facts": facts}), flush=True)
-    except (CheckError, OSError) as error:
+    except (RunError, OSError) as error:
         print(error, file=sys.stderr)
         sys.exit(1)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from probes import program
 from probes.reasons import Reason, ReasonError, reason
 from probes.scripts import Script
-from runners.host.instrument import AttachError, Child, Context, Tracers
+from runners.host.instrument import Child, Context, Tracers
 from runners.process import answer
 
 # bpftrace prints this when every probe is attached and this variable is set: its own tests use it.
@@ -65,7 +65,7 @@ class Group(Child):
     def check_attached(self) -> None:
         """Without one of its probes a script counts too little, which would pass for a zero."""
         if absent := self.absent():
-            raise AttachError(*absent.values())
+            raise ReasonError(*absent.values())
 
     def absent(self) -> dict[str, Reason]:
         """Script → which of its hooks this kernel lacks."""
@@ -147,7 +147,7 @@ class Bpftrace(Tracers[Group]):
             seen |= set(transports or wanted)
         if unseen := wanted - seen:
             why = reason("off-path", transports=", ".join(sorted(unseen)), script=script.name)
-            self.miss({script.name: script.quantities}, AttachError(why))
+            self.miss({script.name: script.quantities}, ReasonError(why))
             blind.update(unseen)
         return parts
 
@@ -162,14 +162,14 @@ class Bpftrace(Tracers[Group]):
         try:
             group.wait_attached()
             return [group]
-        except AttachError as error:
+        except ReasonError as error:
             group.stop()
             absent, why = group.absent(), error.reasons[0]
             # What hangs together hangs alone, and each would be waited for.
             if not absent and (len(group.quantities) == 1 or why.code == "slow-to-attach"):
                 absent = dict.fromkeys(group.quantities, why)
         for name, why in absent.items():
-            self.miss({name: group.quantities[name]}, AttachError(why))
+            self.miss({name: group.quantities[name]}, ReasonError(why))
         left = [part for part in group.parts if part.script.name not in absent]
         if absent:
             again = [self._start(group.name, left)] if left else []

@@ -40,14 +40,15 @@ TOOLS = {
 def environment() -> dict[str, Any]:
     """`environment.json` of docs/run-folder.md, for this kernel."""
     uname = os.uname()
+    name = re.search(r'^PRETTY_NAME="?(.*?)"?$', _read(Path("/etc/os-release")) or "", re.M)
     return {
         "kernel": uname.release,
         "version": uname.version,
         "machine": uname.machine,
         "cpu": cpu_model(),
         "cpus": os.cpu_count(),
-        "distribution": _distribution(),
-        # What follows " -- " is for init, and may be private.
+        "distribution": name and name[1],
+        # After " -- " it is for init, and may be private.
         "command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "tools": {"python3": platform.python_version()} | _tool_versions(),
         "settings": _settings() | _topology(),
@@ -72,13 +73,6 @@ def _settings() -> dict[str, str | None]:
 def cpu_model() -> str | None:
     line = re.search(r"^model name\s*:(.*)", _read(Path("/proc/cpuinfo")) or "", re.MULTILINE)
     return line[1].strip() if line else None
-
-
-def _distribution() -> str | None:
-    try:
-        return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        return None
 
 
 def _topology() -> dict[str, str | None]:

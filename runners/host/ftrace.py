@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from probes.callsite import TRACEFS
-from probes.reasons import reason
+from probes.reasons import ReasonError, reason
 from probes.scripts import Script
 from runners.cell import CellRun
-from runners.host.instrument import AttachError, Context, Instrument, Losses, WindowOptions
+from runners.host.instrument import Context, Instrument, Losses, WindowOptions
 
 PREFIX = "pathcost-"
 BUFFER_KB = 16384
@@ -41,7 +41,7 @@ class FtraceInstrument(Instrument):
             self._gate = switch_on()
         except OSError as error:
             why = reason("tracer-refused", tracer="function", error=error)
-            self.miss(self.quantities, AttachError(why))
+            self.miss(self.quantities, ReasonError(why))
 
     def wait(self) -> list[str]:
         return list(self.quantities) if self._gate >= 0 else []

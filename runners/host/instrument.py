@@ -28,18 +28,11 @@ from runners.process import command, stop
 from runners.store import inherited
 
 
-class AttachError(ReasonError):
-    """Something could not be attached."""
-
-
 @dataclass(frozen=True)
 class Context:
-    """What an instrument knows of the run.
+    """What an instrument knows of the run: all its transports, a folder for files, the pass.
 
-    transports  of all cells of the run
-    out         the folder for its files
-    number      which pass this is
-    miss        reports what cannot be counted: an entry made by probes.reasons.missing
+    `miss` takes an entry of probes.reasons.missing for what cannot be counted.
     """
 
     workload: str
@@ -57,9 +50,7 @@ class Context:
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """How the workload switches an instrument on and off at the edges of its window: options, and
-    descriptors that it inherits.
-    """
+    """How the workload switches an instrument on and off: options, and descriptors it inherits."""
 
     options: tuple[str, ...] = ()
     descriptors: tuple[int, ...] = ()
@@ -69,12 +60,9 @@ class WindowOptions:
 class Losses:
     """What an instrument lost in one cell.
 
-    lost          events that were lost
-    missed        script → events for which its programs were not run; None where nobody knows.
-                  Most events of the scheduler, say, have nothing to do with the cell
-    calls_missed  the same for the programs on the network's path, which mostly the workload takes
-                  (Program.on_path)
-    ran           `runs` and `ns` of its BPF programs, as the kernel counted them; None without any
+    `missed`: script → events for which its programs were not run; None where nobody knows. Most
+    events of the scheduler have nothing to do with the cell; those of `calls_missed` do
+    (Program.on_path). `ran`: `runs` and `ns` of its BPF programs; None without any.
     """
 
     lost: int = 0
@@ -84,10 +72,7 @@ class Losses:
 
 
 class Instrument:
-    """The base class: does nothing. `name` is the instrument's name in every table.
-
-    `quantities`: script → what it counts. `scripts` are those that are attached.
-    """
+    """Does nothing. `quantities`: script → what it counts. `scripts` are those attached."""
 
     name = ""
 
@@ -148,12 +133,9 @@ Kind = TypeVar("Kind", bound="Child")
 
 
 class Child:
-    """A tracing process: `start`, `wait_attached`, `ask_to_finish`, `finish`; `stop` on every way
-    out.
+    """A tracing process. It writes its maps to `output` and prints to `words`.
 
-    It writes its maps to `output`, and prints to `words`. `file` is its name in messages.
-    `quantities`: script → what it counts. A subclass says how to start the process and how it
-    shows that it is attached.
+    `file` is its name in messages. A subclass knows its command and how it shows that it attached.
     """
 
     stdin = subprocess.DEVNULL
@@ -170,7 +152,7 @@ class Child:
         self._ended_early = False
 
     def argv(self) -> list[str]:
-        """Raises ReasonError where this kernel lacks what the process needs."""
+        """Its command. Raises ReasonError where this kernel lacks what it needs."""
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
@@ -180,18 +162,18 @@ class Child:
         raise NotImplementedError
 
     def check_attached(self) -> None:
-        """Check that every probe is attached, even if the process claims it. Raises AttachError."""
+        """Check that every probe is attached, even if the process claims it. Raises ReasonError."""
 
     def scripts_of(self, program: str) -> Sequence[str]:
         """The scripts that one of its BPF programs belongs to."""
         return list(self.quantities)
 
     def start(self) -> None:
-        """Raises ReasonError as `argv` does."""
-        argv = self.argv()
+        """Start it. Raises ReasonError."""
+        argv = command(self.argv())
         with self.words.open("wb") as words:
             self._process = subprocess.Popen(
-                command(argv),
+                argv,
                 stdin=self.stdin,
                 stdout=words,
                 stderr=words,
@@ -201,7 +183,7 @@ class Child:
             )
 
     def wait_attached(self) -> None:
-        """Return when every probe is attached; raises AttachError."""
+        """Return when every probe is attached; raises ReasonError."""
         assert self._process is not None
         deadline = time.monotonic() + ATTACH_SECONDS
         while not self.is_attached():
@@ -216,9 +198,8 @@ class Child:
     def freeze(self) -> None:
         """Stop the process; its programs go on counting.
 
-        bpftrace reads its maps ten times a second. While user space reads a map the kernel runs no
-        BPF program on that CPU (bpf_disable_instrumentation), and the workload can preempt the
-        reader: that loses events. It would cost the workload time as well.
+        bpftrace reads its maps ten times a second, which costs time. Meanwhile the kernel runs no
+        BPF program on that CPU (bpf_disable_instrumentation), which loses events.
         """
         assert self._process is not None
         if self._process.poll() is not None:
@@ -238,7 +219,7 @@ class Child:
         self._process.send_signal(signal.SIGCONT)
 
     def finish(self) -> None:
-        """Wait until it has detached and printed its maps; raises AttachError if it had died."""
+        """Wait until it has detached and printed its maps; raises ReasonError if it had died."""
         assert self._process is not None
         if self._ended_early:
             raise self.attach_error("ended-early", said=self.last_complaint())
@@ -253,16 +234,12 @@ class Child:
         if self._process.returncode != 0:
             raise self.attach_error("failed-at-end", said=self.last_complaint())
 
-    def attach_error(self, code: str, **values: object) -> AttachError:
+    def attach_error(self, code: str, **values: object) -> ReasonError:
         """The error for this process, by a code of reasons.tsv."""
-        return AttachError(reason(code, tool=self.file, **values))
+        return ReasonError(reason(code, tool=self.file, **values))
 
     def _waits_for_events(self) -> bool:
-        """Whether the process still sleeps in its loop, and so has missed our signal.
-
-        bpftrace 0.17 leaves its loop only where a signal interrupts epoll_wait(2). It misses a
-        signal that comes when the call has timed out already and bpftrace waits for a CPU.
-        """
+        """Whether it still sleeps in its loop: bpftrace 0.17 misses a signal outside epoll_wait."""
         assert self._process is not None
         try:
             sleeps_in = Path(f"/proc/{self._process.pid}/wchan").read_text(encoding="ascii")

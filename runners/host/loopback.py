@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a packet on loopback meets besides the network stack itself: firewalls, taps, queues, BPF.
+"""What a packet on loopback meets besides the network stack: firewalls, taps, queues, BPF.
 
-It is looked up in our network namespace and control group, which are the workload's too. A look
-changes nothing: where it would load a kernel module we do not look, since without the module there
-is nothing to find. Unix sockets send no packets and meet none of it.
+Our network namespace and control group are the workload's too. Where a look would load a kernel
+module there is nothing to find. Unix sockets send no packets and meet none of it.
 """
 
 import errno
@@ -17,24 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from probes import bpf
-from runners.process import attempt, last_words
+from runners.process import RunError, attempt, last_words
 
-SOCKETS, SYMBOLS = Path("/proc/net/netlink"), Path("/proc/kallsyms")
-PTYPE = Path("/proc/net/ptype")
-NETLINK_NETFILTER = 12
+NETLINK_NETFILTER = "12"
 # Whose chains packets of loopback pass: those of bridges and ARP are none, nor is hook `forward`.
 FAMILIES = ("inet", "ip", "ip6", "netdev")
 # A function of nf_tables that is never inlined: a kernel that has it need not load the module.
 NF_TABLES = " nft_do_chain"
-
 LO = "lo"
-
 CGROUP_HOOKS = {"ingress": 0, "egress": 1, "sock_ops": 3}
 TCX_HOOKS = {"ingress": 46, "egress": 47}
-
-
-class UnknownError(Exception):
-    """The kernel does not tell; the message says why."""
 
 
 def loopback() -> dict[str, dict[str, Any]]:
@@ -60,28 +51,35 @@ def _found(look: Callable[[], list[str]]) -> dict[str, Any]:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return {"unknown": f"{place}{error.strerror or error}"}
-    except UnknownError as error:
+    except RunError as error:
         return {"unknown": str(error)}
+
+
+def _lines(path: str) -> list[str]:
+    """A file's lines, which may hold names of files: bytes. None where its module is not loaded."""
+    try:
+        return os.fsdecode(Path(path).read_bytes()).splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def _nf_tables() -> list[str]:
     """Nothing where it is not loaded: opening a netlink socket of its family would load it."""
-    lines = SOCKETS.read_text(encoding="ascii").splitlines()[1:]
-    if not any(int(line.split()[1]) == NETLINK_NETFILTER for line in lines):
+    sockets = (line.split()[1] for line in _lines("/proc/net/netlink"))
+    if NETLINK_NETFILTER not in sockets or not any(
+        NF_TABLES in line for line in _lines("/proc/kallsyms")
+    ):
         return []
-    with SYMBOLS.open(encoding="ascii") as symbols:
-        if not any(NF_TABLES in line for line in symbols):
-            return []
     return chains(answer_of("nft", "-j", "list", "ruleset")["nftables"])
 
 
 def answer_of(*words: str) -> Any:
-    """What a program prints as JSON. Raises UnknownError."""
+    """What a program prints as JSON. Raises RunError."""
     if not shutil.which(words[0]):
-        raise UnknownError(f"{words[0]} is not installed")
+        raise RunError(f"{words[0]} is not installed")
     done = attempt(words)
     if done.returncode != 0:
-        raise UnknownError(f"{words[0]}: {last_words(done.stderr)}")
+        raise RunError(f"{words[0]}: {last_words(done.stderr)}")
     return json.loads(done.stdout)
 
 
@@ -109,34 +107,23 @@ def chains(ruleset: list[dict[str, dict[str, Any]]]) -> list[str]:
     return words
 
 
-def _tables(path: str) -> list[str]:
-    """The older kind's tables in this namespace: each has its hooks, even without rules."""
-    try:
-        return Path(path).read_text(encoding="ascii").split()
-    except FileNotFoundError:
-        return []  # its module is not loaded
-
-
 def _conntrack() -> list[str]:
     """`active` where a new connection is tracked. Old entries outlive the rules that made them."""
-    count = Path("/proc/sys/net/netfilter/nf_conntrack_count")
-    if not count.exists():
-        return []  # its module is not loaded
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()),
     ):
         port = f" dport={server.getsockname()[1]} "
-        if count.read_text(encoding="ascii").strip() == "0":
+        if _lines("/proc/sys/net/netfilter/nf_conntrack_count") in ([], ["0"]):
             return []
-        with Path("/proc/net/nf_conntrack").open(encoding="ascii") as tracked:
-            return ["active"] if any(port in line for line in tracked) else []
+        tracked = Path("/proc/net/nf_conntrack").read_text(encoding="ascii")
+        return ["active"] if port in tracked else []
 
 
-def taps(listed: str) -> list[str]:
+def taps(listed: list[str]) -> list[str]:
     """Packet sockets that see what passes lo: tcpdump, a DHCP client."""
     sockets = []
-    for line in listed.splitlines():
+    for line in listed:
         protocol, *device, function = line.split() or ("", "")
         if function.startswith(("packet_rcv", "tpacket_rcv")) and device in ([], [LO]):
             sockets.append(f"{protocol} {function}")
@@ -173,28 +160,21 @@ def _programs(target: int, hooks: dict[str, int], flags: int = 0) -> Iterator[st
 
 def cgroup() -> Path | None:
     """Our group's folder (cgroups(7)); None where this kernel has no unified hierarchy."""
-    lines = _named("/proc/self/cgroup")
-    ours = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
-    if ours is None:
-        return None
-    for line in _named("/proc/self/mounts"):
-        _, mounted, kind, *_ = line.split()
-        if kind == "cgroup2":
-            return Path(mounted, ours)
-    raise UnknownError("no cgroup2 file system is mounted")
-
-
-def _named(path: str) -> list[str]:
-    """The lines of a file with names of files, which are bytes and need not be UTF-8."""
-    return os.fsdecode(Path(path).read_bytes()).splitlines()
+    ours = [line[4:] for line in _lines("/proc/self/cgroup") if line.startswith("0::/")]
+    mounts = (line.split() for line in _lines("/proc/self/mounts"))
+    mounted = [place for _, place, kind, *_ in mounts if kind == "cgroup2"]
+    if ours and not mounted:
+        raise RunError("no cgroup2 file system is mounted")
+    return Path(mounted[0], ours[0]) if ours else None
 
 
 LOOKS: dict[str, Callable[[], list[str]]] = {
     "nf_tables": _nf_tables,
-    "iptables": lambda: _tables("/proc/net/ip_tables_names"),
-    "ip6tables": lambda: _tables("/proc/net/ip6_tables_names"),
+    # The older kind's tables in this namespace: each has its hooks, even without rules.
+    "iptables": lambda: _lines("/proc/net/ip_tables_names"),
+    "ip6tables": lambda: _lines("/proc/net/ip6_tables_names"),
     "conntrack": _conntrack,
-    "packet sockets": lambda: taps(PTYPE.read_text(encoding="utf-8", errors="replace")),
+    "packet sockets": lambda: taps(_lines("/proc/net/ptype")),
     "qdisc on lo": _qdiscs,
     # In any mode.
     "XDP on lo": lambda: [

@@ -23,10 +23,10 @@ from typing import NamedTuple
 from probes import callsite
 from probes.bcc import frame
 from probes.counters import Counter
-from probes.reasons import Reason, reason
+from probes.reasons import Reason, ReasonError, reason
 from probes.scripts import Script
 from runners.cell import CellRun
-from runners.host.instrument import AttachError, Child, Context, Instrument, Losses, WindowOptions
+from runners.host.instrument import Child, Context, Instrument, Losses, WindowOptions
 from runners.process import attempt, last_words
 
 ACK = b"ack\n\0"
@@ -49,13 +49,13 @@ PROFILE = ("-B", "-N", "-q", "--no-bpf-event", "-e", "cpu-clock", "-F", "1999", 
 class Control(Child):
     """A perf process that waits for commands: both ends of `--control=fd:CTL,ACK`.
 
-    Raises AttachError where there is no perf.
+    Raises ReasonError where there is no perf.
     """
 
     def __init__(self, argv: Sequence[str], words: Path) -> None:
         super().__init__("perf", "perf", words, words)
         if not shutil.which("perf"):
-            raise AttachError(reason("not-installed", program="perf", package="linux-perf"))
+            raise ReasonError(reason("not-installed", program="perf", package="linux-perf"))
         commands, self.commands = os.pipe()
         self.answers, answers = os.pipe()
         self.descriptors = (commands, answers)
@@ -72,7 +72,7 @@ class Control(Child):
             os.close(end)
 
     def say(self, word: str) -> None:
-        """Send a command and wait until perf has done it. Raises AttachError."""
+        """Send a command and wait until perf has done it. Raises ReasonError."""
         try:
             os.write(self.commands, word.encode() + b"\n")
         except BrokenPipeError:
@@ -120,7 +120,7 @@ class Perf(Instrument):
         self._control: Control | None = None
 
     def start(self, argv: Sequence[str], name: str) -> None:
-        """Start perf, which prints to a file of this name. Raises AttachError."""
+        """Start perf, which prints to a file of this name. Raises ReasonError."""
         self._control = Control(argv, self.folder / f"{name}.stderr")
         self._control.start()
 
@@ -172,7 +172,7 @@ class Stat(Perf):
             self.attempt(lambda: self.start(argv, "stat"), self.quantities)
 
     def _miss(self, quantity: str, why: Reason) -> None:
-        self.miss({self.script.name: [quantity]}, AttachError(why))
+        self.miss({self.script.name: [quantity]}, ReasonError(why))
 
     def wait(self) -> list[str]:
         self.do(lambda control: control.say("ping"))
@@ -193,7 +193,7 @@ class Stat(Perf):
         deadline = time.monotonic() + ANSWER_SECONDS
         while len(blocks := self._blocks()) <= beyond:
             if time.monotonic() > deadline:
-                raise AttachError(reason("no-answer", tool="perf stat", seconds=ANSWER_SECONDS))
+                raise ReasonError(reason("no-answer", tool="perf stat", seconds=ANSWER_SECONDS))
             time.sleep(INTERVAL_MS / 5000)
         counts, unable = add_up(self._counters, blocks[self._read :])
         self._read = len(blocks)
@@ -306,7 +306,7 @@ class StackProfile(Perf):
         done = attempt(["perf", "script", "-i", data, "-F", "comm,tid,ip,sym"])
         if done.returncode != 0:
             why = reason("tool-said", tool="perf script", said=last_words(done.stderr))
-            self.miss(self.quantities, AttachError(why))
+            self.miss(self.quantities, ReasonError(why))
             return 0
         stacks = fold(done.stdout)
         lines = [f"{stack} {count}\n" for stack, count in sorted(stacks.items())]

@@ -12,15 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from runners.host import bpftrace, ftrace, loopback
-from runners.process import DONE, answer, command, run_main, stop
+from runners.process import answer, command, run_main, stop
 
-# Attaching one probe takes 5 s in an emulated guest, and longer on a busy machine. With too little
-# time, a kernel that allows probes would seem to allow none.
-TRY_SECONDS = 90  # for all that are tried together
+TRY_SECONDS = 90  # for all that are tried together; attaching takes 5 s in an emulated guest
 EMULATED = "a guest is emulated, some twenty times slower; its counts are the same"
 CPU = "CPU"
 BARE = "bare loopback"
-QEMU = "qemu"  # systemd-detect-virt(1): "software virtualization, without KVM"
 # What to try, a program that attaches it and exits, what is lost without it.
 BPFTRACE_TRIES = (
     ("tracepoints", "tracepoint:sched:sched_switch { exit(); }",
@@ -42,7 +39,7 @@ ALLOWED = {
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was tried. `detail`: what was seen; `lack`: what is lost without it."""
+    """One thing that was tried: what was seen, and what is lost without it."""
 
     name: str
     ok: bool
@@ -52,13 +49,12 @@ class Check:
 
 def checks() -> list[Check]:
     """Try everything that needs no guest. Without root, every probe fails."""
-    # Each bpftrace takes its time to start, and needs little CPU. Not by threads of ours: where
-    # memory is short, one can die before it says that it runs, and Python waits for it for ever.
+    # Each bpftrace takes its time to start, and needs little CPU.
     with ExitStack() as started:
         tries = [_start(program, started) for _, program, _ in BPFTRACE_TRIES]
         deadline = time.monotonic() + TRY_SECONDS
-        first, last = (_root, _btf, _lockdown), (_function_tracer, cpu, bare_loopback)
-        before, after = ([check() for check in some] for some in (first, last))
+        before = [_root(), _btf(), _lockdown()]
+        after = [_function_tracer(), cpu(), bare_loopback()]
         probes = [
             Check(name, *(seen := _attached(process, deadline)), "" if seen[0] else lack)
             for (name, _, lack), process in zip(BPFTRACE_TRIES, tries, strict=True)
@@ -98,8 +94,7 @@ def _root() -> Check:
 def _btf() -> Check:
     path = Path("/sys/kernel/btf/vmlinux")
     size = path.stat().st_size if path.exists() else 0
-    lack = "scripts that read kernel structures and fentry do not load; "
-    lack += "a kernel with CONFIG_DEBUG_INFO_BTF has it"
+    lack = "scripts that read kernel structures do not load; CONFIG_DEBUG_INFO_BTF has it"
     return Check("BTF", size > 0, f"{size >> 10} KiB of types" if size else f"no {path}", lack)
 
 
@@ -109,23 +104,18 @@ def _lockdown() -> Check:
     except OSError:
         return Check("lockdown", True, "not built in, or securityfs cannot be read")
     mode = text.partition("[")[2].partition("]")[0]
-    lack = "kprobes, the function tracer and /proc/kcore are refused; "
-    lack += "function counts come from a guest"
+    lack = "kprobes and the function tracer are refused; function counts come from a guest"
     return Check("lockdown", mode == "none", f"mode {mode}", lack)
-
-
-def _libc() -> str:
-    """A library that is certainly here and has symbols: the C library of this process."""
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
-    return next((line.split()[-1] for line in maps.splitlines() if "libc.so" in line), "libc.so.6")
 
 
 def _start(program: str, started: ExitStack) -> subprocess.Popen[bytes] | None:
     """A bpftrace that attaches a probe and exits at once; None where there is none."""
     if not shutil.which("bpftrace"):
         return None
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").split()
+    libc = next((word for word in maps if "libc.so" in word), "libc.so.6")
     process = subprocess.Popen(
-        command(["bpftrace", "-e", program.replace("LIBC", _libc())]),
+        command(["bpftrace", "-e", program.replace("LIBC", libc)]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -165,8 +155,8 @@ def cpu() -> Check:
     if not shutil.which("systemd-detect-virt"):
         return Check(CPU, True, "taken for real: there is no systemd-detect-virt to ask")
     kind = answer(["systemd-detect-virt", "--vm"]).strip()
-    lack = "an emulated CPU's times are not times: none are kept; its counts are the same"
-    if kind == QEMU:
+    if kind == "qemu":  # systemd-detect-virt(1): "software virtualization, without KVM"
+        lack = "an emulated CPU's times are not times: none are kept; its counts are the same"
         return Check(CPU, False, "emulated by QEMU, without KVM", lack)
     return Check(CPU, True, f"virtual: {kind}" if kind not in ("", "none") else "real")
 
@@ -186,10 +176,5 @@ def bare_loopback() -> Check:
     )
 
 
-def main() -> int:
-    print(json.dumps([asdict(check) for check in checks()]))
-    return DONE
-
-
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(run_main(lambda: print(json.dumps([asdict(check) for check in checks()]))))

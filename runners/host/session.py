@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace as Options
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,13 +65,26 @@ class Session:
 
     def set_up(self, *arguments: str) -> None:
         """Run setup.sh, and make its environment's packages ours. Raises RunError."""
-        options = ["--no-install"] if self.options.no_install else []
+        words = [*(["--no-install"] if self.options.no_install else []), *arguments]
         line = b""
         with tempfile.TemporaryFile() as complaints:
-            stdout, wait = self._set_up([*options, *arguments], complaints)
+            if self.root:
+                program = self.root.start("setup", words, complaints.fileno())
+                stdout: IO[bytes] = program.stdout
+            else:
+                process = subprocess.Popen(
+                    command([str(REPOSITORY / "runners/setup.sh"), *words]),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                    start_new_session=True,
+                    env=os.environ | {"PATHCOST_CACHE": str(self.invoker.cache)},
+                )
+                assert process.stdout is not None
+                stdout = process.stdout
             for line in stdout:
                 self.progress.say(line.decode(errors="replace").strip())
-            status = wait()
+            status = program.wait()[0] if self.root else process.wait()
             complaints.seek(0)
             complaint = complaints.read().decode(errors="replace").strip().splitlines()
         if status != 0:
@@ -81,28 +94,7 @@ class Session:
         for sentence in complaint:
             if sentence.startswith("pathcost: "):
                 self.progress.note(sentence.removeprefix("pathcost: "))
-        self._use(Path(os.fsdecode(line.rstrip(b"\n"))))
-
-    def _set_up(
-        self, words: Sequence[str], complaints: IO[bytes]
-    ) -> tuple[IO[bytes], Callable[[], int]]:
-        """What setup.sh prints, and how to wait for its status."""
-        if self.root:
-            program = self.root.start("setup", words, complaints.fileno())
-            return program.stdout, lambda: program.wait()[0]
-        process = subprocess.Popen(
-            command([str(REPOSITORY / "runners/setup.sh"), *words]),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            start_new_session=True,
-            env=os.environ | {"PATHCOST_CACHE": str(self.invoker.cache)},
-        )
-        assert process.stdout is not None
-        return process.stdout, process.wait
-
-    def _use(self, environment: Path) -> None:
-        """Let this process import the packages of an environment, which this Python has made."""
+        environment = Path(os.fsdecode(line.rstrip(b"\n")))  # which this Python has made
         for packages in environment.glob("lib/python*/site-packages"):
             if str(packages) not in sys.path:
                 sys.path.insert(1, str(packages))  # after our own

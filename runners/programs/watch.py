@@ -21,10 +21,10 @@ from typing import Any
 
 from probes.bcc.frame import READY
 from probes.bpf import Program
-from probes.reasons import add, missing
+from probes.reasons import ReasonError, add, missing
 from probes.scripts import PROBES
 from runners.host import instrument
-from runners.host.instrument import AttachError, Child, grown, total
+from runners.host.instrument import Child, grown, total
 from runners.host.root import Root, RootProgram
 from runners.process import DONE, RunError, run_main
 
@@ -107,7 +107,7 @@ class WindowedTool(Child):
         self._heard = len(self.printed())
 
     def ask(self, words: str) -> str:
-        """Its answer to a command. Raises AttachError."""
+        """Its answer to a command. Raises ReasonError."""
         assert self._process is not None and self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(f"{words}\n".encode())
@@ -144,7 +144,7 @@ class Windows:
             for tool in self.tools:
                 tool.ask(f"open {listed}")
             return {}
-        except (AttachError, OSError, ValueError) as error:
+        except (ReasonError, OSError, ValueError) as error:
             return {"error": str(error)}
 
     def _close(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _settle(tool: WindowedTool, lacks: list[dict[str, Any]]) -> bool:
     """Whether the tool is attached. `lacks` gets entries for what cannot be counted."""
     try:
         tool.wait_attached()
-    except AttachError as error:
+    except ReasonError as error:
         for why in error.reasons:
             add(lacks, missing([f"what {tool.file} counts"], why, by="--program"))
         return False

@@ -18,7 +18,7 @@ from probes.reasons import ReasonError, reason
 from probes.scripts import PROBES, Script, read_scripts
 from probes.transports import DIRECTIONS, Place, Transport, named, read_transports
 from runners.host import bpftrace, perf
-from runners.host.instrument import AttachError, Context
+from runners.host.instrument import Context
 from runners.process import REPOSITORY
 from tests.docs import hooks
 
@@ -113,7 +113,7 @@ def test_a_hook_that_bpftrace_only_warns_about_is_missing(tmp_path: Path, words:
     ]
     group = bpftrace.Group("made-up", parts, tmp_path)
     group.words.write_text(f"{words}\n{bpftrace.NOTIFY}\n", encoding="utf-8")
-    with pytest.raises(AttachError, match="sched:sched_migrate_task"):
+    with pytest.raises(ReasonError, match="sched:sched_migrate_task"):
         group.check_attached()
     assert list(group.absent()) == ["migrations"]
 
@@ -271,7 +271,7 @@ def test_symbols_end_where_the_next_begins(tmp_path: Path) -> None:
     assert "data" not in symbols
     table.write_text("0000000000000000 T first\n")
     callsite.read_symbols.cache_clear()
-    with pytest.raises(callsite.CallSiteError, match="needs root"):
+    with pytest.raises(callsite.ReasonError, match="needs root"):
         callsite.read_symbols(table)
 
 

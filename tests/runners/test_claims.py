@@ -98,7 +98,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     found: dict[str, list[dict[str, Any]]] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", "/tmp")  # where everybody may pass, as in a run
-        for name in (*needs(choose([]))["checks"], "made-up-check"):
+        for name in needs(choose([]))["checks"]:
             found[name] = workload.run_check(name, None)
     try_tools({"made-up-tool": ["-x"], "grep": ["--regexp", "--made-up"]}, out)
     for line in (out / "tools.jsonl").read_text().splitlines():

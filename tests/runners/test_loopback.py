@@ -60,7 +60,7 @@ ALL  lo       tpacket_rcv
 0800 d0       packet_rcv
 0800          ip_rcv
 """
-    assert loopback.taps(listed) == ["ALL packet_rcv", "ALL tpacket_rcv"]
+    assert loopback.taps(listed.splitlines()) == ["ALL packet_rcv", "ALL tpacket_rcv"]
 
 
 def test_what_cannot_be_told_is_unknown_and_never_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from probes.reasons import ReasonError
 from runners.host import instrument
-from runners.host.instrument import AttachError
 
 DEAF = 'trap "" INT; echo ready; while :; do sleep 0.1; done'
 # As bpftrace 0.17 does where a signal comes while it waits for a CPU: it waits for events still.
@@ -51,7 +51,7 @@ def test_one_that_ignores_its_end_is_ended_and_said(
     child.start()
     child.wait_attached()
     child.ask_to_finish()
-    with pytest.raises(AttachError, match=r"made-up\.bt did not end in"):
+    with pytest.raises(ReasonError, match=r"made-up\.bt did not end in"):
         child.finish()
     child.stop()
     with pytest.raises(ProcessLookupError):
