@@ -271,7 +271,7 @@ def test_symbols_end_where_the_next_begins(tmp_path: Path) -> None:
     assert "data" not in symbols
     table.write_text("0000000000000000 T first\n")
     callsite.read_symbols.cache_clear()
-    with pytest.raises(callsite.ReasonError, match="needs root"):
+    with pytest.raises(ReasonError, match="needs root"):
         callsite.read_symbols(table)
 
 
