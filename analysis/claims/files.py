@@ -159,11 +159,6 @@ class Claim(ClaimEntry):
     source: Source
 
     @property
-    def measured(self) -> Measured | None:
-        """Its rule, where that is over measured figures."""
-        return self.rule if isinstance(self.rule, Measured) else None
-
-    @property
     def measure(self) -> Measure | None:
         """What its quantity is."""
         return measure_of(self.quantity)

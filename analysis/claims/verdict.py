@@ -133,10 +133,8 @@ class Verdict:
     @property
     def kind(self) -> str:
         """What it rests on: a key of KINDS."""
-        if self.verdict == NOT_MEASURED:
-            return NOT_MEASURED
-        if self.claim.measured:
-            return MEASURED
+        if self.verdict == NOT_MEASURED or self.claim.measure:
+            return MEASURED if self.verdict != NOT_MEASURED else NOT_MEASURED
         return ARITHMETIC if self.claim.rule.kind == "consistent" else ANSWERED
 
     @property

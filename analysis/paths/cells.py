@@ -8,18 +8,18 @@ not WHOLE there is the window alone.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from pydantic import TypeAdapter
 
 from analysis.counts.ledger import transport_order
 from analysis.paths.tree import Span, by_function, by_layer, function_layer, summed
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
-from analysis.raw.files import NUMBER
-from analysis.raw.record import damaged, read_object, read_text
+from analysis.raw.record import Count, Positive, check, damaged, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 from analysis.wording import listed, number, size_text, transport_text
 from runners.cell import Conditions
@@ -36,6 +36,8 @@ SYSTEM_CALL = "do_syscall_64"
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
 TREE_HEAD, ORDER_HEAD = "path\tcalls\tsteps\tinstructions", "cpu\tline\tinstructions"
+TREE: TypeAdapter[list[Any]] = TypeAdapter(list[tuple[str, Count, Count, Count]])
+ORDER: TypeAdapter[list[Any]] = TypeAdapter(list[tuple[Count, Positive, Count]])
 
 
 def scheduling_text(name: str) -> str:
@@ -98,11 +100,6 @@ class ExactCell(ExactLine):
     def identical(self) -> int:
         """Return how many of the iterations are the steady round trip, alike in every call path."""
         return self.shapes[0].identical if self.shapes else 0
-
-    @property
-    def mean(self) -> float:
-        """Return the mean of an iteration over the window, with ticks and other tasks."""
-        return self.window.instructions * self.messages_per_iteration / self.messages
 
     @property
     def of_message(self) -> float:
@@ -305,39 +302,26 @@ def _broken(line: ExactLine, tree: Sequence[Span], order: Sequence[Span]) -> Ite
 
 
 def _tree(path: Path) -> tuple[Span, ...]:
-    def span(names: str, calls: str, steps: str, instructions: str) -> Span:
-        return Span(tuple(names.split(";")), _count(instructions), _count(calls), _count(steps))
-
-    if not (tree := _rows(path, TREE_HEAD, span)):
+    rows = _rows(path, TREE_HEAD, TREE)
+    if not rows:
         raise damaged(path, "it holds no tree")
-    return tree
+    return tuple(Span(tuple(names.split(";")), own, *counts) for names, *counts, own in rows)
 
 
 def _order(path: Path, tree: Sequence[Span]) -> tuple[Span, ...]:
     """Older runs have none, or one in steps."""
-
-    def span(cpu: str, line: str, instructions: str) -> Span:
-        return Span(tree[_count(line, 1) - 1].path, _count(instructions), cpu=_count(cpu))
-
-    return _rows(path, ORDER_HEAD, span) if path.exists() else ()
-
-
-def _count(word: str, least: int = 0) -> int:
-    """Raises ValueError for what is no count."""
-    if not NUMBER.fullmatch(word) or int(word) < least:
-        raise ValueError(f"{word} is no count")
-    return int(word)
+    rows = _rows(path, ORDER_HEAD, ORDER) if path.exists() else []
+    if any(line > len(tree) for _, line, _ in rows):
+        raise damaged(path, "it names a line that the tree lacks")
+    return tuple(Span(tree[line - 1].path, own, cpu=cpu) for cpu, line, own in rows)
 
 
-def _rows(path: Path, head: str, parse: Callable[..., Span]) -> tuple[Span, ...]:
-    """What `parse` makes of the columns of each line below the head; nothing below another head."""
+def _rows(path: Path, head: str, adapter: TypeAdapter[list[Any]]) -> list[Any]:
+    """The columns of each line below the head; nothing below another head."""
     text = read_text(path)
     first, *lines = text.splitlines() or [""]
     if first != head:
-        return ()
-    try:
-        if not text.endswith("\n"):
-            raise ValueError("its last line is not whole")
-        return tuple(parse(*line.split("\t")) for line in lines)
-    except (TypeError, ValueError, IndexError) as error:
-        raise damaged(path, error) from None
+        return []
+    if not text.endswith("\n"):
+        raise damaged(path, "its last line is not whole")
+    return check(path, adapter.validate_python, [line.split("\t") for line in lines])

@@ -130,8 +130,9 @@ def judge(
 ) -> Gate:
     """Judge the cells of both runs, of which the `second` has these. Raises UsageError for none."""
     results = []
-    reasons = {str(cell.cell): "the first run has no such cell" for cell in second}
-    reasons |= dict(_lacking(runs))
+    reasons = dict(_lacking(runs))
+    for cell in second:
+        reasons.setdefault(str(cell.cell), "the first run has no such cell")
     for pair in pairs:
         name = str(pair.after.cell)
         reasons.pop(name, None)

@@ -19,15 +19,17 @@ Line = dict[str, Any]
 Maker = Callable[..., Line]
 
 
-def redis(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+def line(program: str, variant: str, transport: str, repeat: int, **fields: Any) -> Line:
+    names = {"program": program, "variant": variant, "transport": transport, "repeat": repeat}
+    return {"clients": 1, "error": None, **names, **fields}
+
+
+def redis(transport: str, repeat: int, **more: Any) -> Line:
     """17 requests in 17 ms over TCP, in 8.5 over a Unix socket."""
     took = 17_000_000 if transport == "tcp" else 8_500_000
-    return {
-        **{"program": "redis", "variant": "new", "clients": 20, "transport": transport},
-        **{"repeat": repeat, "error": None, "requests": 17, "window_ns": took},
-        **{"server_calls": 17, "server_usec": 34, "counted": 17, "time_wait": [3, 20]},
-        **more,
-    }
+    figures = {"requests": 17, "window_ns": took, "server_calls": 17, "server_usec": 34,
+               "counted": 17, "time_wait": [3, 20], "clients": 20}  # fmt: skip
+    return line("redis", "new", transport, repeat, **figures | more)
 
 
 def both(of: Maker = redis, repeats: int = 6, **more: Any) -> list[Line]:
@@ -52,66 +54,53 @@ def verdict(analysis: Analysis, claim: str) -> Verdict:
     return next(verdict for verdict in analysis.verdicts if verdict.claim.id == claim)
 
 
-def round_trips(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+def round_trips(transport: str, repeat: int, **more: Any) -> Line:
     """1,000 round trips of 64 B in Python: 50 µs over TCP, 20 over a Unix socket."""
-    took = 50_000 if transport == "tcp" else 20_000
-    both = {"client": {"user_us": 4000, "system_us": 6000}}
-    both["server"] = both["client"]
-    return {
-        **{"program": "asyncio", "variant": "pingpong", "loop": "asyncio", "clients": 1},
-        **{"transport": transport, "size": 64, "repeat": repeat, "error": None},
-        **{"window_ns": 1000 * took, "messages": 2000, "sent": 64_000, "received": 64_000},
-        **both,
-        **{"iterations_ns": [took, 2 * took]},
-        **more,
-    }
+    took, cpu = 50_000 if transport == "tcp" else 20_000, {"user_us": 4000, "system_us": 6000}
+    figures = {
+        "loop": "asyncio", "size": 64, "window_ns": 1000 * took, "messages": 2000, "sent": 64_000,
+        "received": 64_000, "client": cpu, "server": cpu, "iterations_ns": [took, 2 * took],
+    }  # fmt: skip
+    return line("asyncio", "pingpong", transport, repeat, **figures | more)
 
 
-def calls(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+def calls(transport: str, repeat: int, **more: Any) -> Line:
     """17 calls of a method, whose message takes 1.1 µs over a Unix socket and 2.2 over TCP."""
     took = 2200 if transport == "tcp" else 1100
-    return {
-        **{"program": "dotnet", "variant": "written", "clients": 1, "transport": transport},
-        **{"size": 1024, "repeat": repeat, "error": None, "calls": 17, "messages": 17},
-        **{"sent": 17_408, "received": 17_408, "message_ns": [took, 3 * took]},
-        **more,
-    }
+    figures = {"size": 1024, "calls": 17, "messages": 17, "sent": 17_408, "received": 17_408,
+               "message_ns": [took, 3 * took]}  # fmt: skip
+    return line("dotnet", "written", transport, repeat, **figures | more)
 
 
-def echoes(transport: str, repeat: int, program: str = "go", **more: Any) -> dict[str, Any]:
+def counters(**counts: int) -> dict[str, int]:
+    times = {"user_ns": 4_000_000, "system_ns": 6_000_000}
+    return {"out": 0, "data": 0, "voluntary": 300, "involuntary": 100, **times, **counts}
+
+
+def echoes(transport: str, repeat: int, program: str = "go", **more: Any) -> Line:
     """1,000 lines there and back in 40 ms over a Unix socket, in 5 over TCP."""
-    counters = {"out": 60, "data": 50, "machine": 999, "voluntary": 30, "involuntary": 10}
-    if transport == "unix":
-        counters |= {"out": 0, "data": 0, "voluntary": 300, "involuntary": 100}
-    return {
-        **{"program": program, "variant": "echo", "clients": 1, "size": 10, "transport": transport},
-        **{"repeat": repeat, "error": None, "sent": 1000, "echoed": 1000},
-        **{"window_ns": 40_000_000 if transport == "unix" else 5_000_000, "runtime": "made up"},
-        **{"counters": counters | {"user_ns": 4_000_000, "system_ns": 6_000_000}},
-        **more,
-    }
+    counted = counters(machine=999)
+    if transport == "tcp":
+        counted = counters(machine=999, out=60, data=50, voluntary=30, involuntary=10)
+    took = 40_000_000 if transport == "unix" else 5_000_000
+    figures = {"size": 10, "sent": 1000, "echoed": 1000, "window_ns": took, "runtime": "made up",
+               "counters": counted}  # fmt: skip
+    return line(program, "echo", transport, repeat, **figures | more)
 
 
-def pings(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
+def pings(transport: str, repeat: int, **more: Any) -> Line:
     """1,000 requests in 200 ms over a Unix socket, in 300 over TCP; 3,000 switches."""
     took = 200 if transport == "unix" else 300
-    counters = {"out": 0, "data": 0, "machine": 3000, "voluntary": 300, "involuntary": 100}
-    return {
-        **{"program": "gin", "variant": "keep", "log": True, "clients": 100},
-        "transport": transport,
-        **{"repeat": repeat, "error": None, "requests": 1000, "answered": 1000},
-        **{"window_ns": took * 1_000_000},
-        **{"iterations_ns": dict.fromkeys(("mean", "p50", "p99"), took * 1000)},
-        **{"counters": counters | {"user_ns": 4_000_000, "system_ns": 6_000_000}},
-        **more,
-    }
+    figures = {
+        "log": True, "clients": 100, "requests": 1000, "answered": 1000,
+        "window_ns": took * 1_000_000, "counters": counters(machine=3000),
+        "iterations_ns": dict.fromkeys(("mean", "p50", "p99"), took * 1000),
+    }  # fmt: skip
+    return line("gin", "keep", transport, repeat, **figures | more)
 
 
-def requests_in_fastcgi(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
-    return {
-        **{"program": "gin", "variant": "fastcgi", "clients": 1, "transport": transport},
-        **{"repeat": repeat, "error": None, "asked": 23, **more},
-    }
+def requests_in_fastcgi(transport: str, repeat: int, **more: Any) -> Line:
+    return line("gin", "fastcgi", transport, repeat, asked=23, **more)
 
 
 def watched(lost: int = 0, calls_missed: int | None = 0) -> dict[str, Any]:

@@ -235,19 +235,6 @@ def stored(folder: Path, *ends: dict[str, Any], **changes: Any) -> Path:
     return folder
 
 
-def test_the_table_fits_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    many = [
-        row
-        for port in range(30)
-        for row in (
-            end(f"127.0.0.1:{41000 + port}", f"127.0.0.1:{port + 1}", port + 10),
-            end(f"127.0.0.1:{port + 1}", f"127.0.0.1:{41000 + port}", port + 100),
-        )
-    ]
-    assert main(["--watch", str(stored(tmp_path / "run", *many))]) == 0
-    assert len(capsys.readouterr().out.splitlines()) <= 25
-
-
 def test_the_page_shows_each_pair_and_prediction_and_needs_no_network(tmp_path: Path) -> None:
     bus = [
         row | {"family": "unix"} for row in (end("1", "2", 3), end("2", "1", 4, path="/run/bus"))

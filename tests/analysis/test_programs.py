@@ -18,6 +18,7 @@ from analysis.statistics import Estimate
 from tests.analysis.made_programs import (
     analysed,
     both,
+    line,
     pings,
     redis,
     round_trips,
@@ -89,11 +90,9 @@ def test_calls_that_a_program_missed_make_its_counts_invalid(tmp_path: Path) -> 
 def served(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     """17 requests to a program of a file, in 17 ms over TCP and in 8.5 over a Unix socket."""
     took = 17_000_000 if transport == "tcp" else 8_500_000
-    return {
-        **{"program": "my-own", "variant": "ask", "clients": 3, "transport": transport},
-        **{"repeat": repeat, "size": 100, "error": None, "requests": 17, "counted": 17},
-        **{"window_ns": took, "latency_ns": {"mean": took // 17}, **more},
-    }
+    figures = {"clients": 3, "size": 100, "requests": 17, "counted": 17, "window_ns": took,
+               "latency_ns": {"mean": took // 17}}  # fmt: skip
+    return line("my-own", "ask", transport, repeat, **figures | more)
 
 
 def test_a_program_of_a_file_has_its_figures(tmp_path: Path) -> None:

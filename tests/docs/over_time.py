@@ -64,9 +64,11 @@ def tables(runs: Iterable[Path]) -> dict[str, pd.DataFrame]:
     for cell in order:
         whole, per = cell.pattern in WHOLE, cell.messages_per_iteration
         of_window = cell.window.steps * per / cell.messages
-        figures = (cell.total, cell.steps) if whole else (round(cell.mean), round(of_window))
+        figures = (
+            (cell.total, cell.steps) if whole else (round(cell.of_message * per), round(of_window))
+        )
         copies = cell.payload.per_byte(cell.size) if cell.payload else None
-        found_in = (round(cell.mean), cell.identical, cell.iterations, copies)
+        found_in = (round(cell.of_message * per), cell.identical, cell.iterations, copies)
         cells.append((*where(cell), series(cell), cell.kernel, cell.qemu, per, *figures, *found_in))
         rows = sorted(cell.layers().items()) if whole else ()
         layers += [(*where(cell), series(cell), *row) for row in rows]
