@@ -133,8 +133,10 @@ class Verdict:
     @property
     def kind(self) -> str:
         """What it rests on: a key of KINDS."""
-        if self.verdict == NOT_MEASURED or self.claim.measure:
-            return MEASURED if self.verdict != NOT_MEASURED else NOT_MEASURED
+        if self.verdict == NOT_MEASURED:
+            return NOT_MEASURED
+        if self.claim.measure:
+            return MEASURED
         return ARITHMETIC if self.claim.rule.kind == "consistent" else ANSWERED
 
     @property
@@ -150,13 +152,10 @@ class Verdict:
     @property
     def unit(self) -> str:
         """The unit of its figures; empty where it is over no figures."""
-        if (measure := self.claim.measure) is None:
-            return ""
-        return measure.unit + (
-            f"{'' if measure.unit else 'count'} per {measure.per}"
-            if measure.per != "window"
-            else ""
-        )
+        measure = self.claim.measure
+        if measure is None or measure.per == "window":
+            return measure.unit if measure else ""
+        return f"{measure.unit or 'count'} per {measure.per}"
 
     def rests_like(self, other: "Verdict") -> bool:
         """Whether both rest on the same figures.
