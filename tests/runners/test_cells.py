@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from runners import cell as factors
 from runners import cell as model
 from runners.cli import parse
+from runners.host import __main__ as collector
+from runners.host.workload import Execution, HungError
 from runners.plan import EMULATED, GUEST, HOST, Planner, cells, passes, plan_for
-from runners.process import UsageError
+from runners.process import RunError, UsageError
 
 
 def order(repeats: int, seed: int = 1) -> tuple[model.Pass, ...]:
@@ -148,3 +151,19 @@ def test_a_guest_counts_what_this_kernel_does_not_unless_it_is_asked_for() -> No
     assert everything - guest_scripts() == {"switches", "packets"}
     assert guest_scripts(probe_level="counters") == everything
     assert guest_scripts("--transports", "unix,pipe") == everything
+
+
+def test_a_workload_that_hangs_twice_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each cell would take a minute more to fail."""
+
+    def hang(*_: object) -> dict[str, object]:
+        raise HungError("the workload did not end in 70 s.")
+
+    monkeypatch.setattr(collector, "run_cell", hang)
+    runs = plan_for(parse([]), HOST, "counters").passes[0].runs
+    plan = model.Plan((model.Pass((), runs),))
+    with pytest.raises(RunError, match="So it did before"):
+        collector.Collector(plan, Execution("workload"), tmp_path / "out")._passes()
+    assert len((tmp_path / "out/cells.jsonl").read_text().splitlines()) == 1

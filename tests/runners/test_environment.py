@@ -13,7 +13,7 @@ from analysis.raw.cells import Disturbance
 from runners.cell import CellRun, Plan
 from runners.cli import parse
 from runners.host import environment
-from runners.host.workload import Execution, run_cell
+from runners.host.workload import CellError, Execution, run_cell
 from runners.plan import HOST, cells
 from runners.process import WORKLOAD
 from tests.build import make
@@ -59,3 +59,12 @@ def test_a_cell_carries_what_its_cpus_did(built: Path, placement: str) -> None:
     for cpu in found.cpus.values():
         assert cpu.idle_ns + cpu.steal_ns <= found.wall_ns + 3 * found.step_ns
         assert cpu.interrupts is None or cpu.interrupts > 0
+
+
+@pytest.mark.parametrize("printed", ["rubbish", "[]", "{}"])
+def test_a_workload_that_prints_no_result_has_failed(tmp_path: Path, printed: str) -> None:
+    program = tmp_path / "workload"
+    program.write_text(f"#!/bin/sh\necho '{printed}'\n")
+    program.chmod(0o755)
+    with pytest.raises(CellError, match="printed no result"):
+        collected(program, "same-cpu")

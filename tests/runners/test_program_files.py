@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from analysis.counts.measures import program_of
 from analysis.raw.programs import PROGRAM_LINES
 from runners.cli import parse
 from runners.process import REPOSITORY, RunError, UsageError
-from runners.programs import PROGRAMS, engine, experiments, program
+from runners.programs import PROGRAMS, engine, experiments, place, program
 from runners.programs.experiments import Experiment, experiment
 from runners.programs.program import read
 from tests.runners.echo_program import CLIENT, WHOLE, changed, write
@@ -108,6 +109,17 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     )
     with pytest.raises(RunError, match=r"mine: .* did not start: .*gone.py.*No such file"):
         drive(file)
+
+
+@pytest.mark.slow
+def test_a_port_of_another_program_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as theirs:
+        port = theirs.getsockname()[1]
+        monkeypatch.setattr(place, "free_port", lambda: port)
+        with pytest.raises(RunError, match=f"port {port} is in use by another program"):
+            drive(write(tmp_path), "tcp")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,6 +43,14 @@ def test_a_client_is_counted_between_its_words() -> None:
     switches = found["counters"]
     assert switches["voluntary"] + switches["involuntary"] >= 23
     assert switches["machine"] >= 23
+
+
+def test_a_client_that_hangs_is_ended_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "SECONDS", 0.5)
+    began = time.monotonic()
+    found = client.run_beside(["sh", "-c", "sleep 20 & wait"], lambda: [])
+    assert found == {"error": "the client did not end in 0.5 s"}
+    assert time.monotonic() - began < 15, "its child holds the output open"
 
 
 def test_another_users_processes_are_not_watched() -> None:
