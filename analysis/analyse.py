@@ -11,7 +11,7 @@ from analysis.claims.files import Claim, load_claims, quantities
 from analysis.claims.judge import judge, read_observed
 from analysis.claims.verdict import NOT_MEASURED, Verdict
 from analysis.counts.agreement import df_pairs
-from analysis.counts.ledger import build_ledgers, df_kernels, df_switches
+from analysis.counts.ledger import build_ledgers, df_kernels
 from analysis.counts.measures import measure_all, of_programs, over_repeats
 from analysis.paths import cells as exact
 from analysis.paths import functions
@@ -87,7 +87,6 @@ class Analysis(Figures):
         self.verdicts = _concerned(run, verdicts)
         self.comparisons = df_pairs(tidy)
         self.disagreements = self.comparisons[~self.comparisons["agree"]]
-        self.switching = df_switches(self.workload)
         self.disturbed = share_disturbed(run)
         self.wakeups = functions.df_wakeups(tidy)
         self.profiles = functions.profiles(run, self.tables.invalid_cells)

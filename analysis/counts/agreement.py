@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Do instruments that measured the same thing say the same?
 
-Compared are instruments that watched the same cell run, event for event; and bpftrace and ftrace,
-which cannot run together, over runs of the same cell. Where two counts differ, `reasons.tsv` says
-by how much each may be off and why; any other difference is unexplained.
+Compared are instruments that watched the same cell run, event for event. Where two counts differ,
+`reasons.tsv` says by how much each may be off and why; any other difference is unexplained.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +26,7 @@ LEAST_EVENT = 0.5  # counts are whole; medians of an even number of runs need no
 WINDOWS = ("target", "kernel", *WORKLOAD)
 CELL = (*WINDOWS, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; validity compares it. The rest has one source.
-INSTRUMENTS = ("kernel", "bpftrace", "bcc", "perf", "ftrace")
-APART = ("bpftrace", "ftrace")
+INSTRUMENTS = ("kernel", "bpftrace", "bcc", "perf")
 NOT_COMPARED = (
     *("messages", "payload_bytes", "lost", "missed", "wakeup_stacks"),
     *("program_runs", "program_ns"),
@@ -41,17 +39,17 @@ def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
     """Two instruments on one quantity of one cell, those that disagree first.
 
     Columns: those of CELL; first and second, the instruments; first_value and second_value, per
-    message, in the run where they are furthest apart; apart, as a share of the larger; together
-    (in the same cell runs, or in other runs of the cell); runs; equal, in every run to the event;
-    agree; why they differ, where that is known; unexplained.
+    message, in the run where they are furthest apart; apart, as a share of the larger; runs;
+    equal, in every run to the event; agree; why they differ, where that is known; unexplained.
     """
-    rows = _comparable(tidy)
-    runs = pd.concat(
-        [
-            _differences(_together(rows), INSTRUMENTS).assign(together=True),
-            _differences(_apart(rows), APART).assign(together=False),
-        ]
-    )
+    rows = tidy[
+        tidy["valid"]
+        & ~tidy["quantity"].isin([*NOT_COMPARED, *TIMES])
+        & tidy["instrument"].isin(INSTRUMENTS)
+        # perf follows the third process too, the probes count the two ends.
+        & ~((tidy["instrument"] == "perf") & tidy["transport"].isin(forwarded()))
+    ]
+    runs = _differences(_by_instrument(rows))
     ones, others = (runs[name] / runs["messages"] for name in ("first_value", "second_value"))
     difference, larger = (ones - others).abs(), np.maximum(ones.abs(), others.abs())
     runs = runs.assign(
@@ -59,7 +57,7 @@ def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
         close=(difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger),
         apart=(difference / larger).fillna(0.0),
     ).reset_index(drop=True)  # fmt: skip
-    groups = runs.groupby([*CELL, "first", "second", "together"], sort=False)
+    groups = runs.groupby([*CELL, "first", "second"], sort=False)
     pairs = runs.loc[groups["difference"].idxmax()].reset_index(drop=True)
     unknown = groups["unknown"].any().to_numpy()
     reasons = [_unique(whys) for _, whys in groups["why"]]
@@ -70,26 +68,15 @@ def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
         agree=groups["close"].all().to_numpy() | ~unknown,
         unexplained=unknown,
     )
-    by = ["agree", "together", "apart", "quantity", "key", "transport"]
-    return pairs.sort_values(by, ascending=[True, False, False, True, True, True], kind="stable")
+    by = ["agree", "apart", "quantity", "key", "transport"]
+    return pairs.sort_values(by, ascending=[True, False, True, True, True], kind="stable")
 
 
 def _unique(whys: "pd.Series[str]") -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, whys)))
 
 
-def _comparable(tidy: pd.DataFrame) -> pd.DataFrame:
-    return tidy[
-        tidy["valid"]
-        & ~tidy["quantity"].isin(NOT_COMPARED)
-        & tidy["instrument"].isin(INSTRUMENTS)
-        & ~tidy["quantity"].isin(TIMES)
-        # perf follows the third process too, the probes count the two ends.
-        & ~((tidy["instrument"] == "perf") & tidy["transport"].isin(forwarded()))
-    ]
-
-
-def _together(rows: pd.DataFrame) -> pd.DataFrame:
+def _by_instrument(rows: pd.DataFrame) -> pd.DataFrame:
     """Counts by instrument in one cell run.
 
     Where probes tell what ran elsewhere, a counter of the whole machine is compared with all that
@@ -111,33 +98,11 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
     return table.pivot_table("value", index, "instrument", aggfunc="sum")
 
 
-def _apart(rows: pd.DataFrame) -> pd.DataFrame:
-    """bpftrace and ftrace watch different runs of a cell: their medians over repeats."""
-    rows = rows[rows["instrument"].isin(APART)]
-    few = rows[rows["instrument"] == "ftrace"]["messages"].min()
-    rows = rows.assign(value=rows["value"] / rows["messages"])
-    table = rows.pivot_table("value", list(CELL), "instrument", aggfunc="median")
-    table = table.reindex(columns=list(APART))
-    watched, counted, traced = (
-        table.groupby(level=level)[name].transform("count") > 0
-        for name, level in (
-            ("bpftrace", ["target", "kernel", "quantity", "key"]),
-            ("bpftrace", [*WINDOWS, "transport", "quantity"]),
-            ("ftrace", [*WINDOWS, "transport", "quantity"]),
-        )
-    )
-    # A function that an instrument watched and did not see called was called 0 times. Both are
-    # taken as counts, whole ones, of the tracer's short window, in which its edges weigh.
-    table = table[watched & counted & traced].fillna(0.0).mul(few).round()
-    table = table.assign(repeat=0, cell=0, messages=few)
-    return table.set_index(["repeat", "cell", "messages"], append=True)
-
-
-def _differences(table: pd.DataFrame, instruments: Sequence[str]) -> pd.DataFrame:
+def _differences(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each run and each two instruments that counted it: first and second, their values,
     whether they differ, why ("" where that is unknown too), and whether it is unknown.
     """
-    present = [name for name in instruments if name in table]
+    present = [name for name in INSTRUMENTS if name in table]
     pairs = [
         table[list(names)].dropna().set_axis(["first_value", "second_value"], axis=1)
         .reset_index().assign(first=names[0], second=names[1])

@@ -2,19 +2,17 @@
 """The ledger: measure by transport, each by its best source."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from analysis.counts.measures import (
-    MEASURE_BY_ID,
     MEASURES,
     SOURCE,
     WORKLOAD,
     Measure,
-    best_source,
     estimate_of,
     groups,
     measure_of,
@@ -29,8 +27,6 @@ from runners.cell import Conditions
 Column = tuple[str, str]  # conditions, transport
 GUEST = "--target guest has them"  # function probes
 MOST_TOGETHER = 4  # transports that one screen or one plot holds
-# Of switches in a round trip: what timers and a window's edges may add, and what they cannot.
-NEAR, SWITCHES_APART = 0.1, 0.5
 FIRST_PATTERNS = ("pingpong",)
 FIRST_TRANSPORTS = ("unix", "tcp")
 FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
@@ -166,36 +162,6 @@ def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
 
 def transport_order(name: str) -> tuple[int, str]:
     return order(name, FIRST_TRANSPORTS)
-
-
-def df_switches(measured: pd.DataFrame) -> pd.DataFrame:
-    """Switches of a round trip in each cell, both processes together, and whether repeats differ.
-
-    A round trip has a whole number of switches. Where a window's mean is no whole number, its round
-    trips are of several kinds; where repeats of one cell differ, the scheduler has taken several
-    ways. Columns: pattern, size, conditions, transport, kind, least, most, repeats, source; of the
-    host, where cells ran there.
-    """
-    rows = measured[(measured["measure"] == "switches") & measured["valid"].astype(bool)]
-    host = rows[rows["target"] == "host"]
-    cells = []
-    for (_, *cell), group in groups(rows if host.empty else host, "kernel", *WORKLOAD, "transport"):
-        best = best_source(group, MEASURE_BY_ID["switches"])
-        values = list(best["value"])
-        figures = (switch_kind(values), min(values), max(values), len(values))
-        cells.append((*cell, *figures, source_of(best)))
-    names = [*WORKLOAD, "transport", "kind", "least", "most", "repeats", "source"]
-    return in_reading_order(pd.DataFrame(cells, columns=names))
-
-
-def switch_kind(values: Sequence[float]) -> str:
-    """What one cell's switches of a round trip say, a value for each repeat."""
-    if max(values) - min(values) >= SWITCHES_APART:
-        return "bistable"
-    nearest = round(sum(values) / len(values))
-    if any(abs(value - nearest) > NEAR for value in values):
-        return "mixed"
-    return "steady" if len(values) > 1 else "measured once"
 
 
 def version(kernel: str) -> tuple[int, ...]:

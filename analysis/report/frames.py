@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The report's tables: frames of words and figures as they are printed."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from analysis.answer import Answer
-from analysis.claims.verdict import VERDICTS, Verdict
+from analysis.claims.verdict import Verdict
 from analysis.counts.ledger import GUEST, Ledger, Row
 from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
 from analysis.machine import loopback_row, target_text
@@ -28,7 +27,6 @@ from analysis.wording import (
     amount,
     conditions_text,
     counted,
-    extent,
     number,
     optional,
     place_title,
@@ -110,11 +108,10 @@ def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
 
 def times(timings: Iterable[Times]) -> pd.DataFrame:
     heads = ("conditions", "transport", "p50", "p99", "messages a second", "ratio of p50",
-             "messages per segment, read", "modes")  # fmt: skip
+             "modes")  # fmt: skip
     lines = [
         (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.p99, "ns"),
          spanned(t.messages_per_s), spanned(t.ratio),
-         f"{spanned(t.per_segment)}, {spanned(t.per_read)}",
          t.modality.words() if t.modality else NOT_MEASURED)
         for t in timings
     ]  # fmt: skip
@@ -135,23 +132,6 @@ def wakeups(found: pd.DataFrame) -> pd.DataFrame:
         if row.per_round_trip >= LEAST_WAKEUPS
     ]
     return frame(("cell", "wake-ups a round trip", "in", "by"), lines)
-
-
-def switches(found: pd.DataFrame) -> pd.DataFrame:
-    words = {
-        "steady": "steady: {} in each of {} repeats",
-        "bistable": "bistable: {}, from one repeat to another",
-        "mixed": "mixed: {}, from round trips of several kinds",
-        "measured once": "{}, measured once: whether it is steady is unknown",
-    }
-    return frame(
-        ("cell", "transport", "switches", "where from"),
-        [
-            (conditions_text(row), row.transport,
-             words[row.kind].format(extent(row.least, row.most), row.repeats), row.source)
-            for row in rows_of(found)
-        ],
-    )  # fmt: skip
 
 
 def kernels(found: pd.DataFrame) -> pd.DataFrame:
@@ -204,21 +184,6 @@ def survivals(found: Iterable[Survival]) -> pd.DataFrame:
             ns = (spanned(time, "ns") for time in (side.ns["unix"], side.ns["tcp"], side.extra))
             lines.append((name, *ns, spanned(side.ratio)))
     return frame(heads, lines)
-
-
-def sources(verdicts: Iterable[Verdict]) -> pd.DataFrame:
-    """Which source is right how often."""
-    by_source: dict[Any, Counter[str]] = {}
-    for verdict in verdicts:
-        by_source.setdefault(verdict.claim.source, Counter())[verdict.verdict] += 1
-    names = [name for name in VERDICTS if any(name in found for found in by_source.values())]
-    return frame(
-        ("source", *map(str.lower, names), "what it is"),
-        [
-            (source.id, *(str(found[name]) for name in names), source.description)
-            for source, found in by_source.items()
-        ],
-    )
 
 
 def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.DataFrame:

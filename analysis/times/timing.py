@@ -23,7 +23,7 @@ ROUND_TRIP = "round trip"
 ITERATION = {"selfloop": "message", "stream": "send", "paced": "paced request"}
 # In a stream the time of a send says when there was room, not what a message costs.
 BY_THROUGHPUT = ("stream", "asyncio-stream", "uvloop-stream")
-QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s", "tcp_segments", "reads")
+QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s")
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,6 @@ class Times(Workload):
     p50: Estimate | None
     p99: Estimate | None
     messages_per_s: Estimate | None
-    per_segment: Estimate | None  # messages in a TCP segment with payload, by TCP_INFO
-    per_read: Estimate | None  # messages for each receiving call
     modality: Modality | None  # None: too few iterations to tell
     than: str
     ratio: Estimate | None  # None of the first transport, and where no repeat has both
@@ -73,7 +71,7 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ..
     times = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
     times = times[times["quantity"].isin(QUANTITIES)]
     results = []
-    for workload in all_conditions(times[~times["quantity"].isin(["tcp_segments", "reads"])]):
+    for workload in all_conditions(times):
         rows = in_conditions(times, workload)
         medians, windows = iteration_times(rows, workload[0]), message_times(rows)
         names = sorted(set(rows["transport"]), key=transport_order)
@@ -87,7 +85,6 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ..
                 *workload, name, str(own["kernel"].iloc[0]),
                 _estimate(own, sample, "p50"), _estimate(own, sample, "p99"),
                 _estimate(own, "messages_per_s", ""),
-                _messages_per(own, "tcp_segments"), _messages_per(own, "reads"),
                 modality(iterations.get((*workload, name), ())),
                 than, ratio, _quotient(windows, name, than) if ratio else None,
             ))  # fmt: skip
@@ -113,12 +110,6 @@ def message_times(times: pd.DataFrame) -> pd.DataFrame:
     means = times[(times["quantity"] == SAMPLED["paced"]) & (times["key"] == "mean")]
     rows = rows if means.empty else means
     return rows.pivot_table(index="repeat", columns="transport", values="value")
-
-
-def _messages_per(rows: pd.DataFrame, quantity: str) -> Estimate | None:
-    """How many messages each of them carried; None where they were not counted or were none."""
-    counted = rows[(rows["quantity"] == quantity) & (rows["value"] > 0)]
-    return _mean(counted["messages"] / counted["value"])
 
 
 def _estimate(rows: pd.DataFrame, quantity: str, key: str) -> Estimate | None:
