@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Several kernels in one run, and cells whose repeats differ."""
 
-
 from analysis.counts.ledger import version
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import GUEST, MadeUp
