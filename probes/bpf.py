@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the kernel tells of BPF: the programs of a process, and where structures keep members.
 
-Of a program: how often it ran, for how long, and what it missed.
-
-Read from /proc/PID/fdinfo (kernel/bpf/syscall.c, bpf_prog_show_fdinfo); names by bpf(2).
-
-Of a structure: its members' offsets, from type information (BTF). BCC compiles against kernel
-headers, which we do not install; offsets are all that a program needs to read a member with
-bpf_probe_read_kernel.
+How often a program ran, for how long and what it missed is in /proc/PID/fdinfo; its name comes by
+bpf(2). Offsets of members are in type information (BTF), so no kernel headers are needed.
 """
 
 import ctypes
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +21,7 @@ EFFECTIVE = 1  # BPF_F_QUERY_EFFECTIVE: include the programs of the groups above
 QUERY = struct.Struct("=IIIIQII")  # of union bpf_attr: target, type, flags, -, ids, count, -
 MOST_ATTACHED = 64  # programs listed for a hook: the most that a control group can have itself
 INFO_SIZE = 256
-# More than union bpf_attr has: the kernel ignores the size that it gets for parts of its answer
-# (query.revision, Linux 6.6), and would write into memory that is not ours.
-ATTRIBUTES = 512
+ATTRIBUTES = 512  # more than bpf_attr has: the kernel may write beyond the size that it was given
 # bpftrace's names and BCC's, cut.
 ON_PATH = ("kprobe_", "kretprobe_", "tracepoint_net_", "tracepoint__net")
 COUNTED = ("run_cnt", "run_time_ns", "recursion_misses")  # in fdinfo
@@ -48,11 +42,9 @@ AFTER = {
 
 @dataclass(frozen=True)
 class Program:
-    """What the kernel counts for one program since it was loaded.
+    """How often a program ran since it was loaded, and for how long, while statistics were on.
 
-    runs, ns    how often it ran and for how long, while statistics were enabled
-    missed      events for which it did not run, because another program ran on that CPU;
-                None before Linux 5.12, which does not count them
+    `missed`: events for which it did not run, as another ran on that CPU; None before Linux 5.12.
     """
 
     name: str
@@ -62,9 +54,7 @@ class Program:
 
     @property
     def on_path(self) -> bool:
-        """Whether it is at a kernel function or an event of `net`, on the network's path, which
-        mostly the workload takes. The whole machine uses the scheduler, memory and interrupts.
-        """
+        """Whether it is on the network's path, which mostly the workload takes."""
         return self.name.startswith(ON_PATH)
 
 
@@ -97,24 +87,20 @@ def _fields(file: Path) -> dict[str, str]:
 
 def name(program: int) -> str:
     """The name of a program, cut to 15 characters; empty where the program is gone."""
-    try:
-        descriptor = bpf(PROG_GET_FD_BY_ID, struct.pack("III", program, 0, 0))
-    except OSError:
-        return ""
     info = ctypes.create_string_buffer(INFO_SIZE)
-    try:
-        bpf(OBJ_GET_INFO_BY_FD, struct.pack("IIQ", descriptor, INFO_SIZE, ctypes.addressof(info)))
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
+    with suppress(OSError):
+        number = bpf(PROG_GET_FD_BY_ID, struct.pack("III", program, 0, 0))
+        try:
+            bpf(OBJ_GET_INFO_BY_FD, struct.pack("IIQ", number, INFO_SIZE, ctypes.addressof(info)))
+        finally:
+            os.close(number)
     return info.raw[NAME].split(b"\0")[0].decode(errors="replace")
 
 
 def attached(target: int, hook: int, flags: int = 0) -> list[str]:
     """Names of the programs at a hook (enum bpf_attach_type) of a group's descriptor or a device.
 
-    BPF_PROG_QUERY, Linux 4.15. Raises OSError: EINVAL where this kernel has no such hook.
+    Raises OSError: EINVAL where this kernel has no such hook.
     """
     ids = (ctypes.c_uint32 * MOST_ATTACHED)()
     query = QUERY.pack(target, hook, flags, 0, ctypes.addressof(ids), MOST_ATTACHED, 0)
@@ -124,10 +110,7 @@ def attached(target: int, hook: int, flags: int = 0) -> list[str]:
 
 
 def enable_statistics() -> int:
-    """A descriptor: while it is open the kernel counts each program's runs and time.
-
-    BPF_ENABLE_STATS, Linux 5.8; no setting of the machine is changed. Raises OSError.
-    """
+    """A descriptor: while it is open the kernel counts each program's runs and time (Linux 5.8)."""
     return bpf(ENABLE_STATS, struct.pack("I", 0))
 
 
@@ -163,14 +146,6 @@ class Btf:
             self._places.append(at)
             fixed, each = AFTER.get(kind, (0, 0))
             at += TYPE.size + fixed + each * count
-
-    @classmethod
-    def of_kernel(cls) -> "Btf":
-        """Raises RunError."""
-        try:
-            return cls(TYPES.read_bytes())
-        except OSError as error:
-            raise RunError(f"the kernel shows no type information ({error}).") from error
 
     def offset(self, path: str) -> int:
         """The offset in bytes of `structure.member…`. Raises RunError."""

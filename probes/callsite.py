@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where does one kernel function call another? For probes on a call that cannot be probed itself.
 
-The copy routines in lib/ are built without ftrace, so no kprobe can sit on them. A kprobe can sit
-on the instruction that calls them, at `caller+offset`. The offset changes with every build, so it
-is read from the running kernel: the caller's machine code from /proc/kcore (an ELF core of kernel
-memory, fs/proc/kcore.c), the addresses from /proc/kallsyms. x86-64 only: a near call is the byte e8
-and a 32-bit displacement from the next instruction.
+The copy routines in lib/ are built without ftrace, so a kprobe sits on the instruction that calls
+them, at `caller+offset`: read from the caller's machine code in /proc/kcore, and the addresses in
+/proc/kallsyms. x86-64 only: a near call is the byte e8 and a 32-bit displacement from the next
+instruction.
 
     sudo python3 -m probes.callsite tcp_sendmsg_locked _copy_from_iter
 """
 
-import argparse
-import bisect
 import struct
 import sys
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from probes.reasons import Reason, ReasonError, reason
+from probes.reasons import ReasonError, reason
 
 TRACEFS = Path("/sys/kernel/tracing")
 CALL = 0xE8
@@ -104,9 +101,13 @@ def address(name: str) -> int:
 
 
 def _extent(name: str, symbols: dict[str, tuple[int, int]]) -> tuple[int, int]:
-    if name not in symbols:
-        raise ReasonError(_no_function(name, symbols))
-    return symbols[name]
+    if name in symbols:
+        return symbols[name]
+    if similar := sorted(symbol for symbol in symbols if symbol.startswith(name))[:2]:
+        # The compiler may have renamed it.
+        why = reason("similar-function", function=name, similar=", ".join(similar))
+        raise ReasonError(why)
+    raise ReasonError(reason("no-function", function=name))
 
 
 def all_call_offsets(call: str) -> tuple[str, list[int]]:
@@ -123,29 +124,8 @@ def all_call_offsets(call: str) -> tuple[str, list[int]]:
     return caller, offsets
 
 
-def _no_function(name: str, symbols: dict[str, tuple[int, int]]) -> Reason:
-    """The compiler may have renamed a function, so the names that begin alike are listed."""
-    ordered = sorted(symbols)
-    at = bisect.bisect(ordered, name)
-    if similar := [symbol for symbol in ordered[at : at + 2] if symbol.startswith(name)]:
-        return reason("similar-function", function=name, similar=", ".join(similar))
-    return reason("no-function", function=name)
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Print the offsets, decimal, for use as bpftrace parameters."""
-    parser = argparse.ArgumentParser(prog="python3 -m probes.callsite", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("caller")
-    parser.add_argument("callee")
-    arguments = parser.parse_args(argv)
+if __name__ == "__main__":  # offsets, decimal, for use as bpftrace parameters
     try:
-        print(*call_offsets(arguments.caller, arguments.callee))
+        print(*call_offsets(*sys.argv[1:]))
     except ReasonError as error:
-        print(f"callsite: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        sys.exit(f"callsite: {error}")

@@ -6,15 +6,10 @@ scripts do at one function becomes one program, which looks the task up once. It
 their windows at the same instant. Each has maps of its own, but for two that mean the same in all:
 @helper_cell[tid], the cell whose window a task is in, and @helper_open, the cell whose client's
 window is open.
-
-    python3 -m probes.program SCRIPT [TRANSPORT] > SCRIPT.bt
-
-prints a script for this kernel. It runs alone: sudo bpftrace SCRIPT.bt WORKLOAD
 """
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -63,8 +58,9 @@ def parts(script: Script, transports: Iterable[str]) -> dict[tuple[str, ...], li
 
 
 def written(script: Script, workload: str) -> list[Block]:
-    """The blocks of the text. Raises ReasonError where this kernel lacks a call that it needs."""
-    calls = (offset for call in script.calls for offset in callsite.all_call_offsets(call)[1])
+    """The blocks of the text; `$1` keeps its parameters. Raises ReasonError for a lacking call."""
+    wanted = () if workload == "$1" else script.calls
+    calls = (offset for call in wanted for offset in callsite.all_call_offsets(call)[1])
     text = COMMENT.sub("", script.text)
     for number, parameter in enumerate((workload, *map(str, calls)), 1):
         text = text.replace(f"${number}", parameter)
@@ -185,15 +181,15 @@ def split(lines: Iterable[str], names: Sequence[str]) -> dict[str, str]:
     return texts
 
 
-def show(name: str, transport: str = "") -> str:
-    """A script that runs alone, with what it counts of one transport more.
+def show(name: str, transports: Iterable[str] = ()) -> str:
+    """A script that runs alone, with what it counts of these transports.
 
     Where this kernel lacks a hook, or shows its own only to root, the first name of each is taken.
     """
     try:
-        return _show(read_scripts()[name], transport, attach_points)
+        return _show(read_scripts()[name], transports, attach_points)
     except (ReasonError, PermissionError) as error:
-        text = _show(read_scripts()[name], transport, first_names)
+        text = _show(read_scripts()[name], transports, first_names)
         return f"// This cannot be attached here: {error}.\n{text}"
 
 
@@ -202,8 +198,8 @@ def first_names(hook: str) -> list[str]:
     return [hook.partition("|")[0]]
 
 
-def _show(script: Script, transport: str, points: Points) -> str:
-    needed = parts(script, {transport} if transport else ())
+def _show(script: Script, transports: Iterable[str], points: Points) -> str:
+    needed = parts(script, transports)
     if script.text and len(needed) == 1:
         return script.text
     if not needed:  # it counts only what some transports do
@@ -215,16 +211,3 @@ def _show(script: Script, transport: str, points: Points) -> str:
     head += dict.fromkeys(f"{c.hook}: {c.why}" for c in counters if c.why)
     comment = "".join(f" * {line}".rstrip() + "\n" for line in [*head, "", script.notes])
     return f"/*\n{comment} */\n\n{merge([('', blocks)])}"
-
-
-def main(argv: Sequence[str]) -> int:
-    """Print a script."""
-    if not 1 <= len(argv) <= 2 or argv[0] not in read_scripts():
-        print(__doc__, file=sys.stderr)
-        return 2
-    print(show(*argv), end="")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

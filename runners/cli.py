@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError
 from argparse import Namespace as Options
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from random import randrange
 from typing import Any, NamedTuple
@@ -27,7 +28,6 @@ from runners.programs import PROGRAMS
 from runners.programs.pairs import watch, what_if
 from runners.run import diff, report, run
 
-PAGES = Path(__file__).with_name("verbs.toml")
 WIDTH = 100
 ONE = {"": 1.0}
 BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}
@@ -38,27 +38,26 @@ MOST_REPEATS = 10_000
 Kind = Callable[[str], Any]
 
 
+def word_of(kind: str, known: Iterable[str], word: str) -> str:
+    """Read one of these words."""
+    if word in (known := tuple(known)):
+        return word
+    near = get_close_matches(word, known, 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"there is {', '.join(known)}"
+    raise ArgumentTypeError(f"unknown {kind} {shown(word)}: {hint}")
+
+
 def one_of(kind: str, known: Iterable[str]) -> Kind:
     """Read one of these words."""
-    known = tuple(known)
-
-    def read(word: str) -> str:
-        if word not in known:
-            near = get_close_matches(word, known, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"there is {', '.join(known)}"
-            raise ArgumentTypeError(f"unknown {kind} {shown(word)}: {hint}")
-        return word
-
-    return read
+    return partial(word_of, kind, tuple(known))
 
 
 def several(kind: Kind, every: Iterable[str] = ()) -> Kind:
     """Read a list with commas, each entry once; the word `all` stands for `every`."""
-    every = tuple(every)
 
     def read(text: str) -> tuple[Any, ...]:
         if every and text == "all":
-            return every
+            return tuple(every)
         return tuple(dict.fromkeys(kind(word.strip()) for word in text.split(",")))
 
     return read
@@ -66,8 +65,7 @@ def several(kind: Kind, every: Iterable[str] = ()) -> Kind:
 
 def names(kind: str, known: Iterable[str]) -> Kind:
     """Read a list of these words, or all of them."""
-    known = tuple(known)
-    return several(one_of(kind, known), known)
+    return several(one_of(kind, known), tuple(known))
 
 
 def quantity(least: float, most: float, units: dict[str, float], step: int = 1) -> Kind:
@@ -111,18 +109,16 @@ def path(word: str) -> Path:
     return Path(text(word))
 
 
+def existing(word: str, inside: str = "") -> Path:
+    """Read the name of a file or a folder that is there, with `inside` in it."""
+    if not (path(word) / inside).exists():
+        raise ArgumentTypeError(f"there is no {shown(str(path(word) / inside))}")
+    return path(word)
+
+
 def stored_run(word: str) -> Path:
     """Read the folder of a stored run."""
-    if not (path(word) / "run.json").exists():
-        raise ArgumentTypeError(f"there is no run in {shown(word)}: it has no run.json")
-    return path(word)
-
-
-def existing(word: str) -> Path:
-    """Read the name of a file or a folder that is there."""
-    if not path(word).exists():
-        raise ArgumentTypeError(f"there is no {shown(word)}")
-    return path(word)
+    return existing(word, "run.json")
 
 
 def kernel(word: str) -> str:
@@ -156,14 +152,14 @@ def knob(word: str) -> str:
     try:
         knobs.find(word)
     except KeyError:
-        return str(one_of("knob", knobs.described())(word))
+        return word_of("knob", knobs.described(), word)
     return word
 
 
 def program(word: str) -> str:
     """Read a program that is here, or a file of the user's own."""
     if not word.endswith(".toml"):
-        return str(one_of("program", PROGRAMS)(word))
+        return word_of("program", PROGRAMS, word)
     file = existing(word).absolute()
     if file.stem in PROGRAMS:
         raise ArgumentTypeError(f"{shown(word)} has the name of a program that is here")
@@ -173,8 +169,7 @@ def program(word: str) -> str:
 class Option(NamedTuple):
     """An option of some verbs; without a `metavar` it is a switch.
 
-    A `default` is as a user writes it; () is an empty list. `needs` is another option and those of
-    its values with which this one has an effect.
+    A `default` is as a user writes it. `needs`: an option and values, with which it has an effect.
     """
 
     verbs: str
@@ -279,7 +274,9 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         Option("watch what-if", "--prices", "RUN", existing, None,
                "take what messages cost from a stored run (default: measured once, then kept)"),
         Option("list", "--probe", "NAME", one_of("probe", bpftrace_scripts()), None,
-               "print the script of a probe instead"),
+               "print the script of a probe instead, which runs alone"),
+        Option("list", "--transports", "LIST", names("transport", cell.TRANSPORTS), (),
+               "with what it counts of these transports"),
         Option("cache", "--clear", "", None, None, "remove all of it; the next run makes it again"),
     ),
     OUTPUT: (
@@ -302,13 +299,8 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
 
 
 class Verb(NamedTuple):
-    """A verb: what does it, and its page of help. `root`: it needs root.
+    """A verb's page of help. `root`: it needs root."""
 
-    `argument` is what it takes without a flag: the field, and how argparse reads it.
-    """
-
-    work: Callable[[Options], object]
-    argument: tuple[str, dict[str, Any]] | None
     summary: str
     text: str
     examples: str
@@ -322,16 +314,15 @@ WORK: dict[str, Callable[[Options], object]] = {
     **{"diff": diff, "report": report, "campaign": lambda options: campaign(options, parse)},
     **{"list": show.show_list, "preflight": show.show_preflight, "cache": show.show_cache},
 }
+# What a verb takes without a flag: the field, and how argparse reads it.
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
     "diff": ("runs", {"nargs": 2, "type": stored_run, "metavar": "RUN"}),
     "report": ("runs", {"nargs": "+", "type": stored_run, "metavar": "RUN"}),
     "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),
 }
-VERBS = {
-    name: Verb(WORK[name], ARGUMENTS.get(name), **page)
-    for name, page in tomllib.loads(PAGES.read_text(encoding="utf-8")).items()
-}
+PAGES = Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8")
+VERBS = {name: Verb(**page) for name, page in tomllib.loads(PAGES).items()}
 
 
 def rows_of(verb: str) -> Iterator[tuple[str, Option]]:
@@ -359,30 +350,25 @@ def build_parser(name: str) -> Parser:
         allow_abbrev=False,
         add_help=False,
     )
-    if verb.argument:
-        parser.add_argument(verb.argument[0], help=argparse.SUPPRESS, **verb.argument[1])
+    if name in ARGUMENTS:
+        parser.add_argument(ARGUMENTS[name][0], help=argparse.SUPPRESS, **ARGUMENTS[name][1])
     groups = {title: parser.add_argument_group(title) for title in OPTIONS}
     show = groups[OUTPUT].add_mutually_exclusive_group()
+    group: argparse._ArgumentGroup
+    how: dict[str, Any]
     for title, option in rows_of(name):
-        field, flag, text = field_of(option), option.flag, option.help
-        if option.needs:
-            text += f", with {option.needs}"
+        text = option.help + (f", with {option.needs}" if option.needs else "")
+        text += f" (default: {option.default})" if option.default else ""
+        group, how = groups[title], {"dest": field_of(option), "help": text}
         if option.field == "show":
-            show.add_argument(flag, dest=field, action="store_const", const=flag, help=text)
+            group, how = show, how | {"action": "store_const", "const": option.flag}
         elif not option.metavar:
-            groups[title].add_argument(flag, dest=field, action="store_true", help=text)
+            how |= {"action": "store_true"}
         else:
-            optional: dict[str, Any] = {}
-            if option.metavar == "[LIST]":
-                optional = {"nargs": "?", "const": (), "metavar": "LIST"}
-            groups[title].add_argument(
-                flag,
-                dest=field,
-                type=option.kind or str,
-                default=option.default,
-                help=text + (f" (default: {option.default})" if option.default else ""),
-                **({"metavar": option.metavar} | optional),
-            )
+            how |= {"type": option.kind, "default": option.default, "metavar": option.metavar}
+        if option.metavar == "[LIST]":
+            how |= {"nargs": "?", "const": (), "metavar": "LIST"}
+        group.add_argument(option.flag, **how)
     groups[OUTPUT].add_argument("--help", "-h", action="help", help="show this help")
     return parser
 
@@ -412,8 +398,7 @@ def parse(argv: list[str]) -> Options:
     if unread:
         word = unread[0].partition("=")[0]
         near = get_close_matches(word, [*parser._option_string_actions, *VERBS], 1)
-        hint = f": did you mean {near[0]}?" if near else ""
-        parser.error(f"unknown word {shown(word)}{hint}")
+        parser.error(f"unknown word {shown(word)}" + "".join(f": did you mean {n}?" for n in near))
     if twice := next((flag for flag in flags if flags.count(flag) > 1), ""):
         raise UsageError(f"{twice} is there twice: leave one out.")
     options.verb, options.given, options.argv = verb, frozenset(flags), argv
@@ -455,7 +440,7 @@ def main(argv: list[str]) -> int:
         print(f"pathcost {version()}" if argv == ["--version"] else overview())
         return DONE
     options = parse(argv)
-    work = VERBS[options.verb].work
+    work = WORK[options.verb]
     if "--dry-run" in options.given and options.verb != "campaign":
         work = show.show_dry_run
     status = work(options)

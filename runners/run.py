@@ -45,13 +45,12 @@ COLLECT = (
     *("python3", "-B", "-m", "runners.host", "plan.json", "out", "--own-kernel"),
     *("--workload", str(GUEST_FOLDER / WORKLOAD.name), "--user", GUEST_NOBODY),
 )
-# Some ten times what a guest takes on an idle machine: all instruments, and each cell run.
-GUEST_SECONDS, CELL_SECONDS = 600, 10
+GUEST_SECONDS, CELL_SECONDS = 600, 10  # ten times what a guest and a cell take
 SILENT_SECONDS = 240  # a cell ends within 70, and what attaches longest within 60
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
 NO_TIMES: Missing = missing(["times"], reason("emulated-cpu"))
-Exact = tuple[list[dict[str, Any]], list[Missing]]
-"""The entries of `exact` and of `missing` in run.json."""
+Exact = tuple[list[dict[str, Any]], list[Missing]]  # of `exact` and `missing` in run.json
+Target = tuple[dict[str, Any], list[Missing]]  # an entry of `targets`, and what it lacks
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,6 @@ class Prepared:
     planner: Planner
     plans: dict[str, Plan]
     experiments: Experiments
-
-
-@dataclass(frozen=True)
-class FinishedTarget:
-    """A target that has run: its entry in run.json, and what is missing from it."""
-
-    entry: dict[str, Any]
-    missing: list[Missing]
 
 
 def run(options: Options) -> int:
@@ -133,7 +124,7 @@ def collect(
 ) -> dict[str, list[Any]]:
     """Run every target; the parts of run.json. Raises UsageError, RunError."""
     raw, plans = folder.raw, prepared.plans
-    done: list[FinishedTarget] = []
+    done: list[Target] = []
     lacks: list[Missing] = []
     counted: Exact = [], []
     guests = prepare_guests(session) if "guest" in plans else []
@@ -142,7 +133,7 @@ def collect(
         lacks = prepared.experiments.run(raw / "host", root)
     # Claims are settled by probes and times: exact mode is not among what they need.
     if guests and session.options.claims is None:
-        folder.write_manifest(manifest.text(folder.path, {}, targets=[t.entry for t in done]))
+        folder.write_manifest(manifest.text(folder.path, {}, targets=[entry for entry, _ in done]))
         with in_thread(exact_counting(session, folder)) as counting:
             done += run_in_guests(session, prepared, guests, raw)
         counted = counting.result()
@@ -150,14 +141,14 @@ def collect(
         done += run_in_guests(session, prepared, guests, raw)
     checks = [*prepared.checks, *(show.of_guest(machine) for machine in guests[:1])]
     return {
-        "targets": [target.entry for target in done],
+        "targets": [entry for entry, _ in done],
         **({"exact": counted[0]} if counted[0] else {}),
         "preflight": [asdict(check) for check in checks],
-        "missing": [*(lack for target in done for lack in target.missing), *lacks, *counted[1]],
+        "missing": [*(lack for _, lacking in done for lack in lacking), *lacks, *counted[1]],
     }
 
 
-def run_on_host(session: Session, prepared: Prepared, root: Root, raw: Path) -> FinishedTarget:
+def run_on_host(session: Session, prepared: Prepared, root: Root, raw: Path) -> Target:
     """Carry out this kernel's plan. Nothing else runs meanwhile: it has the times."""
     planner, plan = prepared.planner, prepared.plans["host"]
     probe_level = preflight.probe_level(prepared.checks)
@@ -216,7 +207,7 @@ def prepare_guests(session: Session) -> list[guest.Guest]:
 
 def run_in_guests(
     session: Session, prepared: Prepared, guests: Sequence[guest.Guest], raw: Path
-) -> list[FinishedTarget]:
+) -> list[Target]:
     """Carry out the guests' plan on each kernel. Raises RunError."""
     if not guests:
         return []
@@ -233,11 +224,10 @@ def run_in_guest(
     progress: Progress,
     uncounted: Sequence[Missing] = (),
     cache: Cache | None = None,
-) -> FinishedTarget:
+) -> Target:
     """Carry out this plan on one kernel under QEMU. Raises RunError.
 
-    With a `cache` a storable guest is stored there with its probes attached, and the next run with
-    these scripts and transports starts from there.
+    With a `cache` a storable guest is stored with its probes attached, for the next such run.
     """
     out = raw / f"guest-{machine.release}"
     first = waiting_plan(plan) if cache and machine.drivers else None
@@ -269,15 +259,17 @@ def run_in_guest(
 
 
 def waiting_plan(plan: Plan) -> Plan | None:
-    """Make the plan that a stored guest knows: the first scripts, and all transports.
-
-    None where nothing is attached first.
-    """
+    """Make the plan that a stored guest knows: the first scripts, if any, and all transports."""
     scripts = plan.passes[0].scripts
     names = sorted({cell.transport for cell in plan.cells})
     cells = [Cell(transport=name, pattern="", size=0, placement="") for name in names]
     runs = tuple(CellRun(0, cell, 0) for cell in cells)
     return Plan((Pass(scripts, runs),)) if scripts else None
+
+
+def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Leave out what was built."""
+    return None if Path(entry.name).name in ("__pycache__", "build") else entry
 
 
 def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:
@@ -289,11 +281,6 @@ def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:
             tar.add(file, name)
 
 
-def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Leave out what was built."""
-    return None if Path(entry.name).name in ("__pycache__", "build") else entry
-
-
 def finish(
     plan: Plan,
     out: Path,
@@ -301,7 +288,7 @@ def finish(
     probe_level: str,
     accelerator: str | None,
     uncounted: Sequence[Missing],
-) -> FinishedTarget:
+) -> Target:
     """Read what a collector has left."""
     environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
     failed = json.loads((out / "missing.json").read_text(encoding="utf-8"))
@@ -313,7 +300,7 @@ def finish(
         "accelerator": accelerator,
         "runs": plan.runs,
     }
-    return FinishedTarget(entry, [lack | {"target": out.name} for lack in (*failed, *uncounted)])
+    return entry, [lack | {"target": out.name} for lack in (*failed, *uncounted)]
 
 
 @contextmanager

@@ -65,10 +65,8 @@ def kvm(cache: Path) -> preflight.Check:
     try:
         return of_guest(guest.prepare(cache, may_build=False))
     except guest.LackingError:
-        detail = "/dev/kvm is there; whether a guest boots is not known before one has been built"
-        return preflight.Check(
-            "KVM", False, detail, "nothing yet: the first run with a guest tries it"
-        )
+        detail = "/dev/kvm is there; the first run with a guest tries it"
+        return preflight.Check("KVM", False, detail, "nothing yet")
 
 
 def of_guest(machine: guest.Guest) -> preflight.Check:
@@ -79,7 +77,7 @@ def of_guest(machine: guest.Guest) -> preflight.Check:
 def show_list(options: Options) -> None:
     """Print every name that an option takes, or the script of a probe."""
     if options.probe:
-        print(program.show(options.probe), end="")
+        print(program.show(options.probe, options.transports), end="")
         return
     impossible = impossible_here(Session(options))
     for title, names in (
@@ -95,18 +93,11 @@ def show_list(options: Options) -> None:
         print(title)
         for name, text in names.items():
             why = impossible.get((title.rstrip("s"), name))
-            _print_entry(name, f"{text} ({why})" if why else text)
+            start = f"  {name:{NAME_WIDTH - 2}} "
+            words = f"{start}{text} ({why})" if why else start + text
+            print(textwrap.fill(words, WIDTH, subsequent_indent=" " * NAME_WIDTH))
     if not WORKLOAD.exists():
         print("What is possible here is known once the workload is built (./runners/setup.sh).")
-
-
-def _print_entry(name: str, text: str) -> None:
-    """The name, and its text beside it, or below where the name is too long."""
-    start, indent = f"  {name:{NAME_WIDTH - 2}}", " " * NAME_WIDTH
-    if len(start) > NAME_WIDTH:
-        print(start)
-        start = indent
-    print(textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=indent))
 
 
 def impossible_here(session: Session) -> dict[tuple[str, str], str]:

@@ -137,7 +137,7 @@ def arguments(script: Script, workload: str, transport: str = "") -> list[str]:
         if not counter.transports or transport in counter.covers():
             attach_points(counter.hook)
     file = Path(f"{script.name}-{transport}.bt").absolute()
-    file.write_text(program.show(script.name, transport), encoding="utf-8")
+    file.write_text(program.show(script.name, [transport]), encoding="utf-8")
     offsets = [at for call in script.calls for at in callsite.all_call_offsets(call)[1]]
     return ["bpftrace", str(file), workload, *map(str, offsets)]
 

@@ -30,7 +30,7 @@ if __name__ == "__main__":
 from probes import callsite
 from probes.bcc import frame
 from probes.bcc.people import TICK_MS, People
-from probes.bpf import Btf, Programs, enable_statistics
+from probes.bpf import TYPES, Btf, Programs, enable_statistics
 from probes.messages import RunError
 
 FORMAT = 1
@@ -76,7 +76,7 @@ class Probes:
     """The programs. They stay attached and look at the clock themselves: attaching costs a CPU."""
 
     def __init__(self) -> None:
-        btf = Btf.of_kernel()
+        btf = Btf(TYPES.read_bytes())
         macros = {name: btf.offset(path) for name, path in OFFSETS.items()}
         alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
         macros |= {"INODE": alloc - btf.offset("socket_alloc.socket")}

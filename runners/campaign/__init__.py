@@ -21,7 +21,6 @@ from argparse import Namespace as Options
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from probes.files import read_toml
 from runners.exact.count import code_digest
@@ -87,16 +86,14 @@ def jobs(file: Path) -> Iterator[list[str]]:
     if "kernel" not in plan:
         raise UsageError(f"{file} names no kernel.")
     usual = {"transports": ["unix", "tcp"], "patterns": ["pingpong"], "sizes": [64]}
-    values = {key: listed(value) for key, value in (usual | plan).items()}
+    values = {
+        key: [str(each) for each in (value if isinstance(value, list) else [value])]
+        for key, value in (usual | plan).items()
+    }
     rest = [f"--{key}={','.join(values[key])}" for key in values if key not in SPLIT]
     for chosen in product(*(values[key] for key in SPLIT)):
         words = [f"--{key}={value}" for key, value in zip(SPLIT, chosen, strict=True)]
         yield ["exact", *words, *rest]
-
-
-def listed(value: Any) -> list[str]:
-    """A value of a plan, or all of its values, as an option has them."""
-    return [str(each) for each in (value if isinstance(value, list) else [value])]
 
 
 def name_of(argv: list[str]) -> str:

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`python3 -m runners.host [PLAN] OUT …`: run the plan on this kernel, leave raw files in OUT.
 
-In a guest that is stored it attaches, and then waits for the plan that it is to run.
-
 It prints a line `@progress DONE TOTAL TEXT` before each step. A cell or a script that fails is
-recorded in `cells.jsonl` or `missing.json`, and the rest goes on. Where nothing at all can be
-measured the exit status is 1, with one sentence on stderr.
+recorded in `cells.jsonl` or `missing.json`, and the rest goes on.
 """
 
 import argparse
@@ -72,7 +69,9 @@ class Collector:
                 self._attach(_by_kind(self._plan.passes[0].scripts), 0)
                 self._plan = wait()
             self._passes()
-        self._checks()
+        for name in self._plan.checks:  # when nothing is attached any more
+            for answer in run_check(name, self._execution.user):
+                self._write("checks.jsonl", answer)
         _write_json(self._out / "missing.json", self._missing)
 
     def _passes(self) -> None:
@@ -81,24 +80,19 @@ class Collector:
             for number, part in enumerate(self._plan.passes):
                 wanted = _by_kind(part.scripts)
                 kept = wanted.values()
-                self._detach([one for one in self._held if tuple(one.quantities) not in kept])
+                self._detach([tool for tool in self._held if tuple(tool.quantities) not in kept])
                 self._attach(wanted, number)
                 for run in part.runs:
-                    record = self._run_cell(run)
-                    with (self._out / "cells.jsonl").open("a", encoding="utf-8") as cells:
-                        cells.write(json.dumps(record) + "\n")
+                    self._write("cells.jsonl", self._run_cell(run))
                     self._done += 1
             self._detach(list(self._held))
         finally:
             for left in self._held:
                 left.stop()
 
-    def _checks(self) -> None:
-        """Run the checks, when nothing is attached any more."""
-        for name in self._plan.checks:
-            for answer in run_check(name, self._execution.user):
-                with (self._out / "checks.jsonl").open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(answer) + "\n")
+    def _write(self, name: str, line: dict[str, Any]) -> None:
+        with (self._out / name).open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(line) + "\n")
 
     def _attach(self, wanted: dict[str, tuple[str, ...]], number: int) -> None:
         """Attach all new instruments, side by side."""
@@ -114,8 +108,7 @@ class Collector:
         if not new:
             return
         self._held += new
-        count = sum(len(instrument.quantities) for instrument in new)
-        self._progress(f"attaching {_words(new)}, {count} scripts")
+        self._progress(f"attaching {_words(new)}")
         with self._hurried_kernel():
             for instrument in new:
                 instrument.attach()
@@ -139,18 +132,14 @@ class Collector:
 
     @contextmanager
     def _hurried_kernel(self) -> Iterator[None]:
-        """Expedite RCU grace periods: attaching and detaching wait for one at each probe.
-
-        Only in a kernel of our own, and never while a cell runs.
-        """
-        if not self._execution.own_kernel:
-            yield
-            return
-        RCU_EXPEDITED.write_text("1")
+        """In a kernel of our own, expedite RCU grace periods, of which each probe waits for one."""
+        if self._execution.own_kernel:
+            RCU_EXPEDITED.write_text("1")
         try:
             yield
         finally:
-            RCU_EXPEDITED.write_text("0")
+            if self._execution.own_kernel:
+                RCU_EXPEDITED.write_text("0")
 
     def _run_cell(self, run: CellRun) -> dict[str, Any]:
         self._progress(f"{run.cell}, {_words(self._held) or 'no probe'}")
@@ -215,23 +204,10 @@ def _write_json(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="runners.host")
-    add = parser.add_argument
-    add("plan", type=Path, nargs="?", help="a file (default: standard input)")
-    add("out", type=Path)
-    add("--workload", required=True, help="the program that runs the cells")
-    add("--user", metavar="UID:GID", type=_user, help="who runs it (default: ourselves)")
-    add("--own-kernel", action="store_true", help="nobody else uses this kernel")
-    add("--wait", action="store_true", help="attach PLAN's scripts, and wait for the plan to run")
-    return parser
-
-
 def wait_for_plan() -> Plan:
     """The plan to run: a guest waits for it, and is stored while it waits. Raises OSError.
 
-    The host writes it to the guest's output disk, behind the order. No page of it may be in memory
-    when the machine is stored, or the guest would read that page for ever: hence O_DIRECT.
+    It comes on a disk, of which no page may be in memory when the machine is stored: so O_DIRECT.
     """
     blank_free_memory()
     print(WAITING, flush=True)
@@ -251,10 +227,7 @@ def _read(descriptor: int, size: int) -> str:
 
 
 def blank_free_memory() -> None:
-    """Let go of what was read from disks, and fill free memory with zeros, which QEMU leaves out.
-
-    The kernel clears a page for each process that gets it, so this process gets them all, once.
-    """
+    """Drop what was read from disks, and fill free memory with zeros, which QEMU leaves out."""
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
     text = Path("/proc/meminfo").read_text(encoding="ascii")
     free = int(text.partition("MemFree:")[2].split()[0]) << 10
@@ -269,7 +242,15 @@ def _user(text: str) -> User:
 
 def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    given = _parser().parse_args(argv)
+    parser = argparse.ArgumentParser(prog="runners.host")
+    add = parser.add_argument
+    add("plan", type=Path, nargs="?", help="a file (default: standard input)")
+    add("out", type=Path)
+    add("--workload", required=True, help="the program that runs the cells")
+    add("--user", metavar="UID:GID", type=_user, help="who runs it (default: ourselves)")
+    add("--own-kernel", action="store_true", help="nobody else uses this kernel")
+    add("--wait", action="store_true", help="attach PLAN's scripts, and wait for the plan to run")
+    given = parser.parse_args(argv)
     execution = Execution(given.workload, given.user, given.own_kernel)
     try:
         # Not by its name: without dac_override root may not open another user's pipe.

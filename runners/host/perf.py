@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """perf: counts lines of counters.tsv, and samples stacks.
 
-perf attaches to this process, and the workload inherits its events (perf_event_open(2), inherit).
-They are off until the workload writes `enable` to perf's control descriptor at the start of the
-client's window, and waits for the answer, and `disable` at its end (perf-stat(1), --control).
-The window is the client's for both processes. It holds three system calls and one sleep that are
-not the workload's: writing `disable`, waiting for the answer, and the server's "done".
+perf attaches to this process, and the workload inherits its events. They are off until the workload
+writes `enable` to perf's control descriptor at the start of the client's window, and `disable` at
+its end (perf-stat(1), --control). The window is the client's for both processes. It holds three
+system calls and one sleep that are not the workload's.
 """
 
 import json
@@ -31,26 +30,20 @@ from runners.process import attempt, last_words
 
 ACK = b"ack\n\0"
 ANSWER_SECONDS = 60
-# perf prints counts at most this long after the end of a window. It means to print them as soon as
-# it is switched off, and does not (6.1; the result of evlist__ctlfd_process is 0 then).
-INTERVAL_MS = 100
+INTERVAL_MS = 100  # perf prints counts at most this long after the end of a window
 LOST = re.compile(r"lost (\d+) (?:chunks|samples|events)", re.IGNORECASE)
 UNITS = {"": 1.0, "ns": 1.0, "msec": 1e6}
 ALL_OF_THE_TIME = 99.995  # per cent, as perf prints it with two places
 FRAME = re.compile(r"^\s+[0-9a-f]+ (.+)$")
 # Words of counters.tsv as perf's filters have them (Documentation/trace/events.rst).
 FILTER = ((r"\bargs->", ""), (r"\bown\b", 'comm ~ "pathcost-*"'), (r"\blo\b", 'name == "lo"'))
-# cpu-clock is a timer: it needs no PMU, and cannot see code that runs with interrupts off. The
-# rate, in samples a second, is no divisor of a timer tick. Without --no-bpf-event perf waits a
-# second at its end for news of BPF programs.
+# cpu-clock is a timer: it needs no PMU. The rate is no divisor of a timer tick. Without
+# --no-bpf-event perf waits a second at its end.
 PROFILE = ("-B", "-N", "-q", "--no-bpf-event", "-e", "cpu-clock", "-F", "1999", "-g", "-m", "1024")
 
 
 class Control(Child):
-    """A perf process that waits for commands: both ends of `--control=fd:CTL,ACK`.
-
-    Raises ReasonError where there is no perf.
-    """
+    """A perf process that waits for commands. Raises ReasonError where there is no perf."""
 
     def __init__(self, argv: Sequence[str], words: Path) -> None:
         super().__init__("perf", "perf", words, words)
@@ -85,8 +78,8 @@ class Control(Child):
 
     def window(self) -> WindowOptions:
         """What makes the workload switch perf on and off."""
-        pair = (self.commands, self.answers)
-        return WindowOptions(("--control", f"{pair[0]},{pair[1]}"), pair)
+        pair = self.commands, self.answers
+        return WindowOptions(("--control", "{},{}".format(*pair)), pair)
 
     def finish(self) -> None:
         """Wait for its end. Its status is the signal that we sent."""
@@ -105,10 +98,7 @@ class Control(Child):
 
 
 class Perf(Instrument):
-    """What `perf stat` and `perf record` share: one script, and maps as bpftrace prints them.
-
-    Where a step fails, perf is stopped.
-    """
+    """One script, and maps as bpftrace prints them. Where a step fails, perf is stopped."""
 
     name = "perf"
 
@@ -141,12 +131,11 @@ class Perf(Instrument):
 
 
 class Reading(NamedTuple):
-    """A line of `perf stat -x -I`: the count of an event in an interval."""
+    """A line of `perf stat -x -I`: an event's count, in `share` per cent of an interval."""
 
     value: str
     unit: str
-    event: str
-    share: float  # per cent of the time for which it counted
+    share: float
 
 
 class Stat(Perf):
@@ -233,7 +222,7 @@ def read_blocks(text: str, events: int) -> list[list[Reading]]:
         fields = line.split(";")
         if len(fields) >= 6 and not line.startswith("#"):
             share = float(fields[5]) if fields[5] else 0.0
-            readings.append(Reading(fields[1], fields[2], fields[3], share))
+            readings.append(Reading(fields[1], fields[2], share))
     number = len(readings) // events if events else 0
     return [readings[at * events : (at + 1) * events] for at in range(number)]
 
@@ -299,10 +288,7 @@ class StackProfile(Perf):
         return self.folder / f"{self.script.name}-{name}.data"
 
     def _fold(self, cell: int, data: Path) -> int:
-        """Fold a cell's stacks. Return how many were lost.
-
-        Where `perf script` fails there are none: half of a file would pass for fewer samples.
-        """
+        """Fold a cell's stacks; none where `perf script` fails. Return how many were lost."""
         done = attempt(["perf", "script", "-i", data, "-F", "comm,tid,ip,sym"])
         if done.returncode != 0:
             why = reason("tool-said", tool="perf script", said=last_words(done.stderr))

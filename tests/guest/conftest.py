@@ -49,7 +49,7 @@ def collected(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Collecte
     (machine,) = prepare_guests(Session(parse(["--kernel", kernel])))
     plan = exactness.plan()
     target = run_in_guest(plan, machine, folder, Progress())
-    return Collected(folder / target.entry["folder"])
+    return Collected(folder / target[0]["folder"])
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     given = parse(["--kernel", kernel, "--transports", ",".join(transports)])
     (machine,) = prepare_guests(Session(given))
     target = run_in_guest(plan(transports), machine, folder, Progress())
-    return read(Collected(folder / target.entry["folder"]), transports)
+    return read(Collected(folder / target[0]["folder"]), transports)
 
 
 def read(collected: Collected, transports: tuple[str, ...]) -> Found:
