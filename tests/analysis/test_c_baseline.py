@@ -7,7 +7,6 @@ import pytest
 
 from analysis.counts.measures import PROGRAMS
 from analysis.programs import survival as c_baseline
-from analysis.report.report import Report
 from tests.analysis.made_programs import analysed, redis
 from tests.analysis.make_run import SIZE
 
@@ -33,10 +32,6 @@ def test_the_same_in_c_stands_beside_a_program(
     assert {(side.pattern, side.size) for side in found.c_cells} == {("pingpong", SIZE)}
     for in_c in found.c_cells:
         assert in_c.ratio.value > program.ratio.value  # what redis does is the same for both
-    page = Report(analysis).markdown()
-    assert "How much survives" in page
-    assert page.count("in C: ") == 2
-    assert f"in C: pingpong · {SIZE} B · two CPUs" in page
 
 
 def test_a_program_is_compared_repeat_by_repeat(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from analysis.claims.files import load_claims
 from analysis.claims.judge import BESIDE, judge
 from analysis.claims.rules import TERMS
 from analysis.claims.verdict import Verdict, claims_table, tally
-from analysis.counts.measures import RUN_OF_CELL, measure_all
 from analysis.raw.run import Missing, read_run
 from analysis.statistics import LEAST_REPEATS
 from probes.messages import UsageError
@@ -254,20 +253,6 @@ def test_about_is_what_the_registry_says() -> None:
         return verdict(rule, "rtt_p50", lambda t, *_: value if t == "tcp" else 1.0).verdict
 
     assert (of(limit), of(1.01 * limit)) == ("CONFIRMED", "REFUTED")
-
-
-def test_calls_of_a_function_are_zero_where_it_was_watched() -> None:
-    where = dict.fromkeys(RUN_OF_CELL, "x") | {
-        "messages": 17, "size": 10, "valid": True, "probed": True,
-    }  # fmt: skip
-    rows = [
-        where | {"quantity": "function_calls", "key": key, "cell": cell, "value": 34.0}
-        for cell, key in ((1, "made_up_1"), (2, "made_up_2"))
-    ]
-    found = measure_all(pd.DataFrame(rows), ["calls:made_up_1", "calls:made_up_3"])
-    calls = found[found["measure"] == "calls:made_up_1"]
-    assert dict(zip(calls["cell"], calls["value"], strict=True)) == {1: 2.0, 2: 0.0}
-    assert "calls:made_up_3" not in set(found["measure"])  # nobody watched it
 
 
 def of_run(analysed: Analyse, made: MadeUp, claim: str = "context-switches") -> Verdict:

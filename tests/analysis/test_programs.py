@@ -48,10 +48,7 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
     assert rows["rtt_mean"].ratio == Estimate(1.5, 1.5, 1.5, 6)
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
-    page = Report(analysis).markdown()
-    assert "In real programs" in page
-    assert "gin-keep-log" in page
-    assert "5,000" in page
+    assert "gin-keep-log" in Report(analysis).markdown()
 
 
 def test_a_verdict_about_a_program_leads_to_its_lines(tmp_path: Path) -> None:
