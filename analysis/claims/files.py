@@ -2,7 +2,7 @@
 """Claims as data: one TOML file here for each source, and what has to run to settle them.
 
 docs/adding-a-claim.md says what each key means and shows a file; the classes below are the schema
-that every file must fit. `terms.toml` holds what "about" and "none" mean.
+that every file must fit.
 """
 
 import re
@@ -27,7 +27,6 @@ from probes.messages import UsageError, shown
 from probes.transports import read_transports
 from runners.cell import PATTERNS, PLACEMENTS, TRANSPORTS, Conditions
 
-TERMS_FILE = "terms.toml"
 FIGURE = re.compile(r"\{([^{}]*)\}")
 NAME = r"^[a-z0-9][a-z0-9.-]*$"
 CELL = ("placement", "wait", "sched", "topology", "in_flight")  # the conditions that claims have
@@ -195,8 +194,7 @@ class ClaimFile(Model):
 
 def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
     """Read all claims, by file name and then in the file's order. Raises UsageError."""
-    files = [path for path in sorted(folder.glob("*.toml")) if path.name != TERMS_FILE]
-    claims = [claim for path in files for claim in _load(path)]
+    claims = [claim for path in sorted(folder.glob("*.toml")) for claim in _load(path)]
     for name, times in Counter(claim.id for claim in claims).items():
         if times > 1:
             raise UsageError(f"claims: two claims have the id '{name}'; give each its own.")

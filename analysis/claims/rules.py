@@ -6,7 +6,6 @@ of one condition and one repeat. `consistent` computes with numbers that the sou
 `check` and `option` read what this kernel and its tools answered.
 """
 
-import tomllib
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import product
@@ -30,14 +29,12 @@ Numbers = dict[str, Bounded]
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
-class Terms(Model):
-    """What the registry means by its words: terms.toml, stated once."""
-
-    about: float = Field(gt=0)
-    none: float = Field(gt=0)
-
-
-TERMS = Terms(**tomllib.loads((FOLDER / "terms.toml").read_text(encoding="utf-8")))
+# "About N" is from N / 1.25 to N × 1.25: the articles round to one or two digits, and no two
+# machines give one ratio of times.
+ABOUT = 1.25
+# A count is "none" where fewer than one message in twenty has it: pure ACKs and wake-ups of a long
+# run's edges and of its background stay below.
+NONE = 0.05
 
 
 class Limits(Model):
@@ -114,7 +111,7 @@ class Present(Limits):
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        some, none = (nextafter(TERMS.none, inf), inf), (-inf, TERMS.none)
+        some, none = (nextafter(NONE, inf), inf), (-inf, NONE)
         return {**dict.fromkeys(self.on, some), **dict.fromkeys(self.not_on, none)}
 
 
@@ -138,7 +135,7 @@ class Quotient(Limits):
     @property
     def range(self) -> tuple[float, float]:
         if self.about is not None:
-            return self.about / (1 + TERMS.about), self.about * (1 + TERMS.about)
+            return self.about / ABOUT, self.about * ABOUT
         return self.least or 0.0, inf if self.most is None else self.most
 
     @property

@@ -47,7 +47,7 @@ def rows(costs: Counter[tree.Path], path: tree.Path, depth: int, least: float) -
         yield f"{rest:>9,}  {'  ' * (level + 1)}… {others} other{'s' * (others > 1)}"
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(prog="python3 -m analysis.paths.folded", description=__doc__)
     add = parser.add_argument
     add("file", type=Path, help="of a run's folded/")
@@ -58,15 +58,12 @@ def main() -> int:
     try:
         costs = below(given.file.read_text(encoding="utf-8").splitlines(), given.root)
     except (OSError, ValueError) as error:
-        print(f"pathcost: {given.file} cannot be read as folded stacks: {error}.", file=sys.stderr)
-        return 1
+        sys.exit(f"pathcost: {given.file} cannot be read as folded stacks: {error}.")
     if not costs:
-        print(f"pathcost: no stack of {given.file} has {given.root} in it.", file=sys.stderr)
-        return 1
+        sys.exit(f"pathcost: no stack of {given.file} has {given.root} in it.")
     root = (given.root,)
     print("\n".join(rows(costs, root, given.depth, costs[root] * given.least / 100)))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

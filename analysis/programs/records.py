@@ -97,20 +97,16 @@ def measured(line: programs.MeasuredRun) -> tuple[int, bool, Figures]:
     if line.address_ns is not None and line.clients == 1:
         figures["address_share", ""] = line.address_ns * requests / window
     if line.client and line.server:
-        figures["cpu_ns", "user"] = 1000.0 * (line.client.user_us + line.server.user_us)
-        figures["cpu_ns", "system"] = 1000.0 * (line.client.system_us + line.server.system_us)
-        figures["client_cpu_ns", "user"] = 1000.0 * line.client.user_us
-        figures["client_cpu_ns", "system"] = 1000.0 * line.client.system_us
+        for mode in ("user", "system"):
+            client, server = (getattr(each, f"{mode}_us") for each in (line.client, line.server))
+            figures["cpu_ns", mode] = 1000.0 * (client + server)
+            figures["client_cpu_ns", mode] = 1000.0 * client
     if line.counters and kind.counters != "none":
         figures |= _counters(line.counters, kind.counters, window)
-    times = line.latency_ns or line.iterations_ns or {}
-    pairs = times.items() if isinstance(times, dict) else zip(ENDS, times, strict=False)
-    figures |= {("rtt_ns", key): float(time) for key, time in pairs}
-    if line.message_ns:
-        figures |= {
-            ("message_ns", key): float(time)
-            for key, time in zip(ENDS, line.message_ns, strict=True)
-        }
+    samples = {"rtt_ns": line.latency_ns or line.iterations_ns, "message_ns": line.message_ns}
+    for quantity, times in samples.items():
+        known = times if isinstance(times, dict) else dict(zip(ENDS, times or (), strict=False))
+        figures |= {(quantity, key): float(time) for key, time in known.items()}
     if line.answers is not None:
         names = get_args(programs.Protocol)
         figures |= {("answers", name): line.answers.get(name, 0) for name in names}

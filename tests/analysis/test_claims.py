@@ -12,7 +12,7 @@ import pytest
 from analysis.analyse import analyse
 from analysis.claims.files import load_claims
 from analysis.claims.judge import BESIDE, judge
-from analysis.claims.rules import TERMS
+from analysis.claims.rules import ABOUT
 from analysis.claims.verdict import Verdict, claims_table, tally
 from analysis.raw.run import Missing, read_run
 from analysis.statistics import LEAST_REPEATS
@@ -247,7 +247,7 @@ def test_a_claim_about_a_program_is_judged_by_that_program() -> None:
 
 def test_about_is_what_the_registry_says() -> None:
     rule = {"kind": "ratio", "over": "tcp", "under": "unix", "about": 4}
-    limit = 4 * (1 + TERMS.about)
+    limit = 4 * ABOUT
 
     def of(value: float) -> str:
         return verdict(rule, "rtt_p50", lambda t, *_: value if t == "tcp" else 1.0).verdict
