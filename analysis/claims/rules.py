@@ -29,7 +29,7 @@ Numbers = dict[str, Bounded]
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
-# "About N" is from N / 1.25 to N × 1.25: the articles round to one or two digits, and no two
+# "About N" is from N / 1.25 to N * 1.25: the articles round to one or two digits, and no two
 # machines give one ratio of times.
 ABOUT = 1.25
 # A count is "none" where fewer than one message in twenty has it: pure ACKs and wake-ups of a long
