@@ -2,29 +2,33 @@
 """Starts the server of a program's file, drives its client, and reads the server's own count.
 
 Servers and clients run as the invoking user or, where that is root, as nobody. A server lives as
-long as its keeper (runners/programs/keeper.py).
+long as its keeper (runners/programs/keeper.py). The kernel counts meanwhile without a probe: TCP's
+counters and the machine's context switches include the work of other programs.
 """
 
 import json
+import os
 import re
+import resource
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from threading import Event, Timer
+from typing import Any, NamedTuple
 
+from probes.bcc.people import stat_fields, switches
 from runners.host.workload import private_directory
-from runners.process import RunError, attempt, last_words, stop
-from runners.programs.client import Result, run_beside
+from runners.process import RunError, attempt, command, last_words, stop
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import (
     Place,
     answers,
-    place_of,
     run_as,
     socket_address,
     unpacked,
@@ -46,11 +50,17 @@ from runners.programs.watch import Watch
 __all__ = ["Service", "find", "serving", "unpacked"]
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
+CLIENT_SECONDS = 60  # for one measurement
+PROC = Path("/proc")
+GONE = (FileNotFoundError, ProcessLookupError)
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+Result = dict[str, Any]
+# Says "ready", and becomes the client after a line of input.
+HELD = ("sh", "-c", 'echo ready && read -r go && exec "$@"', "sh")
 READY_SECONDS = 30  # for a server to come up
 PREPARE_SECONDS = 120  # for a command such as initdb
 COUNT_SECONDS = 10  # for the server's own count
 SETTLE_SECONDS = 0.3  # before processes are watched: who served the counter ends
-SOCKSTAT = Path("/proc/net/sockstat")
 WARM_UP = 10  # the part of a case's requests that comes before
 USUAL = {"requests", "window_ns", "latency_ns"}  # what a client that prints JSON may say
 
@@ -185,7 +195,7 @@ class Service:
             if answered and not silent:
                 return  # a program that cannot have all that it wants has ended by now
             if time.monotonic() > deadline:
-                raise RunError(f"{what} does not listen on {' and '.join(map(place_of, silent))}.")
+                raise RunError(f"{what} does not listen on {' and '.join(silent)}.")
             answered = not silent
             time.sleep(0.02)
 
@@ -258,7 +268,7 @@ class Service:
 
 def time_wait() -> int | None:
     """The number of connections in TIME_WAIT on this machine."""
-    match = re.search(r"^TCP:.* tw (\d+)", SOCKSTAT.read_text(), re.MULTILINE)
+    match = re.search(r"^TCP:.* tw (\d+)", (PROC / "net/sockstat").read_text(), re.MULTILINE)
     return int(match[1]) if match else None
 
 
@@ -274,5 +284,123 @@ def ask(end: str, text: str) -> str:
             while data := connection.recv(1 << 16):
                 answer += data
     except OSError as error:
-        raise RunError(f"no counter answers on {place_of(end)}: {error}") from None
+        raise RunError(f"no counter answers on {end}: {error}") from None
     return answer.decode(errors="replace")
+
+
+class Counters(NamedTuple):
+    """The counts at a moment."""
+
+    totals: dict[str, int]
+    threads: dict[str, tuple[int, int]]  # thread → its voluntary and involuntary switches
+
+
+def counters_of(pids: Iterable[int]) -> Counters:
+    """Read the counts of these processes, and the CPU time of theirs and our ended children."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    totals = {
+        "out": _tcp("net/snmp", "Tcp", "OutSegs"),
+        "data": _tcp("net/netstat", "TcpExt", "TCPOrigDataSent"),
+        "machine": int((PROC / "stat").read_text().partition("\nctxt ")[2].split(maxsplit=1)[0]),
+        "user_ns": round(usage.ru_utime * 1e9),
+        "system_ns": round(usage.ru_stime * 1e9),
+    }
+    threads = {"ended": (usage.ru_nvcsw, usage.ru_nivcsw)}
+    for pid in pids:
+        with suppress(*GONE):  # what it used is its parent's by then
+            fields = stat_fields(pid)
+            totals["user_ns"] += (int(fields[11]) + int(fields[13])) * TICK_NS
+            totals["system_ns"] += (int(fields[12]) + int(fields[14])) * TICK_NS
+            for task in (PROC / f"{pid}/task").iterdir():
+                with suppress(*GONE):  # the thread has ended
+                    threads[task.name] = switches(task)
+    return Counters(totals, threads)
+
+
+def _tcp(file: str, group: str, name: str) -> int:
+    """A counter from a table of two lines: names, and below them values."""
+    lines = (PROC / file).read_text().splitlines()
+    names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
+    return int(values[names.index(name)])
+
+
+def between(before: Counters, after: Counters) -> dict[str, int]:
+    """Return the counts between two moments.
+
+    `out` are segments sent, `data` segments with payload, not sent again, and `machine` the
+    machine's context switches; `voluntary` and `involuntary` those of threads alive at the end.
+    """
+    counts = {name: after.totals[name] - value for name, value in before.totals.items()}
+    for i, name in enumerate(("voluntary", "involuntary")):
+        counts[name] = sum(
+            now[i] - before.threads.get(task, (0, 0))[i] for task, now in after.threads.items()
+        )
+    return counts
+
+
+def run_beside(
+    argv: Sequence[str],
+    servers: Callable[[], list[int]],
+    parse: Callable[[str], Result] = json.loads,
+    cwd: Path | None = None,
+    watch: Watch | None = None,
+    waits: bool = False,
+    wrap: Callable[[Sequence[str]], list[str]] = command,
+) -> Result:
+    """Run a client, which `wrap` makes a full command of, beside the processes of its server.
+
+    Returns what `parse` makes of its output, with `error` null, or only `error`. The result also
+    has the kernel's counts of all these processes as `counters`; with a watch, `probed` has what
+    the watch counted. A client that `waits` is counted from its "ready" to its result, any other
+    over its entire life, by a watch alone where there is one.
+    """
+    more: Result = {"error": None}
+    whole = watch is None and not waits
+    before, text, overdue = counters_of(servers()), "", Event()
+    # What `wrap` does comes before the shell, so that it is not counted.
+    process = subprocess.Popen(
+        wrap(argv if whole or waits else [*HELD, *argv]),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, process_group=0, cwd=cwd,
+    )  # fmt: skip
+    assert process.stdin and process.stdout
+
+    def end() -> None:
+        overdue.set()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its children may hold the output open
+
+    timer = Timer(CLIENT_SECONDS, end)
+    timer.start()
+    try:
+        if whole:
+            text = process.stdout.read()
+        elif process.stdout.readline() == "ready\n":
+            pids = [process.pid, *servers()]
+            if watch is not None:
+                watch.open(pids)
+            before = counters_of(pids)
+            print("go", file=process.stdin, flush=True)
+            if waits:
+                text = process.stdout.readline()
+                more["counters"] = between(before, counters_of(pids))
+            else:
+                text = process.stdout.read()
+                # It has closed its output, but what it does until its end also counts.
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            if watch is not None:
+                more["probed"] = watch.close()
+        complaint = process.communicate()[1]
+        if whole:
+            more["counters"] = between(before, counters_of(servers()))
+        if process.returncode == 0 and text:
+            return parse(text) | more
+    except RunError as error:
+        return {"error": str(error)}
+    finally:
+        timer.cancel()
+        process.kill()
+        process.wait()
+    if overdue.is_set():
+        return {"error": f"the client did not end in {CLIENT_SECONDS} s"}
+    return {"error": last_words(complaint, "the client failed")}

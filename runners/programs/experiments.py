@@ -26,8 +26,7 @@ from runners.programs.watch import Probes, Watch
 REPEATS = 6  # of each timed case
 PROBED_REPEATS = 2  # the second run shows that counts repeat
 Case = TypeVar("Case")
-Records = Iterator[dict[str, Any]]
-"""A record for each line of programs.jsonl."""
+Records = Iterator[dict[str, Any]]  # one for each line of programs.jsonl
 
 
 def described() -> dict[str, str]:
@@ -109,10 +108,8 @@ class Experiments:
             try:
                 with self.progress.step(f"set-up for {Path(name).stem}"):
                     build("--programs")
-                    made, progress = experiment(name), self.progress
-                    made.root = engine.unpacked(
-                        made.program, self.cache, progress.say, progress.note
-                    )
+                    made, tell = experiment(name), (self.progress.say, self.progress.note)
+                    made.root = engine.unpacked(made.program, self.cache, *tell)
             except RunError as error:
                 self.lacking[name] = str(error).rstrip(".")
                 self.progress.note(f"without {Path(name).stem}: {error}")
@@ -130,9 +127,7 @@ class Experiments:
                             lines.write(json.dumps(record) + "\n")
                 except (RunError, OSError) as error:  # its server may be gone
                     why = str(error)
-                    self.progress.note(
-                        f"without {Path(name).stem}: {why.removeprefix(f'{name}: ')}"
-                    )
+                    self.progress.note(f"without {Path(name).stem}: {why}")
             if why:
                 failed = reason("program-failed", said=why.rstrip("."))
                 lacks.append(missing([f"the program {Path(name).stem}"], failed))

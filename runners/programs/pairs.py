@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The verbs `watch` and `what-if`: what local connections spend, and what a Unix socket would save.
 
-Root's process starts probes/bcc/pairs.py, which counts; all else is the user's. What a message
-costs on this machine, the C workload measures once, without probes: the prices are kept in the
-cache, and measured again where the kernel or the CPU has changed. analysis/predict/ reads them.
+Root's process starts probes/bcc/pairs.py, which counts. What a message costs on this machine, the
+C workload measures once, without probes: the prices are kept in the cache. analysis/predict/ reads
+them.
 """
 
 import json
@@ -154,19 +154,15 @@ def measured() -> dict[str, Any]:
 
 def _run(named: dict[str, Any], messages: int, cold: bool) -> dict[str, float]:
     options = {**named, "messages": messages, "warmup": max(20, messages // 6 // 2 * 2)}
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    words += ["--cold"] if cold else []
     with private_directory() as folder:
-        done = attempt([WORKLOAD, "--dir", folder, *words])
+        words = [f"--{name}={value}" for name, value in (options | {"dir": folder}).items()]
+        done = attempt([WORKLOAD, *words, *(["--cold"] if cold else [])])
     if done.returncode != 0:
         raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
     result = json.loads(done.stdout)
     rounds = result["round_trips"]
-    return {
-        "iteration_us": round(result["window_ns"] / 1000 / rounds, 4),
-        **{f"{side}_cpu_us": _cpu(result[side]) / rounds for side in ("client", "server")},
-    }
-
-
-def _cpu(process: dict[str, Any] | None) -> float:
-    return process["rusage"]["user_us"] + process["rusage"]["system_us"] if process else 0.0
+    figures = {"iteration_us": round(result["window_ns"] / 1000 / rounds, 4)}
+    for side in ("client", "server"):
+        usage = (result[side] or {"rusage": {"user_us": 0.0, "system_us": 0.0}})["rusage"]
+        figures[f"{side}_cpu_us"] = (usage["user_us"] + usage["system_us"]) / rounds
+    return figures

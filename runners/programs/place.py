@@ -181,7 +181,3 @@ def answers(end: str) -> bool:
 
 def socket_address(end: str) -> tuple[socket.AddressFamily, Any]:
     return (socket.AF_INET, ("127.0.0.1", int(end))) if end.isdigit() else (socket.AF_UNIX, end)
-
-
-def place_of(end: str) -> str:
-    return f"port {end}" if end.isdigit() else f"the Unix socket {Path(end).name}"

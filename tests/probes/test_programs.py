@@ -15,7 +15,7 @@ import pytest
 
 from runners.host import preflight
 from runners.host.root import Monitor, Root, mount_tracing
-from runners.programs import client, engine, experiments
+from runners.programs import engine, experiments
 from runners.programs.engine import Service
 from runners.programs.experiments import Experiment
 from runners.programs.watch import Probes, Watch
@@ -87,7 +87,7 @@ sys.stdin.read()
 
 
 def run(argv: list[str], server: int, watch: Watch) -> dict[str, Any]:
-    return client.run_beside(argv, lambda: [server], watch=watch, waits=True)
+    return engine.run_beside(argv, lambda: [server], watch=watch, waits=True)
 
 
 def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> None:

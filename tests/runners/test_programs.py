@@ -16,7 +16,7 @@ from probes.reasons import missing, reason
 from runners.guest import debian
 from runners.host.root import Root
 from runners.process import Progress, RunError
-from runners.programs import client, engine, place, watch
+from runners.programs import engine, place, watch
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
 
@@ -33,7 +33,7 @@ sys.stdin.read()
 
 def counted(argv: list[str]) -> dict[str, Any]:
     """Of a client that waits for its word, and of ourselves in the server's place."""
-    return client.run_beside(argv, lambda: [os.getpid()], waits=True)
+    return engine.run_beside(argv, lambda: [os.getpid()], waits=True)
 
 
 def test_a_client_is_counted_between_its_words() -> None:
@@ -46,9 +46,9 @@ def test_a_client_is_counted_between_its_words() -> None:
 
 
 def test_a_client_that_hangs_is_ended_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "SECONDS", 0.5)
+    monkeypatch.setattr(engine, "CLIENT_SECONDS", 0.5)
     began = time.monotonic()
-    found = client.run_beside(["sh", "-c", "sleep 20 & wait"], lambda: [])
+    found = engine.run_beside(["sh", "-c", "sleep 20 & wait"], lambda: [])
     assert found == {"error": "the client did not end in 0.5 s"}
     assert time.monotonic() - began < 15, "its child holds the output open"
 

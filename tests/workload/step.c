@@ -104,14 +104,6 @@ static pid_t choose(pid_t client, int role, uintptr_t begin, long code)
 
 static uintptr_t skipped[8];
 
-static void read_skipped(const char *text)
-{
-	char *end = (char *)text;
-
-	for (int i = 0; text && *end && i < 7; i++)
-		skipped[i] = strtoul(end, &end, 16);
-}
-
 /* If `address` begins a function that does not count: where counting continues; otherwise 0. */
 static uintptr_t way_out(pid_t pid, uintptr_t address, uintptr_t stack)
 {
@@ -141,9 +133,8 @@ static void step_to(pid_t pid, uintptr_t end)
 			count = 0;
 		}
 		request(PTRACE_SINGLESTEP, pid, 0, 0);
-		while (WSTOPSIG(await(pid)) != SIGTRAP)
-			request(PTRACE_SINGLESTEP, pid, 0,
-				0); /* it was SIGCHLD of a detached child */
+		while (WSTOPSIG(await(pid)) != SIGTRAP) /* but SIGCHLD of a detached child */
+			request(PTRACE_SINGLESTEP, pid, 0, 0);
 	}
 	printf("%lu\n", count);
 }
@@ -151,17 +142,14 @@ static void step_to(pid_t pid, uintptr_t end)
 int main(int argc, char **argv)
 {
 	struct user_regs_struct registers;
-	uintptr_t begin, end;
+	int role = atoi(argv[1]);
+	uintptr_t begin = strtoul(argv[2], NULL, 16), end = strtoul(argv[3], NULL, 16);
+	char *over = getenv("STEP_OVER");
 	pid_t pid;
 	long code;
-	int role;
 
-	if (argc < 5)
-		errx(2, "usage: step ROLE BEGIN END PROGRAM [argument ...]");
-	read_skipped(getenv("STEP_OVER"));
-	role = atoi(argv[1]);
-	begin = strtoul(argv[2], NULL, 16);
-	end = strtoul(argv[3], NULL, 16);
+	for (int i = 0; argc > 4 && *over && i < 7; i++)
+		skipped[i] = strtoul(over, &over, 16);
 	pid = start(argv + 4);
 	if (getenv("FORWARDER"))
 		let_forwarder_go(pid);

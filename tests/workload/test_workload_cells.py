@@ -66,17 +66,6 @@ def test_cell_under_sanitizers(
     check_cell(sanitized, private, transport, placement, size)
 
 
-@pytest.mark.parametrize("transport", ["unix", "tcp"])
-def test_switches_follow_messages(program: Path, private: Path, transport: str) -> None:
-    """Blocked on each other on one CPU: every receive needs the other side to run."""
-    result = run(program, "--transport", transport, "--messages", 2000, "--dir", private).result
-    for side in ("client", "server"):
-        usage = result[side]["rusage"]
-        assert usage["voluntary"] + usage["involuntary"] >= 900
-        # At most the sleep it waits in, and one wake-up for nothing (unix_write_space).
-        assert usage["voluntary"] <= 2000
-
-
 def test_proc_spans_the_window(program: Path) -> None:
     """TCP's own counter rises by a segment a message at least; others can only add to it."""
     result = run(program, "--transport", "tcp", "--messages", 2000).result

@@ -14,12 +14,6 @@ from .conftest import Fault
 from .workload import TRANSPORTS, InWindow, is_gone, run
 
 
-@pytest.fixture(autouse=True)
-def _possible(request: pytest.FixtureRequest, need: Callable[[str], None]) -> None:
-    if "transport" in request.fixturenames:
-        need(request.getfixturevalue("transport"))
-
-
 def caught(program: Path, private: Path, transport: str, *more: object) -> InWindow:
     where = ["--placement", "free"] if transport == "shm-spin" else []
     return InWindow(
@@ -27,55 +21,46 @@ def caught(program: Path, private: Path, transport: str, *more: object) -> InWin
     )
 
 
-def check_nothing_left(running: InWindow, private: Path) -> None:
+# Who gets which signal → the status, what is said, and what the gate still gets: it must not stay
+# open. A client dies by its signal, as a shell expects (130, 143); after SIGKILL nothing can be
+# cleaned up, so nothing may need it.
+ENDS = {
+    ("server", signal.SIGKILL): (1, "the server was killed by signal 9 (Killed)", b"0"),
+    ("client", signal.SIGKILL): (-signal.SIGKILL, "", b""),
+    ("client", signal.SIGINT): (-signal.SIGINT, "", b"0"),
+    ("client", signal.SIGTERM): (-signal.SIGTERM, "", b"0"),
+    ("client", signal.SIGHUP): (-signal.SIGHUP, "", b"0"),
+}
+
+
+def check_end(running: InWindow, private: Path, status: int, words: str, gate: bytes) -> None:
+    ended = running.end()
+    assert (ended.status, ended.stdout) == (status, "")
+    assert ended.stderr == (f"pathcost-workload: {words}\n" if words else "")
+    assert running.rest_of_gate() == gate
     assert is_gone(running.server)
     assert list(private.iterdir()) == []
 
 
+@pytest.mark.parametrize("end", ENDS, ids=str)
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_server_killed(sanitized: Path, private: Path, transport: str) -> None:
+def test_signal(
+    sanitized: Path,
+    private: Path,
+    need: Callable[[str], None],
+    transport: str,
+    end: tuple[str, signal.Signals],
+) -> None:
+    need(transport)
     running = caught(sanitized, private, transport)
-    os.kill(running.server, signal.SIGKILL)
-    ended = running.end()
-    assert ended.status == 1
-    assert ended.stdout == ""
-    assert ended.stderr == "pathcost-workload: the server was killed by signal 9 (Killed)\n"
-    assert running.rest_of_gate() == b"0", "the gate must not stay open"
-    check_nothing_left(running, private)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_signal(program: Path, private: Path, transport: str, number: signal.Signals) -> None:
-    running = caught(program, private, transport)
-    running.process.send_signal(number)
-    ended = running.end()
-    assert ended.status == -number, "dies by the signal, as a shell expects (130, 143)"
-    assert ended.stdout == ended.stderr == ""
-    assert running.rest_of_gate() == b"0"
-    check_nothing_left(running, private)
-
-
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_client_killed(program: Path, private: Path, transport: str) -> None:
-    """Nothing can be cleaned up after SIGKILL, so nothing may need it."""
-    running = caught(program, private, transport)
-    running.process.kill()
-    ended = running.end()
-    assert ended.stdout == ended.stderr == ""
-    assert running.rest_of_gate() == b""
-    check_nothing_left(running, private)
+    os.kill(running.server if end[0] == "server" else running.process.pid, end[1])
+    check_end(running, private, *ENDS[end])
 
 
 def test_server_stopped_is_a_timeout(program: Path, private: Path) -> None:
     running = caught(program, private, "unix", "--timeout", 1, "--placement", "free")
     os.kill(running.server, signal.SIGSTOP)
-    ended = running.end()
-    assert ended.status == 1
-    assert ended.stdout == ""
-    assert ended.stderr == "pathcost-workload: timed out after 1 s while measuring\n"
-    assert running.rest_of_gate() == b"0"
-    check_nothing_left(running, private)
+    check_end(running, private, 1, "timed out after 1 s while measuring", b"0")
 
 
 FAULTS = {

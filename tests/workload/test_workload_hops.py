@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from .workload import PATIENCE, InWindow, is_gone, run
+from .workload import PATIENCE, InWindow, is_gone
 
-MESSAGES = 240
 HOPS = ["tcp-veth", "tcp-bridge-nat", "tcp-redirect", "unix-mounted"]
 NO_NAMESPACE = "echo 0 >/proc/sys/user/max_net_namespaces"
 NO_PROGRAMS = "mount --bind /dev/null $(realpath $(which ip))"
@@ -29,15 +28,6 @@ def users_of(namespace: str) -> list[str]:
         except OSError:
             continue  # it has ended, or is not ours
     return found
-
-
-def sent_by(result: dict[str, dict[str, list[str]]], device: str) -> int:
-    """The packets that a device of the client's namespace sent in the window."""
-    before, after = (
-        next(line for line in text.splitlines() if line.strip().startswith(f"{device}:"))
-        for text in result["proc"]["/proc/net/dev"]
-    )
-    return int(after.split()[10]) - int(before.split()[10])
 
 
 @pytest.mark.parametrize("transport", HOPS)
@@ -62,39 +52,21 @@ def test_nothing_outlives_the_cell(
 
 
 @pytest.mark.parametrize(
-    "transport, device", [("tcp-veth", "eth0"), ("tcp-bridge-nat", "eth0"), ("tcp-redirect", "lo")]
-)
-def test_messages_take_the_hop(
-    program: Path, need: Callable[[str], None], transport: str, device: str
-) -> None:
-    need(transport)
-    result = run(program, "--transport", transport, "--messages", MESSAGES).result
-    assert sent_by(result, device) >= MESSAGES // 2
-
-
-@pytest.mark.parametrize(
-    "transport, obstacle, said",
+    ("obstacle", "sentence"),
     [
-        ("tcp-veth", NO_NAMESPACE, "this user may not make one (network_namespaces(7))"),
-        ("tcp-veth", NO_PROGRAMS, "tcp-veth cannot be set up here: ip link add"),
+        (NO_NAMESPACE, "this user may not make one (network_namespaces(7))"),
+        (NO_PROGRAMS, "tcp-veth cannot be set up here: ip link add"),
     ],
 )
 def test_what_lacks_has_one_sentence(
-    program: Path,
-    need: Callable[[str], None],
-    tmp_path: Path,
-    transport: str,
-    obstacle: str,
-    said: str,
+    program: Path, need: Callable[[str], None], obstacle: str, sentence: str
 ) -> None:
-    need(transport)
+    need("tcp-veth")
     own = ["unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c"]
-    script = f'{obstacle}; exec "$0" --transport {transport} --messages {MESSAGES}'
-    ended = subprocess.run(
-        [*own, script, str(program)], capture_output=True, text=True, timeout=PATIENCE
-    )
+    argv = [*own, f'{obstacle}; exec "$0" --transport tcp-veth', str(program)]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert said in ended.stderr and ended.stderr.count("\n") == 1
+    assert sentence in ended.stderr and ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("killed", ["client", "forwarder"])

@@ -38,31 +38,6 @@ def check_times(result: dict[str, Any], pattern: str, messages: int, samples: Pa
     assert min(times) > 0 and max(times) < result["window_ns"]
 
 
-def check_pair(
-    program: Path, private: Path, listed: Listed, pair: tuple[str, str], *more: object
-) -> None:
-    transport, pattern = pair
-    samples = private / "samples"
-    chosen = [*arguments(transport, pattern, private), "--messages", MESSAGES]
-    ended = run(program, *chosen, "--samples", samples, *more)
-    possible, reason = listed["pair", f"{transport} {pattern}"]
-    if not possible:
-        assert (ended.status, ended.stdout) == (2, "")
-        assert ended.stderr == f"pathcost-workload: {reason}\n"
-        assert list(private.iterdir()) == []
-        return
-    check_conservation(ended.result, pattern, MESSAGES, 64)
-    check_times(ended.result, pattern, MESSAGES, samples)
-    samples.unlink()
-    assert list(private.iterdir()) == []
-
-
-def test_transports_know_the_patterns_that_they_lack(listed: Listed) -> None:
-    for name, transport in read_transports().items():
-        lacks = {pattern for pattern in PATTERNS if not listed["pair", f"{name} {pattern}"][0]}
-        assert not listed["transport", name][0] or lacks == transport.lacks, name
-
-
 def test_list_names_what_the_options_know(listed: Listed) -> None:
     assert [name for kind, name in listed if kind == "transport"] == TRANSPORTS
     assert [name for kind, name in listed if kind == "pattern"] == PATTERNS
@@ -85,7 +60,26 @@ def test_options_know_the_same_words(program: Path, private: Path) -> None:
 def test_pair_verified_under_sanitizers(
     sanitized: Path, private: Path, listed: Listed, pair: tuple[str, str]
 ) -> None:
-    check_pair(sanitized, private, listed, pair, "--verify")
+    transport, pattern = pair
+    samples = private / "samples"
+    chosen = [*arguments(transport, pattern, private), "--messages", MESSAGES]
+    ended = run(sanitized, *chosen, "--samples", samples, "--verify")
+    possible, reason = listed["pair", f"{transport} {pattern}"]
+    if not possible:
+        assert (ended.status, ended.stdout) == (2, "")
+        assert ended.stderr == f"pathcost-workload: {reason}\n"
+        assert list(private.iterdir()) == []
+        return
+    check_conservation(ended.result, pattern, MESSAGES, 64)
+    check_times(ended.result, pattern, MESSAGES, samples)
+    samples.unlink()
+    assert list(private.iterdir()) == []
+
+
+def test_transports_know_the_patterns_that_they_lack(listed: Listed) -> None:
+    for name, transport in read_transports().items():
+        lacks = {pattern for pattern in PATTERNS if not listed["pair", f"{name} {pattern}"][0]}
+        assert not listed["transport", name][0] or lacks == transport.lacks, name
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
@@ -117,40 +111,26 @@ def test_size(
     check_conservation(ended.result, "pingpong", 48, size)
 
 
-@pytest.mark.parametrize("wait", ["epoll", "spin"])
+@pytest.mark.parametrize("option", ["--wait epoll", "--wait spin", "--topology two"])
 @pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_wait(
+def test_other_ways_to_wait_and_to_connect(
     sanitized: Path,
     private: Path,
     listed: Listed,
     two_cpus: list[int],
     transport: str,
     pattern: str,
-    wait: str,
+    option: str,
 ) -> None:
     skip_impossible(listed, transport, pattern)
-    chosen = [*arguments(transport, pattern, private), "--messages", 240, "--wait", wait]
-    ended = run(sanitized, *chosen, "--size", 4096)
-    if transport.startswith("shm"):
-        assert ended.status == 2
-        assert f"{transport} has no descriptor to wait for" in ended.stderr
+    chosen = [*arguments(transport, pattern, private), "--messages", 240, "--size", 4096]
+    ended = run(sanitized, *chosen, *option.split())
+    if ended.status == 2:
+        assert transport.startswith("shm") or option == "--topology two"
+        assert f"leave {option.split()[0]} out" in ended.stderr
     else:
         check_conservation(ended.result, pattern, 240, 4096)
-
-
-@pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline"])
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_two_connections(
-    sanitized: Path, private: Path, listed: Listed, transport: str, pattern: str
-) -> None:
-    skip_impossible(listed, transport, pattern)
-    chosen = [*arguments(transport, pattern, private), "--messages", 240]
-    ended = run(sanitized, *chosen, "--topology", "two")
-    if ended.status == 2:
-        assert "leave --topology out" in ended.stderr
-    else:
-        check_conservation(ended.result, pattern, 240, 64)
 
 
 def paced_times(program: Path, private: Path, *more: object) -> tuple[dict[str, Any], list[int]]:
@@ -183,16 +163,6 @@ def test_a_slow_servers_requests_wait_longer_and_longer(program: Path, private: 
     assert all(later - earlier >= 1_000_000 for earlier, later in itertools.pairwise(times))
     assert sum(times) > result["window_ns"]
     assert result["server"]["rusage"]["user_us"] > 0
-
-
-def test_tcp_info_counts_segments(program: Path, private: Path) -> None:
-    """One segment a message in ping-pong, by the socket's own counters on both sides."""
-    chosen = [*arguments("tcp", "pingpong", private), "--messages", 240]
-    result = run(program, *chosen).result
-    for side in ("client", "server"):
-        info = result[side]["tcp_info"]
-        assert info["data_segs_out"] - info["retransmits"] == 120
-        assert info["data_segs_in"] >= 120
 
 
 @pytest.mark.parametrize("pattern, segments", [("selfloop", 2), ("selfecho", 1), ("pingpong", 1)])

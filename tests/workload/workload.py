@@ -101,34 +101,20 @@ class InWindow:
         return rest
 
 
-def state_and_parent(pid: int) -> tuple[str, int] | None:
-    """The state letter and the parent of a process; None: there is no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    state, parent = text.rpartition(")")[2].split()[:2]
-    return state, int(parent)
-
-
 def child_of(parent: int) -> int:
     """The server: it is forked last, after a forwarder."""
-    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    children = []
-    for pid in pids:
-        found = state_and_parent(pid)
-        if found and found[1] == parent:
-            children.append(pid)
-    assert children
-    return max(children)
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return max(map(int, children))
 
 
 def is_gone(pid: int) -> bool:
     """True as soon as the process is dead; a zombie waits only for somebody else's wait()."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        found = state_and_parent(pid)
-        if found is None or found[0] in "ZX":
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
             return True
         time.sleep(0.005)
     return False

@@ -66,10 +66,8 @@ func echo(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		if _, err := writer.WriteString(line); err != nil {
-			return
-		}
-		if err := writer.Flush(); err != nil {
+		writer.WriteString(line)
+		if writer.Flush() != nil {
 			return
 		}
 	}

@@ -12,14 +12,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.concurrent.FutureTask;
 
 /**
- * Writes lines to an echo server and reads the echoes at the same time, on one connection.
- *
- * <p>usage: EchoClient unix|tcp ADDRESS nodelay|nagle WARMUP MESSAGES (ADDRESS: a path, or a port)
- *
- * <p>After the warm-up it prints "ready" and waits for a line. Then it measures, prints one line of
- * JSON and waits for the end of its input. The JSON has sent and echoed, numbers of messages; window_ns,
- * from the first write to the last echo; and runtime, the version of Java. It reads 128 bytes at a
- * time, as the article's client does; unlike that one, it counts a line only when it is complete.
+ * The client of go/echo.go, in Java: the same arguments, the same output. It reads 128 bytes at a time,
+ * as the article's client does; unlike that one, it counts a line only when it is complete.
  */
 public final class EchoClient {
     private static final byte[] MESSAGE = "HelloWorld\n".getBytes(StandardCharsets.US_ASCII);

@@ -75,22 +75,6 @@ static void next_turn(struct client *client, int queue)
 	}
 }
 
-/* Answers that end at a fixed text: how many end within these bytes. */
-static long endings(struct client *client, const char *data, size_t length)
-{
-	long found = 0;
-
-	for (size_t i = 0; i < length; i++) {
-		client->matched = data[i] == ending[client->matched] ? client->matched + 1
-								     : data[i] == ending[0];
-		if (ending[client->matched] == '\0') {
-			client->matched = 0;
-			found++;
-		}
-	}
-	return found;
-}
-
 static void read_header(struct client *client)
 {
 	client->header[client->length] = '\0';
@@ -101,32 +85,34 @@ static void read_header(struct client *client)
 	if (!size)
 		errx(1, "the answer has no Content-Length");
 	client->body = strtoul(size + strlen("\r\ncontent-length:"), NULL, 10);
-	client->length = 0;
 }
 
-static long http_answers(struct client *client, const char *data, size_t length)
+/* How many answers end within these bytes. */
+static long answers_in(struct client *client, const char *data, size_t length)
 {
-	long found = 0;
+	long count = 0;
 
-	for (size_t i = 0; i < length;) {
+	for (size_t i = 0; i < length; i++) {
 		if (client->body) {
 			size_t part = length - i < client->body ? length - i : client->body;
 
 			client->body -= part;
-			i += part;
-			found += client->body == 0;
+			i += part - 1;
+			count += client->body == 0;
 			continue;
 		}
-		if (client->length == HEADER - 1)
-			errx(1, "the answer's header is too long");
-		client->header[client->length++] = data[i++];
-		if (client->length < 4 ||
-		    memcmp(client->header + client->length - 4, "\r\n\r\n", 4))
+		if (http && client->length < HEADER - 1)
+			client->header[client->length++] = data[i];
+		client->matched = data[i] == ending[client->matched] ? client->matched + 1
+								     : data[i] == ending[0];
+		if (ending[client->matched])
 			continue;
-		read_header(client);
-		found += client->body == 0;
+		if (http)
+			read_header(client);
+		client->length = client->matched = 0;
+		count += client->body == 0;
 	}
-	return found;
+	return count;
 }
 
 static void receive(struct client *client, int queue)
@@ -138,7 +124,7 @@ static void receive(struct client *client, int queue)
 		err(1, "recv");
 	if (length == 0)
 		errx(1, "the server closed a connection");
-	long answers = http ? http_answers(client, data, length) : endings(client, data, length);
+	long answers = answers_in(client, data, length);
 
 	if (answers > client->open)
 		errx(1, "the server sent more answers than it got requests");
@@ -181,6 +167,8 @@ int main(int argc, char **argv)
 	depth = atol(argv[6]);
 	ending = argv[7];
 	http = strcmp(ending, "http") == 0;
+	if (http)
+		ending = "\r\n\r\n"; /* of a header, which tells how long the body is */
 	if (clients < 1 || clients > MOST || requests < 1 || depth < 1 || !*ending)
 		errx(2, "CLIENTS, REQUESTS and DEPTH are at least 1, and ENDING is not empty");
 	make_turn(argv[8], argc == 10 ? strtoul(argv[9], NULL, 10) : 0);
