@@ -2,7 +2,7 @@
 """Which cells exact mode counts, and each cell's order to the guest."""
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import chain, product
 
 from probes.reasons import Reason, reason
 from probes.transports import Transport, read_transports
@@ -23,6 +23,9 @@ CPUS = {"same-cpu": 1, "cross-cpu": 2}  # that the emulated machine has, by plac
 # instructions: enough warm-up for the first, enough iterations to see the second for what it is.
 WARMUP = 3_000
 MESSAGES = 600
+# Options of the workload that are a cell's.
+FACTORS = ("transport", "pattern", "size", "messages", "warmup", "placement", "wait", "in_flight",
+           "clients")  # fmt: skip
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 ONE_WAY = ("stream",)  # patterns in which the client receives nothing
 # Patterns whose iteration has all the work of its messages, so that it can be judged alone.
@@ -63,37 +66,19 @@ def impossible(cell: Cell) -> Reason | None:
 def order(run: CellRun, steps: Order = ()) -> Order:
     """Return what the guest's first program does for a cell, after `steps` that a knob needs."""
     cell = run.cell
-    words = {
-        "--transport": cell.transport,
-        "--pattern": cell.pattern,
-        "--size": cell.size,
-        "--messages": cell.messages,
-        "--warmup": cell.warmup,
-        "--placement": cell.placement,
-        "--wait": cell.wait,
-        "--in-flight": cell.in_flight,
-        "--clients": cell.clients,
-        "--cell": run.id,
-        "--timeout": TIMEOUT,
-        "--dir": "/run",
-    }
-    given = [(name, str(value)) for name, value in words.items() if value is not None]
+    words = {name: getattr(cell, name) for name in FACTORS}
+    words |= {"cell": run.id, "timeout": TIMEOUT, "dir": "/run"}
+    given = [(f"--{name.replace('_', '-')}", str(v)) for name, v in words.items() if v is not None]
     fifo = [("fifo",)] if cell.sched == "fifo" else []
-    return [*steps, *fifo, ("workload", *(word for pair in given for word in pair))]
+    return [*steps, *fifo, ("workload", *chain(*given))]
 
 
 def plan(
-    transports: Sequence[str],
-    sizes: Sequence[int],
-    messages: int | None = None,
-    placements: Sequence[str] = ("same-cpu",),
-    schedulers: Sequence[str] = SCHEDULERS,
-    *,
-    patterns: Sequence[str] = ("pingpong",),
-    waits: Sequence[str] = ("block",),
-    in_flight: int = USUAL_IN_FLIGHT,
-    clients: int = USUAL_CLIENTS,
-) -> list[CellRun]:
+    transports: Sequence[str], sizes: Sequence[int], messages: int | None = None,
+    placements: Sequence[str] = ("same-cpu",), schedulers: Sequence[str] = SCHEDULERS, *,
+    patterns: Sequence[str] = ("pingpong",), waits: Sequence[str] = ("block",),
+    in_flight: int = USUAL_IN_FLIGHT, clients: int = USUAL_CLIENTS,
+) -> list[CellRun]:  # fmt: skip
     """Return every combination; transports vary fastest.
 
     One thread has no second CPU: beside another placement, cross-cpu is left out for it.

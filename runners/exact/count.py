@@ -13,8 +13,8 @@ from typing import Any
 
 from probes.transports import DIRECTIONS
 from runners.cell import Cell, CellRun
-from runners.exact.cells import ONE_WAY, cpus_of, iterations_of, order, path_of
-from runners.exact.digest import describe, iteration_lines, steady_lines
+from runners.exact.cells import FACTORS, ONE_WAY, cpus_of, iterations_of, order, path_of
+from runners.exact.digest import describe, iteration_lines, tree_lines
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.machine import PLUGIN, RefusedError, boot, digest
@@ -29,9 +29,7 @@ RECORD = ("trace", "blocks", "tasks")
 RUNS = 6  # at most, until two give the same steady iteration
 # All bytes take the same way, so a prime number of round trips is enough to follow.
 PAYLOAD_MESSAGES, PAYLOAD_WARMUP = 46, 400
-# What a line of cells.jsonl has of a cell, and of a knob.
-FIELDS = ("transport", "pattern", "size", "placement", "messages", "warmup", "wait", "sched",
-          "in_flight", "clients")  # fmt: skip
+# What a line of cells.jsonl has of a knob.
 KNOB_FIELDS = ("name", "what", "one", "number", "event", "cpu")
 
 
@@ -85,7 +83,7 @@ def count(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
     """Count one cell: its line of cells.jsonl. Its trees go to `out`. Raises RefusedError."""
     cell, knob = run.cell, guest.knob
     named = {name: getattr(knob, name) for name in KNOB_FIELDS} if knob.name else None
-    factors = {name: getattr(cell, name) for name in FIELDS}
+    factors = {name: getattr(cell, name) for name in (*FACTORS, "sched")}
     line: dict[str, Any] = {"id": run.id, **factors, "knob": named, "error": None}
     try:
         window, result, records = measure(guest, run)
@@ -94,7 +92,10 @@ def count(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
     except (RunError, RecordError) as error:
         suspect(guest.stored.parent)
         return line | {"error": str(error)}
-    for name, rows in (("tree", steady_lines(window)), ("iteration", iteration_lines(window))):
+    for name, rows in (
+        ("tree", tree_lines(window.tree, window.steady.counts)),
+        ("iteration", iteration_lines(window)),
+    ):
         (out / name / f"{run.id}.tsv").write_text("".join(rows), encoding="utf-8")
     line |= describe(cell, window, result, knob)
     differing = sum(record != records[-1] for record in records)  # from the last, which is reported
@@ -165,7 +166,7 @@ def measure(
             result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         records.append(record)
         window = replayed[record]
-        tree = "".join(steady_lines(window))
+        tree = "".join(tree_lines(window.tree, window.steady.counts))
         if guest.machine.cpus == 1 or tree in steady:
             return window, result, tuple(records)
         steady.add(tree)

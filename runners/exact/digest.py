@@ -103,11 +103,6 @@ def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) ->
     return ", ".join(f"{name} {mine[name]:+d}" for _, name in apart[:NAMED_DIFFERENCES])
 
 
-def steady_lines(window: ReplayedWindow) -> list[str]:
-    """Return the call tree of the steady iteration."""
-    return tree_lines(window.tree, window.steady.counts)
-
-
 def tree_lines(tree: CallTree, counts: Counts) -> list[str]:
     """The call tree: path, calls, steps, instructions; sorted, so that equal trees are equal."""
     lines = [

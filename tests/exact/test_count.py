@@ -78,13 +78,15 @@ def measured(monkeypatch: pytest.MonkeyPatch, records: str, cpus: int) -> tuple[
         for name in counting.RECORD:
             (folder / name).write_text(record if name == "trace" else "")
 
+    steady = SimpleNamespace(counts=None)
+
     def replayed(_guest: Any, _run: CellRun, folder: Path) -> Any:
-        return SimpleNamespace(tree=(folder / "trace").read_text().lower())
+        return SimpleNamespace(tree=(folder / "trace").read_text().lower(), steady=steady)
 
     monkeypatch.setattr(counting, "_boot", boot)
     monkeypatch.setattr(counting, "_replay", replayed)
     monkeypatch.setattr(counting, "digest", lambda data: data.decode())
-    monkeypatch.setattr(counting, "steady_lines", lambda window: [window.tree])
+    monkeypatch.setattr(counting, "tree_lines", lambda tree, _: [tree])
     guest: Any = SimpleNamespace(machine=SimpleNamespace(cpus=cpus), stored=Path())
     return counting.measure(guest, cell_run())[2]
 

@@ -19,7 +19,7 @@ from runners.cell import CellRun
 from runners.exact import guest, machine
 from runners.exact.cells import iterations_of, order
 from runners.exact.count import follow_payload, measure
-from runners.exact.digest import describe, steady_lines
+from runners.exact.digest import describe, tree_lines
 from runners.exact.guest import BOOTS, ExactGuest, ready_guest
 from runners.exact.machine import EmulatedMachine
 from runners.guest.image import strip_elf
@@ -49,7 +49,7 @@ def conserved(guest: ExactGuest, run: CellRun) -> tuple[set[str], str]:
     assert window.total.steps.total() == window.counted
     assert result["client"]["sent_messages"] == iterations_of(run.cell)
     tasks = {window.tree.path(node)[0] for node in window.steady.counts.steps}
-    return tasks, "".join(steady_lines(window))
+    return tasks, "".join(tree_lines(window.tree, window.steady.counts))
 
 
 @pytest.mark.emulated

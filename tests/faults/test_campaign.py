@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.faults.faults import FAULTS
-from tests.faults.machine import snapshot
 from tests.faults.sandbox import CHECKOUT
 from tests.faults.started import Started, Usual, wrong
 
@@ -58,18 +57,6 @@ def test_what_is_wrong_with_an_end(
     assert list(wrong(ended(tmp_path, status, text), USUAL)) == failures
     (tmp_path / "out/raw").mkdir(parents=True)
     assert "half a folder: raw" in list(wrong(ended(tmp_path, status, text), USUAL))
-
-
-def test_a_snapshot_names_what_is_new(tmp_path: Path) -> None:
-    places = (tmp_path / "cache", tmp_path, tmp_path / "tracefs")
-    (tmp_path / "tracefs/instances").mkdir(parents=True)
-    before = snapshot(*places)
-    for name in ("cache/x.partial", ".run.pathcost-1", "tracefs/instances/pathcost-1"):
-        (tmp_path / name).mkdir(parents=True)
-    with subprocess.Popen(["sleep", "60"]) as left:
-        new = snapshot(*places) - before
-        left.kill()
-    assert {thing.split(":")[0] for thing in new} >= {"cache", "beside --out", "tracing", "process"}
 
 
 @pytest.fixture(scope="module")

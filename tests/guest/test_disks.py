@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import struct
 import tarfile
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 from runners.guest.boot import order, unpack_output
 from runners.guest.debian import URI_LINE, choose_mirror, source_line
-from runners.guest.image import DISK_ID, ROOT_OPTION, partition_table
 from runners.process import RunError
 
 MIRROR = "http://mirror.example/debian"
@@ -63,15 +61,6 @@ def test_a_tar_that_was_cut_off_has_no_status(tmp_path: Path) -> None:
 
 def test_the_order_keeps_odd_arguments_whole() -> None:
     assert order(["echo", "a b", "it's"]) == b"#pathcost\nset -- echo 'a b' 'it'\"'\"'s'\n"
-
-
-def test_the_root_is_found_by_its_partition() -> None:
-    table = partition_table(2048, 4096)
-    assert len(table) == 512
-    assert table[510:] == b"\x55\xaa"
-    assert struct.unpack_from("<I", table, 440) == (DISK_ID,)
-    assert struct.unpack_from("<II", table, 446 + 8) == (2048, 4096)
-    assert f"root=PARTUUID={DISK_ID:08x}-01" == ROOT_OPTION
 
 
 def test_the_machine_s_own_mirror_is_taken() -> None:

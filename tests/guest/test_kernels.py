@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from runners.guest.debian import PackageSources
 from runners.guest.kernels import choose, own_kernel, prepare_kernel
 from runners.guest.qemu import Qemu
 from runners.guest.store import Cache
@@ -46,26 +46,12 @@ def test_a_name_is_a_series_a_release_or_a_version(name: str, package: str | Non
     assert (offer.packages[0] if offer else None) == package
 
 
-class NoArchive:
-    """The archive of a suite that offers nothing."""
-
-    def versions(self, pattern: str) -> dict[str, str]:
-        return {}
-
-
-class NoSources:
-    """Sources whose archives are empty."""
-
-    def archive(self, suites: object) -> NoArchive:
-        return NoArchive()
-
-
 @pytest.mark.parametrize("name", ["4.19", "latest", ""])
 def test_an_unknown_kernel_is_one_sentence_with_what_is_offered(tmp_path: Path, name: str) -> None:
-    sources = cast(PackageSources, NoSources())
-    cache = Cache(tmp_path, lambda _: None)
+    empty = SimpleNamespace(versions=lambda pattern: {})
+    sources: Any = SimpleNamespace(archive=lambda suites: empty)
     with pytest.raises(UsageError) as error:
-        prepare_kernel(cache, sources, Qemu(tmp_path, "", ""), name)
+        prepare_kernel(Cache(tmp_path, print), sources, Qemu(tmp_path, "", ""), name)
     assert str(error.value) == (
         f'no Debian suite offers a kernel "{name}": '
         "take 5.10, 6.1, 6.12, 7.2, a release of theirs, or the path of a bzImage."
@@ -83,19 +69,14 @@ def test_a_bzimage_of_ones_own_is_known_by_its_release(tmp_path: Path) -> None:
     assert (kernel.file, kernel.release, kernel.version) == (path, "6.9.0-mine", None)
 
 
-def test_a_damaged_bzimage_is_refused_before_it_is_booted(tmp_path: Path) -> None:
-    path = tmp_path / "bzImage"
-    path.write_bytes(bytes(0x202) + b"HdrS" + b"\xff\x1b[31m" * 1000)
-    with pytest.raises(UsageError, match="is a damaged bzImage: it names no kernel"):
-        own_kernel(path)
-
-
-def test_what_is_not_a_bzimage_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "vmlinux"
-    path.write_bytes(b"\x7fELF")
-    with pytest.raises(UsageError, match="is not a bzImage"):
-        own_kernel(path)
-    with pytest.raises(UsageError, match="no regular file"):
-        own_kernel(Path("/dev/zero"))
-    with pytest.raises(UsageError, match="No such file"):
-        own_kernel(tmp_path / "nothing")
+def test_what_is_no_whole_bzimage_is_refused_before_it_is_booted(tmp_path: Path) -> None:
+    (tmp_path / "damaged").write_bytes(bytes(0x202) + b"HdrS" + b"\xff\x1b[31m" * 1000)
+    (tmp_path / "vmlinux").write_bytes(b"\x7fELF")
+    for path, why in {
+        tmp_path / "damaged": "is a damaged bzImage: it names no kernel",
+        tmp_path / "vmlinux": "is not a bzImage",
+        Path("/dev/zero"): "no regular file",
+        tmp_path / "nothing": "No such file",
+    }.items():
+        with pytest.raises(UsageError, match=why):
+            own_kernel(path)
