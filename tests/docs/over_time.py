@@ -129,12 +129,9 @@ class Rows:
         where = {**USUAL, "kernel": kernel, "transport": transport, "size": size, **other}
         return only(self.cells, where)[what]
 
-    def change(
-        self, first: str, second: str, transport: str, size: int, what: str = "instructions"
-    ) -> float:
+    def change(self, first: str, second: str, *cell: Any) -> float:
         """By which part of the first kernel's figure the second's differs."""
-        before, after = (self.of(kernel, transport, size, what) for kernel in (first, second))
-        return float(after / before - 1)
+        return float(self.of(second, *cell) / self.of(first, *cell) - 1)
 
     def largest(
         self, first: str, second: str, transport: str, sizes: Sequence[int]
@@ -179,16 +176,6 @@ def only(rows: pd.DataFrame, wanted: dict[str, Any]) -> pd.Series[Any]:
     return found.iloc[0]
 
 
-def percent(share: float) -> str:
-    """`+1.0 %`."""
-    return f"{100 * share:+.1f} %".replace("-", MINUS)
-
-
-def difference(figure: float) -> str:
-    """`+1,265`, and `0` without a sign."""
-    return signed(figure) if figure else "0"
-
-
 def page(rows: Rows) -> str:
     """The page's text."""
     templates = Environment(
@@ -196,8 +183,9 @@ def page(rows: Rows) -> str:
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     templates.filters |= {
-        "signed": difference, "percent": percent, "size": size_text, "number": number,
-        "listed": listed, "whole": "{:,.0f}".format,
+        "signed": lambda figure: signed(figure) if figure else "0",
+        "percent": lambda share: f"{100 * share:+.1f} %".replace("-", MINUS),
+        "size": size_text, "number": number, "listed": listed, "whole": "{:,.0f}".format,
     }  # fmt: skip
     return templates.get_template(f"{PAGE.name}.j2").render(rows=rows)
 

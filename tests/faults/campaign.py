@@ -27,7 +27,7 @@ from runners.store import invoker
 from tests.faults.faults import FAULTS, SHELL, Fault
 from tests.faults.machine import settled
 from tests.faults.sandbox import Sandbox, enter
-from tests.faults.started import Started, Usual, hit, last, last_ones_end, start, wrong
+from tests.faults.started import Started, hit, last, last_ones_end, start, wrong
 
 Tries = Mapping[str, Callable[[], list[str]]]  # name → what is wrong with a try
 ONE_CELL = ("--transports", "unix", "--placements", "same-cpu")
@@ -83,10 +83,10 @@ def plan(seed: int, number: int) -> Shot:
 
 @dataclass
 class Campaign:
-    """A sandbox, and what its undisturbed runs take and print."""
+    """A sandbox, and what its undisturbed runs take."""
 
     sandbox: Sandbox
-    usual: dict[str, Usual] = field(default_factory=dict)
+    usual: dict[str, float] = field(default_factory=dict)  # seconds of an undisturbed run
 
     def start(self, form: str, arguments: Sequence[str] = (), **changes: Any) -> Started:
         """Start a form, with these options in place of its own."""
@@ -111,7 +111,7 @@ class Campaign:
                 run = self.undisturbed(form)
             if run.status != 0:
                 raise SystemExit(f"an undisturbed run fails: {last(run.text, 6)}")
-            self.usual[form] = Usual(run.seconds, len(run.text.splitlines()))
+            self.usual[form] = run.seconds
         self.sandbox.fresh_cache()
         # What every run leaves once, such as an empty folder, is there from now on.
         if failures := self.next_start():
@@ -120,7 +120,7 @@ class Campaign:
     def next_start(self, wrap: Sequence[str] = ()) -> list[str]:
         """What is wrong with an undisturbed run after the trouble."""
         run = self.undisturbed(NEXT, wrap)
-        failures = [f"next start: {failure}" for failure in wrong(run, self.usual[NEXT])]
+        failures = [f"next start: {failure}" for failure in wrong(run)]
         if run.status != 0:
             failures.append(f"next start: status {run.status}: {last(run.text, 6)}")
         return failures
@@ -176,7 +176,7 @@ def shoot(campaign: Campaign, shot: Shot) -> list[str]:
     """Start, wait for the moment, send, wait for the end: what is wrong with it."""
     usual = campaign.usual[shot.form]
     run = campaign.start(shot.form)
-    moment = shot.moment * usual.seconds
+    moment = shot.moment * usual
     sent: list[str] = []
     run.watch(lambda: run.seconds >= moment, moment + 1)
     if run.alive():  # else it was faster than usual
@@ -189,10 +189,10 @@ def shoot(campaign: Campaign, shot: Shot) -> list[str]:
             if hit(run, target, number):
                 sent.append(number)
     # A signal that a child ignores lets the run go on to its usual end.
-    failures = [] if run.wait(PATIENCE + 3 * usual.seconds) else ["hangs"]
+    failures = [] if run.wait(PATIENCE + 3 * usual) else ["hangs"]
     if not sent and run.status != 0:
         failures.append(f"status {run.status} before any signal")
-    return [*failures, *wrong(run, usual, signalled=sent)]
+    return [*failures, *wrong(run, signalled=sent)]
 
 
 def interfere(run: Started, fault: Fault, patience: float) -> bool:
@@ -225,13 +225,13 @@ def carry_out(campaign: Campaign, fault: Fault) -> list[str]:
     failures: list[str] = []
     # What a private mount held is gone with the run.
     hidden = 'small "$OUT"' in fault.shell or "/mnt/to" in fault.shell
-    bound = PATIENCE + 3 * usual.seconds + fault.bound
+    bound = PATIENCE + 3 * usual + fault.bound
     if fault.when and not interfere(run, fault, bound):
         failures.append(f"no {fault.when} to interfere with")
     if not run.wait(bound):
         failures.append(f"hangs for {bound:.0f} s")
     else:
-        failures += wrong(run, usual, statuses=fault.statuses, heard=fault.heard, seen=not hidden)
+        failures += wrong(run, statuses=fault.statuses, heard=fault.heard, seen=not hidden)
     if run.status == 0 and fault.refused:
         failures.append("status 0, where no figure can be right")
     for process in psutil.Process().children(recursive=True):  # what was stopped cannot end

@@ -96,9 +96,9 @@ def snapshot(cache: Path, above_out: Path, tracefs: Path) -> Snapshot:
     )
 
 
-def settled(before: Snapshot, look: Callable[[], Snapshot], patience: float = 5) -> list[str]:
-    """What is still new after `patience` seconds: BPF objects of other programs come and go."""
-    deadline = time.monotonic() + patience
+def settled(before: Snapshot, look: Callable[[], Snapshot]) -> list[str]:
+    """What is still new after five seconds: BPF objects of other programs come and go."""
+    deadline = time.monotonic() + 5
     while (new := look() - before) and time.monotonic() < deadline:
         time.sleep(0.2)
     return sorted(new)

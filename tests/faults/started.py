@@ -23,17 +23,8 @@ from tests.faults.sandbox import Sandbox
 
 OUTLIVE = 30.0
 TICK = 0.03
-MOST_LINES = 8  # of standard error, beside those of an undisturbed run
 TRACEBACK = re.compile(r"Traceback|Exception ignored|Fatal Python error|: line \d+: ")
 number = itertools.count()
-
-
-@dataclass(frozen=True)
-class Usual:
-    """An undisturbed run of a command: its seconds, and its lines on standard error."""
-
-    seconds: float
-    lines: int
 
 
 @dataclass
@@ -142,7 +133,7 @@ def last_ones_end() -> list[str]:
 
 
 def wrong(
-    run: Started, usual: Usual, *, signalled: Sequence[str] = (),
+    run: Started, *, signalled: Sequence[str] = (),
     statuses: Sequence[int] = (0, 1, 2), heard: bool = True, seen: bool = True,
 ) -> Iterator[str]:  # fmt: skip
     """What is wrong with the end of a run. `heard`: its output could be written;
@@ -156,9 +147,6 @@ def wrong(
         yield f"status {status}"
     if TRACEBACK.search(text + run.stderr.with_suffix(".stdout").read_text(errors="replace")):
         yield "traceback"
-    lines = [line for line in text.splitlines() if not line.endswith(" s)")]  # how far a run is
-    if len(lines) > usual.lines + MOST_LINES:
-        yield f"{len(lines) - usual.lines} more lines"
     if heard and status > 0 and not re.search(r"^pathcost: \S+ \S+", text, re.MULTILINE):
         yield f"status {status} without a sentence"
     if seen:
