@@ -85,7 +85,16 @@ class Guest:
         `out`.
         """
         content = order(command).ljust(ORDER_SIZE, b"\0") + late
-        passed_on = _command_lines(on_line, running=stored is not None)
+        running = stored is not None
+
+        def pass_on(line: str) -> None:
+            """Pass on the command's lines, not those of the kernel and of our init."""
+            nonlocal running
+            if mark := re.fullmatch(r"pathcost: (started [\d.]+|ended \d+)", line):
+                running = mark[1].startswith("started")
+            elif running and not KERNEL_LINE.match(line):
+                on_line(line)
+
         with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as name:
             results, disk = Path(name, "out"), Path(name, "disk")
             results.mkdir()
@@ -94,7 +103,7 @@ class Guest:
             argv += ["-incoming", f"file:{stored / STATE}"] if stored else []
             try:
                 with (results / CONSOLE).open("wb") as log:
-                    ended = watch(argv, timeout, passed_on, idle=IDLE_SECONDS, console=log)
+                    ended = watch(argv, timeout, pass_on, idle=IDLE_SECONDS, console=log)
                 texts = _harvest(disk, results, ended)
             except RunError:
                 if stored:
@@ -188,43 +197,25 @@ def stored_guest(
             raise explain(ended)
         return {"what": guest.release}
 
+    digest = hashlib.sha256()
+    with tarfile.open(input_tar) as members:
+        for member in members:  # whose times do not matter
+            content = members.extractfile(member)
+            digest.update(f"{member.name} {member.mode} {member.size}\n".encode())
+            digest.update(content.read() if content else b"")
     recipe = {
         "version": 1,
         "machine": guest.command_line((), memory, Path(INITRAMFS)),
         "made from": [guest.qemu.key, guest.kernel.key, guest.image.key],
-        "input": _digest(input_tar),
+        "input": digest.hexdigest(),
         "command": list(command),
     }
     return cache.entry("guest", recipe, build)
 
 
-def _digest(tar: Path) -> str:
-    """A digest of a tar's files and their names, but not of their times."""
-    digest = hashlib.sha256()
-    with tarfile.open(tar) as members:
-        for member in members:
-            content = members.extractfile(member)
-            digest.update(f"{member.name} {member.mode} {member.size}\n".encode())
-            digest.update(content.read() if content else b"")
-    return digest.hexdigest()
-
-
 def order(argv: Sequence[str]) -> bytes:
     """The start of the output disk: a script that sets "$@" for init."""
     return f"#pathcost\nset -- {shlex.join(argv)}\n".encode()
-
-
-def _command_lines(on_line: Callable[[str], None], *, running: bool) -> Callable[[str], None]:
-    """Pass on the command's lines, and drop the lines of the kernel and of our init."""
-
-    def pass_on(line: str) -> None:
-        nonlocal running
-        if mark := re.fullmatch(r"pathcost: (started [\d.]+|ended \d+)", line):
-            running = mark[1].startswith("started")
-        elif running and not KERNEL_LINE.match(line):
-            on_line(line)
-
-    return pass_on
 
 
 def _harvest(disk: Path, out: Path, ended: Ended) -> dict[str, str]:
