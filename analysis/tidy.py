@@ -158,9 +158,7 @@ def _figures(target: Target, cell: Cell, result: Result, scripts: Scripts) -> It
         _from_kernel(result),
         _from_machine(cell),
         _from_samples(target, cell),
-        _from_scripts(cell, scripts),
-        _from_ftrace(target, cell),
-        _from_programs(cell),
+        _from_probes(target, cell, scripts),
     )
     return (f for f in figures if target.timed or f.quantity not in TIMES | {"program_ns"})
 
@@ -182,11 +180,11 @@ def _from_workload(cell: Cell, result: Result) -> Iterator[Counted]:
 
 def _from_kernel(result: Result) -> Iterator[Counted]:
     for key in ("voluntary", "involuntary"):
-        yield Counted("kernel", "switches", key, result.usage(key))
-    switches = result.usage("voluntary") + result.usage("involuntary")
+        yield Counted("kernel", "switches", key, result.both(f"rusage.{key}"))
+    switches = result.both("rusage.voluntary") + result.both("rusage.involuntary")
     yield Counted("kernel", "switches_per_s", "", switches * 1e9 / result.window_ns)
     for key in ("user", "system"):
-        yield Counted("kernel", "cpu_ns", key, result.usage(f"{key}_us") * 1000)
+        yield Counted("kernel", "cpu_ns", key, result.both(f"rusage.{key}_us") * 1000)
     texts = {path: pair for path, pair in result.proc.items() if pair}
     counters = {path: tuple(map(proc_counters, pair)) for path, pair in texts.items()}
     for path, quantity, key, names in PROC:
@@ -223,7 +221,7 @@ def _from_samples(target: Target, cell: Cell) -> Iterator[Counted]:
         yield Counted("workload", time, key, float(value))
 
 
-def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Counted]:
+def _from_probes(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Counted]:
     for name in cell.scripts:
         by = scripts.instruments.get(name, MAPPING[0])
         if lost := scripts.lost(cell.id, name):
@@ -232,24 +230,17 @@ def _from_scripts(cell: Cell, scripts: Scripts) -> Iterator[Counted]:
             yield Counted(by, "missed", name, missed)
         for (quantity, key), value in scripts.of(cell.id, name).items():
             yield Counted(by, quantity, key, value)
-
-
-def _from_programs(cell: Cell) -> Iterator[Counted]:
-    """How often an instrument's BPF programs ran, and how long they took."""
+    if cell.lost:
+        by = cell.instruments[-1] if cell.instruments else "ftrace"
+        yield Counted(by, "lost", by, cell.lost)
+    if "functions" in cell.scripts:
+        for function, count in sorted(read_ftrace(target, cell).items()):
+            yield Counted("ftrace", "function_calls", function, count)
+    # How often an instrument's BPF programs ran, and how long they took.
     for instrument, ran in cell.bpf_programs.items():
         if ran.runs:  # else the kernel keeps no such statistics
             yield Counted(instrument, "program_runs", "", ran.runs)
             yield Counted(instrument, "program_ns", "", ran.ns)
-
-
-def _from_ftrace(target: Target, cell: Cell) -> Iterator[Counted]:
-    if cell.lost:
-        by = cell.instruments[-1] if cell.instruments else "ftrace"
-        yield Counted(by, "lost", by, cell.lost)
-    if "functions" not in cell.scripts:
-        return
-    for function, count in sorted(read_ftrace(target, cell).items()):
-        yield Counted("ftrace", "function_calls", function, count)
 
 
 def failures(target: Target) -> Iterator[Missing]:

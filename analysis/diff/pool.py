@@ -22,8 +22,7 @@ from analysis.claims.verdict import NOT_MEASURED, tally
 from analysis.counts.measures import TIMES, measure_of
 from analysis.raw.run import Run, read_run
 from analysis.statistics import Estimate, Values
-from analysis.times.waterfall import conditions_text
-from analysis.wording import counted, number
+from analysis.wording import conditions_text, counted, number
 from probes.messages import UsageError, one_line
 
 LEAST_RUNS = 2

@@ -3,6 +3,7 @@
 
 from dataclasses import fields
 from functools import cached_property
+from operator import attrgetter
 from typing import Literal
 
 from pydantic import model_validator
@@ -96,12 +97,8 @@ class Result(Model):
         return (self.client, self.server) if self.server else (self.client,)
 
     def both(self, field: str) -> int:
-        """The sum of a count over the two processes."""
-        return sum(int(getattr(process, field)) for process in self.processes)
-
-    def usage(self, field: str) -> int:
-        """The sum of a figure of getrusage(2) over the two processes."""
-        return sum(int(getattr(process.rusage, field)) for process in self.processes)
+        """The sum of a count over the two processes; `rusage.voluntary` is of getrusage(2)."""
+        return sum(map(attrgetter(field), self.processes))
 
 
 class CpuDisturbance(Model):

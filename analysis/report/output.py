@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes a report's files all together: first beside their places, then moved into them."""
 
-import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -20,32 +18,23 @@ def write_all(folder: Path, files: Mapping[str, Content]) -> None:
 
     A folder that is written replaces the one that was there, so nothing old is left in it.
     """
-    with _staging(folder) as staged:
-        for name, content in files.items():
-            path = staged / "new" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_content(content))
-        for path in sorted((staged / "new").iterdir()):
-            target = folder / path.name
-            if target.is_dir():
-                target.rename(staged / path.name)
-            path.rename(target)
-
-
-@contextmanager
-def _staging(folder: Path) -> Iterator[Path]:
-    staged: Path | None = None
     try:
-        staged = Path(tempfile.mkdtemp(prefix=".report-", dir=folder))
-        yield staged
+        with tempfile.TemporaryDirectory(prefix=".report-", dir=folder) as name:
+            staged = Path(name)
+            for file, content in files.items():
+                path = staged / "new" / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(_content(content))
+            for path in sorted((staged / "new").iterdir()):
+                target = folder / path.name
+                if target.is_dir():
+                    target.rename(staged / path.name)
+                path.rename(target)
     except OSError as error:
         raise RunError(
             f"The report cannot be written to {folder} ({error.strerror}), so what was there is "
             "left as it was: make room or set the folder's permissions, then run this again."
         ) from None
-    finally:
-        if staged is not None:
-            shutil.rmtree(staged, ignore_errors=True)
 
 
 def _content(value: Content) -> bytes:

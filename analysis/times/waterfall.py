@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import transport_order
-from analysis.counts.measures import program_of
 from analysis.statistics import Estimate, estimates, mean
-from analysis.times.timing import Times, iteration_times
-from analysis.wording import amount, number, place, signed_amount, size_text, ways
+from analysis.times.timing import iteration_times
+from analysis.wording import amount, number, place, signed_amount, size_text
 from runners.cell import Conditions
 
 # Placement → pattern and conditions of the cell that shows the stack alone, and of the whole.
@@ -106,15 +105,6 @@ STACK_OF = {
     "cross-cpu": "two processes on two CPUs that poll and never sleep",
 }
 REST = {"same-cpu": "switching between the processes", "cross-cpu": "sleeping and waking"}
-
-
-def conditions_text(times: Times) -> str:
-    """`pingpong, 64 B, on one CPU; blocking reads, default scheduler, one connection`."""
-    name = place(Conditions.parse(times.conditions).placement)
-    workload = f"{times.pattern}, {size_text(times.size)}, {name}"
-    if program_of(times.pattern):
-        return f"{workload}; a real program, its own loop on either side"
-    return f"{workload}; {ways(times.conditions)}"
 
 
 def part_text(part: Estimate, *, signed: bool = False) -> str:

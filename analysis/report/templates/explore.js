@@ -58,7 +58,7 @@ function explore(figure, script) {
     let last = "";
     return graph.marks.filter(([, , at]) => x(at) >= 0 && x(at) <= right).map(([kind, text, at]) => {
       const wide = text === last ? 0 : text.length * CHARACTER + 10;
-      const turned = x(at) + wide > right; // the words stand left of the sign
+      const turned = x(at) > right / 2 && x(at) + wide > right; // words stand left of the sign
       const left = x(at) - (turned ? wide : 5);
       let row = ends.findIndex((end) => end <= left);
       if (row < 0) row = ends.length;
