@@ -64,6 +64,11 @@ def test_perf_is_compared_with_what_ran_in_the_two_processes() -> None:
     assert machine == {"kernel", "bpftrace", "bcc"}
 
 
+def test_the_kernel_counts_what_is_sent_again_apart() -> None:
+    counted = {"kernel": {"data": 8, "again": 2}, "bpftrace": {"data": 10}}
+    assert equal(window("segments", counted)) == {"data": {("kernel", "bpftrace")}}
+
+
 @pytest.mark.parametrize("count", [11, 13])
 def test_a_difference_has_a_known_reason_or_is_unexplained(analysed: Analyse, count: int) -> None:
     """The kernel sees one switch more than bpftrace, which a known reason allows; fewer none."""

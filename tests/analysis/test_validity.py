@@ -138,6 +138,15 @@ def test_what_may_differ_is_valid(
     assert invalid(tmp_path, MadeUp(maps=maps, change=change)) == {}
 
 
+def test_segments_sent_again_belong_to_the_kernels_count(tmp_path: Path) -> None:
+    def change(cell: Cell) -> None:
+        snmp = cell["result"]["proc"]["/proc/net/snmp"]
+        snmp[1] = snmp[1].replace(" 3\nUdp", " 5\nUdp")
+
+    maps = {"@segments": {"4,data": 10, "4,data elsewhere": 0}}
+    assert invalid(tmp_path, MadeUp(maps=maps, change=change)) == {}
+
+
 def test_invalid_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
     def break_host(cell: Cell) -> None:
         """Lose a byte in one host cell: cell 2 is tcp, same-cpu, repeat 0."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from tests.docs import hooks
 SCRIPTS = [script for script in read_scripts().values() if script.instrument == "bpftrace"]
 WRITTEN = [script for script in SCRIPTS if script.text]
 # push %rbp; call +0x10; nop; call -0x1c (that is, to the byte before `code`); ret
+all_call_offsets = callsite.all_call_offsets
 CODE = bytes.fromhex("55 e8 10000000 90 e8 f3ffffff c3")
 
 
@@ -38,6 +40,19 @@ def test_a_probe_is_a_line() -> None:
     text = program.show("path")
     assert "kprobe:tcp_sendmsg\n{\n\t$cell = @helper_cell[tid];\n\tif ($cell) {" in text
     assert '@function_calls[$number, "tcp_sendmsg"] = sum(0);' in text
+
+
+def test_where_hooks_are_roots_alone_a_script_has_their_first_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A user's `list` shows it too, where tracefs is mounted."""
+
+    def refuse(_: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "made up", "kprobe_events")
+
+    monkeypatch.setattr(program, "attach_points", refuse)
+    text = program.show("path")
+    assert text.startswith("// This cannot be attached here: ") and "kprobe:tcp_sendmsg" in text
 
 
 @pytest.mark.parametrize("script", WRITTEN, ids=lambda script: script.name)
@@ -233,7 +248,7 @@ def test_perf_stats_intervals_are_added_up() -> None:
     line = "0.2;{};;{};31224871;{};;\n"
     block = line.format(1411, "sched:sched_switch", "100.00")
     block += line.format("<not supported>", "cycles", "100.00")
-    blocks = perf.read_blocks(block + block + "0.3;7;;sched:sched", 2)
+    blocks = perf.read_blocks(block + block + block[:-6], 2)
     assert len(blocks) == 2, "the last one is cut off"
     totals, unable = perf.add_up([voluntary, cycles], blocks)
     assert totals == {("switches", "voluntary"): 2822}
@@ -255,6 +270,13 @@ def test_calls_are_found_by_where_they_land() -> None:
     probed = bytearray(CODE)
     probed[1] = callsite.INT3
     assert callsite.find_calls(bytes(probed), 0x1000, 0x1016) == [1], "another tool's kprobe"
+
+
+def test_a_probe_on_some_of_the_calls_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callsite, "call_offsets", lambda *_: [7, 9])
+    assert all_call_offsets("caller>callee*2") == ("caller", [7, 9])
+    with pytest.raises(ReasonError):
+        all_call_offsets("caller>callee*1")
 
 
 def test_symbols_end_where_the_next_begins(tmp_path: Path) -> None:

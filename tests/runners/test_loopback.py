@@ -124,6 +124,11 @@ table netdev n {
 }
 """
 
+CONNECTS = (
+    'import socket; s = socket.create_server(("127.0.0.1", 0)); '
+    "socket.create_connection(s.getsockname())"
+)
+
 
 @pytest.mark.root
 def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not(tmp_path: Path) -> None:
@@ -140,6 +145,26 @@ def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not(tmp_path: 
     ]
     assert record["qdisc on lo"]["found"] == ["clsact"]
     assert record["conntrack"] != {"found": []}  # unknown where the kernel lists none
+    connect = f"{sys.executable} -c '{CONNECTS}'"
+    record = in_a_namespace(f"nft -f {tmp_path}/rules", connect, "nft flush ruleset")
+    assert record["conntrack"].get("found") != ["active"], "an old entry outlives its rule"
+
+
+def test_a_chain_of_another_device_is_none_of_los() -> None:
+    chain = {"family": "netdev", "table": "n", "name": "c", "hook": "ingress", "prio": 3}
+    assert loopback.chains([{"chain": chain | {"dev": "d0"}}]) == []
+    (both,) = loopback.chains([{"chain": chain | {"dev": ["d0", "lo"]}}])
+    assert both.startswith("netdev n c")
+
+
+def test_a_hook_that_this_kernel_lacks_has_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attached(_: int, hook: int, *__: object) -> list[str]:
+        raise OSError(hook, "made up")
+
+    monkeypatch.setattr(bpf, "attached", attached)
+    assert list(loopback._programs(0, {"ingress": errno.EINVAL})) == []
+    with pytest.raises(OSError, match="made up"):
+        list(loopback._programs(0, {"ingress": errno.EPERM}))
 
 
 def remove(group: Path) -> None:
