@@ -34,7 +34,7 @@ try:
     from analysis.claims.verdict import claims_table
     from analysis.counts.figures import draw_counts
     from analysis.diff.pool import show_pool
-    from analysis.diff.report import make_diff, make_gate
+    from analysis.diff.report import make_diff
     from analysis.drawing import Drawn
     from analysis.paths.export import exports
     from analysis.paths.figures import draw_exact, draw_profiles
@@ -82,8 +82,7 @@ def carry_out(arguments: list[str] | None) -> int:
         parser.error("--out, --allowance and --ktap are of a comparison: they need --diff.")
     if judges:
         try:
-            first, second = options.diff
-            return make_gate(first, second, options.out, options.allowance or "0", options.show)
+            return make_diff(options.diff, options.out, options.show, options.allowance or "0")
         except RunError as error:
             complain(error)
             return UNTOLD
@@ -92,8 +91,7 @@ def carry_out(arguments: list[str] | None) -> int:
     elif options.what_if:
         show_what_if(options.what_if, options.prices or options.what_if, options.show)
     elif options.diff:
-        first, second = options.diff
-        make_diff(first, second, options.out, options.show == "quiet")
+        make_diff(options.diff, options.out, options.show)
     elif options.pool:
         show_pool(options.pool)
     else:

@@ -39,49 +39,26 @@ MOST_ROWS = 40  # in the terminal
 LAYERS, MOST_TIMES = 3, 4  # in a sentence; sentences
 
 
-def make_diff(first: Path, second: Path, out: Path | None, quiet: bool = False) -> None:
-    """Read both, compare, write, show. Raises RunError."""
-    diff, target = _compared(first, second, out)
-    if diff.shifts.empty and not diff.exact:
-        raise UsageError(
-            f"{first} and {second} have nothing that was measured alike: ask both for the same "
-            "transports, sizes and placements, on one kernel each."
-        )
-    path = _write(diff, target, {})
-    if quiet:
-        print(path)
-    else:
-        show(diff, path)
-
-
-def make_gate(first: Path, second: Path, out: Path | None, allowance: str, how: str | None) -> int:
-    """Compare the exact cells of both, write, show: the exit status of gate.py. Raises RunError."""
-    allowed = gate.parse_allowance(allowance)
-    diff, target = _compared(first, second, out)
-    cells = [cell for comparison in diff.after.exact for cell in comparison.cells]
-    judged = gate.judge(diff.exact, (diff.before.run, diff.after.run), cells, allowed)
-    path = target / "diff.html"
-    text, ktap = gate.text(judged, str(path)), gate.ktap(judged)
-    table = df_parts(result.pair for result in judged.results if result.pair)
-    _write(diff, target, {"gate.txt": text, "gate.ktap": ktap, "gate.csv": table})
-    print(path if how == "quiet" else (ktap if how == "ktap" else text).rstrip("\n"))
-    return judged.status
-
-
-def _compared(first: Path, second: Path, out: Path | None) -> tuple[Diff, Path]:
-    """The comparison, and the folder for it."""
+def make_diff(
+    folders: Sequence[Path], out: Path | None, how: str | None, allowance: str | None = None
+) -> int:
+    """Read both, compare, write, show. With an allowance judge the exact cells: returns the exit
+    status of gate.py. Raises RunError."""
+    allowed = None if allowance is None else gate.parse_allowance(allowance)
+    first, second = folders
     runs = first.resolve(), second.resolve()
     if runs[0] == runs[1]:
         raise UsageError(f"{first} and {second} are one run: a comparison needs two.")
     target = out or runs[1].parent / "diff-{}-{}".format(*(run.name for run in runs))
     if (target / "run.json").exists():
         raise UsageError(f"{target} is a run: the comparison needs a folder of its own (--out).")
-    return compare(analyse(read_run(first)), analyse(read_run(second))), target
-
-
-def _write(diff: Diff, target: Path, more: dict[str, output.Content]) -> Path:
-    """Write the comparison's page and tables, and what is `more`; the page's path."""
-    figures = list(draw_diff(diff.exact))
+    diff = compare(analyse(read_run(first)), analyse(read_run(second)))
+    if allowed is None and diff.shifts.empty and not diff.exact:
+        raise UsageError(
+            f"{first} and {second} have nothing that was measured alike: ask both for the same "
+            "transports, sizes and placements, on one kernel each."
+        )
+    figures, path, judged = list(draw_diff(diff.exact)), target / "diff.html", None
     text = markdown(diff, figures)
     files: dict[str, output.Content] = {
         "diff.md": text,
@@ -90,12 +67,23 @@ def _write(diff: Diff, target: Path, more: dict[str, output.Content]) -> Path:
         "functions.csv": df_parts(diff.exact),
     }
     files |= output.pictures(figures) | dict(map(folded, diff.exact))
+    if allowed is not None:
+        cells = [cell for comparison in diff.after.exact for cell in comparison.cells]
+        judged = gate.judge(diff.exact, (diff.before.run, diff.after.run), cells, allowed)
+        files |= {"gate.txt": gate.text(judged, str(path)), "gate.ktap": gate.ktap(judged)}
+        files["gate.csv"] = df_parts(result.pair for result in judged.results if result.pair)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {target}: {error.strerror}.") from None
-    output.write_all(target, files | more)
-    return target / "diff.html"
+    output.write_all(target, files)
+    if how == "quiet":
+        print(path)
+    elif judged is not None:
+        print(str(files["gate.ktap" if how == "ktap" else "gate.txt"]).rstrip("\n"))
+    else:
+        show(diff, path)
+    return 0 if judged is None else judged.status
 
 
 def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:
