@@ -97,10 +97,11 @@ def measured(line: programs.MeasuredRun) -> tuple[int, bool, Figures]:
     if line.address_ns is not None and line.clients == 1:
         figures["address_share", ""] = line.address_ns * requests / window
     if line.client and line.server:
-        for mode in ("user", "system"):
-            client, server = (getattr(each, f"{mode}_us") for each in (line.client, line.server))
-            figures["cpu_ns", mode] = 1000.0 * (client + server)
-            figures["client_cpu_ns", mode] = 1000.0 * client
+        figures["cpu_ns", "user"] = 1000.0 * (line.client.user_us + line.server.user_us)
+        figures["cpu_ns", "system"] = 1000.0 * (line.client.system_us + line.server.system_us)
+    if line.system_us:
+        figures["client_cpu_ns", "user"] = 1000.0 * line.user_us
+        figures["client_cpu_ns", "system"] = 1000.0 * line.system_us
     if line.counters and kind.counters != "none":
         figures |= _counters(line.counters, kind.counters, window)
     samples = {"rtt_ns": line.latency_ns or line.iterations_ns, "message_ns": line.message_ns}
