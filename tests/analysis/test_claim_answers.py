@@ -11,6 +11,8 @@ from analysis.claims.judge import Answer, Tool, judge
 from analysis.claims.rules import Option
 from tests.analysis.made_claims import claim, measured
 
+FRAME = measured("switches", lambda *_: 1.0)
+
 
 @pytest.mark.parametrize(
     ("numbers", "expected", "said"),
@@ -27,7 +29,7 @@ from tests.analysis.made_claims import claim, measured
 )
 def test_stated_numbers(numbers: dict[str, Any], expected: str, said: str) -> None:
     rule = {"kind": "consistent", "stated": [{"what": "made up", **numbers}]}
-    (found,) = judge([claim(rule)], measured("switches", lambda *_: 1.0), [])
+    (found,) = judge([claim(rule)], FRAME, [])
     assert found.verdict == expected
     assert said in found.findings[0].text
 
@@ -63,8 +65,7 @@ def answer(facts: dict[str, Any], kernel: str = "9.9", **when: str) -> Answer:
 )
 def test_checks(answers: list[Answer], expected: str, condition: str) -> None:
     rule = {"kind": "check", "check": "made-up", "facts": {"errno": "EMADEUP"}}
-    frame = measured("switches", lambda *_: 1.0)
-    (found,) = judge([claim(rule)], frame, [], answers)
+    (found,) = judge([claim(rule)], FRAME, [], answers)
     assert (found.verdict, found.condition) == (expected, condition)
     assert found.why
 
@@ -73,10 +74,9 @@ def test_a_check_is_judged_in_the_circumstance_that_the_source_speaks_of() -> No
     """What it finds in others is shown, and decides nothing."""
     rule = {"kind": "check", "check": "made-up", "facts": {"errno": "EMADEUP"}}
     answers = answer({"errno": "EMADEUP"}, umask="077"), answer({"errno": "ok"}, umask="000")
-    frame = measured("switches", lambda *_: 1.0)
     for umask, expected in (("077", "CONFIRMED"), ("000", "REFUTED"), ("022", "NOT MEASURED")):
         about = claim(rule | {"when": {"umask": umask}})
-        (found,) = judge([about], frame, [], answers)
+        (found,) = judge([about], FRAME, [], answers)
         assert found.verdict == expected
         assert len(found.findings) == (0 if expected == "NOT MEASURED" else 2)
 
@@ -97,8 +97,7 @@ def a_tool(help_text: str, options: dict[str, bool], error: str | None = None) -
 )
 def test_options(tool: Tool | None, expected: str) -> None:
     rule = {"kind": "option", "tool": "made-up", "option": "--made-up"}
-    frame = measured("switches", lambda *_: 1.0)
-    (found,) = judge([claim(rule)], frame, [], [tool] if tool else [])
+    (found,) = judge([claim(rule)], FRAME, [], [tool] if tool else [])
     assert found.verdict == expected
 
 

@@ -13,7 +13,6 @@ from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
 from analysis.counts.measures import rows_of
 from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
-from analysis.diff.report import folded
 from analysis.paths.changes import renames
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
@@ -129,13 +128,7 @@ def test_an_exact_change_is_told_to_the_instruction(
     assert (row["first"], row["second"]) == (50, 61)
     stacks = (tmp_path / "out/folded/tcp-64-fifo-same-cpu.diff.folded").read_text().splitlines()
     assert [sum(int(line.split()[n]) for line in stacks) for n in (-2, -1)] == [62, 71]
-
-
-def test_stacks_hold_what_vanished(tmp_path: Path) -> None:
-    runs = an_exact_pair(tmp_path, memset=0)
-    found = compare(*(analyse(read_run(run)) for run in runs))
-    _, lines = folded(found.exact[1])
-    assert "tcp_sendmsg;memset 2 0\n" in lines
+    assert any(line.endswith("tcp_sendmsg;memset 2 0") for line in stacks)
 
 
 def test_bad_input_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,16 +49,6 @@ def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     assert "gin-keep-log" in Report(analysis).markdown()
 
 
-def test_a_verdict_about_a_program_leads_to_its_lines(tmp_path: Path) -> None:
-    """Claim, figure, run and raw file."""
-    analysis = analysed(tmp_path, both())
-    (verdict,) = (v for v in analysis.verdicts if v.claim.id == "twenty-clients")
-    cells = {cell for one in verdict.evidence for cell in one.cells}
-    assert len(cells) == 12
-    lines = (analysis.run.path / "raw/host/programs.jsonl").read_text().splitlines()
-    assert {json.loads(lines[cell - 1])["program"] for cell in cells} == {"redis"}
-
-
 def beside(tmp_path: Path, **more: Any) -> Analysis:
     """Timed runs of redis, and two probed ones of each transport, ten times as slow."""
     probed = both(repeats=2, clients=1, window_ns=170_000_000, probed=watched(**more))
