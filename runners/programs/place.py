@@ -87,7 +87,13 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
                 program.packages, partial, program.name, tar_options=OPTIONS, left_out=left_out
             )
         for words in program.build:
-            _build(program, words, partial, say)
+            argv = Values(program, program.cases[0], "unix", root=partial).command(words)
+            say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
+            env = [*environment(program.path, partial), "GOFLAGS=-buildvcs=false -modcacherw"]
+            done = attempt(["env", *env, *argv], timeout=BUILD_SECONDS)
+            if done.returncode != 0:
+                why = last_words(done.stderr or done.stdout)
+                raise RunError(f"{program.name} cannot be built: {why}")
         return {"packages": versions, "what": program.name}
 
     cached = Cache(cache, say)
@@ -111,18 +117,6 @@ def environment(path: Sequence[str], root: Path | None) -> list[str]:
     folders = [root / name for name in (*path, "bin", "usr/bin", "usr/sbin")]
     searched = ":".join([*map(str, folders), os.environ.get("PATH", "/usr/bin:/bin")])
     return [f"PATH={searched}", f"LD_LIBRARY_PATH={root / LIBRARIES}:{root / 'usr/lib'}"]
-
-
-def _build(program: Program, words: Sequence[str], root: Path, say: Say) -> None:
-    argv = Values(program, program.cases[0], "unix", root=root).command(words)
-    say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
-    found_by = environment(program.path, root)
-    done = attempt(
-        ["env", *found_by, "GOFLAGS=-buildvcs=false -modcacherw", *argv], timeout=BUILD_SECONDS
-    )
-    if done.returncode != 0:
-        why = last_words(done.stderr or done.stdout)
-        raise RunError(f"{program.name} cannot be built: {why}")
 
 
 @dataclass

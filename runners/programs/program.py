@@ -135,6 +135,15 @@ def read(file: Path) -> Program:
     """Raises UsageError."""
     if not NAME.fullmatch(file.stem):
         raise UsageError(f"{file}: a program's name is small letters, digits and -.")
+    try:
+        program = _read(file)
+        _check(program)
+    except (TypeError, AttributeError) as error:
+        raise UsageError(f"{file}: a value is of another type ({error}).") from None
+    return program
+
+
+def _read(file: Path) -> Program:
     table = _table(file)
     for name, kind, rest in (("client", Client, "figures"), ("counter", Counter, "")):
         if name in table:
@@ -149,7 +158,6 @@ def read(file: Path) -> Program:
     }
     table = {name: {} for name in TRANSPORTS} | table
     program: Program = _record(Program, table, str(file), "transports", TRANSPORT)
-    _check(program)
     return program
 
 
@@ -163,7 +171,7 @@ def _table(file: Path) -> dict[str, Any]:
 
 
 def _merged(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
-    """Both tables; a key of the second wins, but these lists are added."""
+    """Both tables; a key of the second wins, but some lists are added."""
     merged = base | table
     for key in base.keys() & table.keys():
         if isinstance(base[key], dict) and isinstance(table[key], dict):

@@ -12,7 +12,6 @@ from collections import Counter
 
 SECONDS = 60
 # The FastCGI Specification 1.0: sections 3.3 (records), 3.4 (name-value pairs) and 5.1.
-VERSION, RESPONDER, REQUEST_ID = 1, 1, 1
 BEGIN_REQUEST, END_REQUEST, PARAMS, STDIN, STDOUT, STDERR = 1, 3, 4, 5, 6, 7
 PARAMETERS = {
     "REQUEST_METHOD": "GET",
@@ -22,41 +21,38 @@ PARAMETERS = {
 }
 
 
+def record(kind: int, content: bytes = b"") -> bytes:
+    """A record of version 1, for the request 1."""
+    return struct.pack(">BBHHBx", 1, kind, 1, len(content), 0) + content
+
+
+PAIRS = b"".join(
+    bytes((len(name), len(value))) + f"{name}{value}".encode() for name, value in PARAMETERS.items()
+)
+START = record(BEGIN_REQUEST, struct.pack(">HB5x", 1, 0))  # for a responder
+REQUEST = START + record(PARAMS, PAIRS) + record(PARAMS) + record(STDIN)
+
+
 def ask(address: str | tuple[str, int]) -> str:
     """Send the request: the answer is `fastcgi`, `http`, something `else`, or `nothing`."""
-    pairs = b"".join(
-        bytes((len(name), len(value))) + name.encode() + value.encode()
-        for name, value in PARAMETERS.items()
-    )
-    start = struct.pack(">HB5x", RESPONDER, 0)
-    records = ((BEGIN_REQUEST, start), (PARAMS, pairs), (PARAMS, b""), (STDIN, b""))
     family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
     with socket.socket(family) as connection:
         connection.settimeout(SECONDS)
         connection.connect(address)
-        connection.sendall(
-            b"".join(
-                struct.pack(">BBHHBx", VERSION, kind, REQUEST_ID, len(content), 0) + content
-                for kind, content in records
-            )
-        )
+        connection.sendall(REQUEST)
         connection.shutdown(socket.SHUT_WR)  # a server that reads lines would wait for a line feed
         try:
             answer = connection.recv(64)
         except (ConnectionResetError, TimeoutError):
             answer = b""
-    if answer[:1] == bytes((VERSION,)) and answer[1] in (END_REQUEST, STDOUT, STDERR):
+    if answer[:1] == b"\1" and answer[1] in (END_REQUEST, STDOUT, STDERR):
         return "fastcgi"
     if answer.startswith(b"HTTP/"):
         return "http"
     return "else" if answer else "nothing"
 
 
-def main(transport: str, end: str, requests: str) -> None:
-    address = end if transport == "unix" else ("127.0.0.1", int(end))
-    answers = Counter(ask(address) for _ in range(int(requests)))
-    print(json.dumps({"asked": int(requests), "answers": answers}))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+transport, end, requests = sys.argv[1:]
+target = end if transport == "unix" else ("127.0.0.1", int(end))
+answers = Counter(ask(target) for _ in range(int(requests)))
+print(json.dumps({"asked": int(requests), "answers": answers}))
