@@ -76,11 +76,6 @@ def spread(low: float, high: float, unit: str = "") -> str:
     return f"{head if head and last.endswith(f' {tail}') else first}{joint}{last}"
 
 
-def optional(value: float | None, unit: str = "") -> str:
-    """An amount, or the sign that nobody measured it."""
-    return NOT_MEASURED if value is None else amount(value, unit)
-
-
 def signed(figure: float) -> str:
     """`+1,265`, and a half where there is one."""
     return f"{figure:+,.1f}".removesuffix(".0").replace("-", MINUS)

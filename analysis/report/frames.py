@@ -28,7 +28,6 @@ from analysis.wording import (
     conditions_text,
     counted,
     number,
-    optional,
     place_title,
     signed,
     size_text,
@@ -271,10 +270,11 @@ def probe_costs(found: pd.DataFrame) -> pd.DataFrame:
     return frame(heads, [
         (f"{cost.instruments}, {cost.target} {cost.kernel}",
          f"{cost.transport} · {conditions_text(cost)}",
-         spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"), optional(cost.added, "ns"),
+         spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"),
+         cost.added and amount(cost.added, "ns"),
          spanned(cost.switches_without), spanned(cost.switches_with),
-         ", ".join(map(optional, (cost.events or {}).values())) or None,
-         optional(cost.added_per_event, "ns"))
+         ", ".join(map(number, (cost.events or {}).values())) or None,
+         cost.added_per_event and amount(cost.added_per_event, "ns"))
         for cost in rows_of(found[~found["instruments"].str.contains(",")])
     ])  # fmt: skip
 

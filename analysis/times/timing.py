@@ -113,15 +113,11 @@ def message_times(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def _estimate(rows: pd.DataFrame, quantity: str, key: str) -> Estimate | None:
-    chosen = rows[(rows["quantity"] == quantity) & (rows["key"] == key)]
-    return _mean(chosen.groupby("repeat")["value"].mean())
-
-
-def _mean(values: "pd.Series[float]") -> Estimate | None:
     """Of times and rates: where repeats lie far apart, Student's interval would go below zero."""
-    if values.empty:
+    chosen = rows[(rows["quantity"] == quantity) & (rows["key"] == key)]
+    if chosen.empty:
         return None
-    estimate = mean(values.to_numpy())
+    estimate = mean(chosen.groupby("repeat")["value"].mean().to_numpy())
     return estimate if estimate.low is None else replace(estimate, low=max(0.0, estimate.low))
 
 
