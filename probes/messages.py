@@ -16,10 +16,7 @@ _SHORT.maxlevel = _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 2
 
 
 class SentenceError(Exception):
-    """An error for the user. Its text is one printable line, whatever values are in it.
-
-    `console` has the last lines of a machine's console, which are shown below it.
-    """
+    """An error for the user: one printable line, and below it the last lines of a console."""
 
     status = 1  # the exit status
 
@@ -66,9 +63,7 @@ def complain(sentence: object) -> None:
     lines = [f"pathcost: {one_line(str(sentence))}", *(f"  | {one_line(line)}" for line in below)]
     try:
         print(*lines, sep="\n", file=sys.stderr, flush=True)
-    except (
-        OSError
-    ):  # Python would write it once more when it ends, and fail with a status of its own
+    except OSError:  # Python would write it once more when it ends
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 

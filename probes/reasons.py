@@ -52,11 +52,7 @@ class ReasonError(Exception):
 def missing(
     what: Iterable[str], why: Reason, *, by: str = "", requested: bool = True
 ) -> dict[str, Any]:
-    """An entry of `missing` in run.json, but for its target.
-
-    `what` names quantities, or one other thing; `by` is the tool that would have counted them;
-    `requested` is false where nobody wanted it.
-    """
+    """An entry of `missing` in run.json: quantities or another thing, and `by` which tool."""
     names = list(dict.fromkeys(what))
     return {"what": names, "code": why.code, "values": why.values, "by": by, "requested": requested}
 

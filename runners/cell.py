@@ -55,12 +55,7 @@ ONE_THREAD = ("selfloop", "selfecho")  # patterns in which one thread holds both
 
 # A condition that is not usual → its field. Numbers end in the name of theirs: 256-in-flight.
 WORDS = {"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"}
-ENDINGS = {
-    "in_flight": "-in-flight",
-    "clients": "-clients",
-    "rate": "-per-s",
-    "work": "-us-work",
-}
+ENDINGS = {"in_flight": "-in-flight", "clients": "-clients", "rate": "-per-s", "work": "-us-work"}
 NUMBER = re.compile(r"([1-9][0-9]{0,8})(-[a-z-]+)")
 
 
@@ -68,8 +63,7 @@ NUMBER = re.compile(r"([1-9][0-9]{0,8})(-[a-z-]+)")
 class Conditions:
     """Where, how and with what else a cell runs.
 
-    Tables and names of files hold the text: the placement, then each condition that is not usual,
-    such as `cross-cpu+spin`, `same-cpu+batch+two`, `free+256-in-flight`, `same-cpu+nft=10`.
+    As text it is the placement, then what is not usual: `cross-cpu+spin`, `free+256-in-flight`.
     """
 
     placement: str
@@ -114,7 +108,7 @@ class Conditions:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(Conditions):
-    """One combination of factors. `size` is in bytes; `messages` and `warmup` count single sends.
+    """One combination of factors. `messages` and `warmup` count single sends.
 
     `extra`: the planner adds the cell for its time, and never probes it.
     """
@@ -184,9 +178,8 @@ class Pass:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one target does; where and as whom, the collector's options say (Execution).
+    """What one target does. `samples`: keep every round-trip time, for a clock reading each.
 
-    `samples`: keep every round-trip time, at the cost of one clock reading each.
     `checks`: programs of runners/checks that test this kernel after the cells.
     """
 
@@ -216,10 +209,7 @@ class Plan:
 
 
 def load(text: str) -> Plan:
-    """Read what `Plan.text` wrote. Raises ValueError for anything else.
-
-    Under sudo the plan comes from a process with fewer rights.
-    """
+    """Read what `Plan.text` wrote, in a process with fewer rights. Raises ValueError."""
     try:
         plan: Plan = _made(Plan, json.loads(text))
         return plan

@@ -317,10 +317,7 @@ def in_thread(work: Callable[[], Exact]) -> Iterator[Future[Exact]]:
 
 
 def exact_counting(session: Session, folder: RunFolder) -> Callable[[], Exact]:
-    """The first answer, and the fast form of exact mode: counts do not mind what runs meanwhile.
-
-    Set-up asks root's process, so it does not run in the thread.
-    """
+    """The first answer, and fast exact counts. Set-up asks root, so it is not in the thread."""
     failed: Exact | None = None
     try:
         with session.progress.step("set-up for exact counts"):

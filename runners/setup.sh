@@ -24,7 +24,6 @@ groups=${home:+init} groups=${groups:-clear}        # without an entry the user 
 
 packages=(bpftrace gcc libc6-dev make python3 python3-bpfcc python3-venv util-linux mount)
 guest_packages=(debian-archive-keyring e2fsprogs)
-# Where apt knows no Debian mirror, mmdebstrap knows one.
 grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
 # Ubuntu has a perf for each of its kernels; without one, what perf counts is missing.
 ! grep -q '^ID=debian' /etc/os-release || packages+=(linux-perf)

@@ -79,7 +79,6 @@ def show_list(options: Options) -> None:
     if options.probe:
         print(program.show(options.probe, options.transports), end="")
         return
-    impossible = impossible_here(Session(options))
     for title, names in (
         ("transports", TRANSPORTS),
         ("patterns", PATTERNS),
@@ -92,28 +91,8 @@ def show_list(options: Options) -> None:
     ):
         print(title)
         for name, text in names.items():
-            why = impossible.get((title.rstrip("s"), name))
-            start = f"  {name:{NAME_WIDTH - 2}} "
-            words = f"{start}{text} ({why})" if why else start + text
+            words = f"  {name:{NAME_WIDTH - 3}} {text}"
             print(textwrap.fill(words, WIDTH, subsequent_indent=" " * NAME_WIDTH))
-    if not WORKLOAD.exists():
-        print("What is possible here is known once the workload is built (./runners/setup.sh).")
-
-
-def impossible_here(session: Session) -> dict[tuple[str, str], str]:
-    """(transport or pattern, name) → why not, from the workload's --list; {} where it is not built.
-
-    Every transport runs in the guest (tests/guest/test_paths.py).
-    """
-    if not WORKLOAD.exists():
-        return {}
-    elsewhere = {"transport": "; the guest has it: --target guest"}
-    rows = (line.split("\t") for line in session.list_workload().splitlines())
-    return {
-        (kind, name): f"not here: {why}{elsewhere.get(kind, '')}"
-        for kind, name, possible, why in rows
-        if possible == "no"
-    }
 
 
 def show_cache(options: Options) -> None:

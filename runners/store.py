@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a run has on disk, and whose it is: its user, its lock, its temporary folders, its report.
 
-A folder of ours is locked by flock(2) as long as its run lives, so one that nobody holds belongs to
-a dead run, and the next start removes it. Processes need no such care: the kernel kills them with
-their parent (runners.process), and eBPF programs and private mounts go with them.
+A folder of ours is locked by flock(2) as long as its run lives: the next start removes those that
+nobody holds. The kernel kills processes with their parent (runners.process).
 """
 
 import datetime

@@ -42,7 +42,6 @@ checks
 case ${1-} in
 --checks) exit ;;
 --fast)
-	# Nothing is started here that would leave its byte code in the cache.
 	unset PYTHONDONTWRITEBYTECODE
 	export PYTHONPYCACHEPREFIX=$cache/bytecode
 	tests --numprocesses auto --dist worksteal -m "not (slow or matrix or $machine)" "${@:2}"

@@ -4,7 +4,7 @@
     python -m tests.rooms [--repository DIR]
 
 A room is a folder or a module that lies loose. A room stands on the floor above the highest room
-that it imports; rooms that import each other in a circle have an arrow that runs back up.
+that it imports, so no rooms may import each other in a circle.
 """
 
 from __future__ import annotations
@@ -28,36 +28,11 @@ class House:
     loose: tuple[str, ...]
 
     @property
-    def back(self) -> list[tuple[str, str]]:
-        """The arrows that must go before the rest are floors, found depth first."""
-        arrows: list[tuple[str, str]] = []
-        state: dict[str, int] = {}  # 1: on the way, 2: left for good
-
-        def visit(room: str) -> None:
-            state[room] = 1
-            for other in sorted(self.imports[room]):
-                if state.get(other) == 1:
-                    arrows.append((room, other))
-                elif other not in state:
-                    visit(other)
-            state[room] = 2
-
-        for room in sorted(self.imports):
-            if room not in state:
-                visit(room)
-        return arrows
-
-    @property
     def floors(self) -> dict[str, int]:
-        """Room → its floor; the ground is 1."""
-        back = set(self.back)
-        below = {
-            room: {other for other in others if (room, other) not in back}
-            for room, others in self.imports.items()
-        }
+        """Room → its floor; the ground is 1. Raises CycleError where an arrow runs back up."""
         floors: dict[str, int] = {}
-        for room in TopologicalSorter(below).static_order():
-            floors[room] = 1 + max((floors[other] for other in below[room]), default=0)
+        for room in TopologicalSorter(self.imports).static_order():
+            floors[room] = 1 + max((floors[other] for other in self.imports[room]), default=0)
         return floors
 
 
@@ -95,14 +70,13 @@ def draw(house: House, name: str) -> str:
     """The house in words, from the top floor down."""
     floors = house.floors
     arrows = sum(map(len, house.imports.values()))
-    text = f"{name}: {max(floors.values())} floors, {arrows} arrows, {len(house.back)} back up, "
-    text += f"{len(house.loose)} loose modules\n"
+    text = f"{name}: {max(floors.values())} floors, {arrows} arrows, {len(house.loose)} loose\n"
     for floor in range(max(floors.values()), 0, -1):
         for room in sorted(room for room in floors if floors[room] == floor):
             others = ", ".join(sorted(house.imports[room], key=lambda other: -floors[other]))
             size = f"{room} {house.lines[room]}"
             text += f"{floor:3}  {size:22}{'→ ' + others if others else ''}\n"
-    return text + "".join(f"     back up: {room} → {other}\n" for room, other in house.back)
+    return text
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from tests.rooms import REPOSITORY, read
 
 @pytest.mark.parametrize("package", ["runners", "analysis"])
 def test_rooms(package: str) -> None:
-    house = read(REPOSITORY / package)
-    assert house.back == []
+    house = read(REPOSITORY / package)  # floors: an arrow that runs back up raises CycleError
     assert max(house.floors.values()) <= 8
     assert len(house.loose) <= 8

@@ -51,7 +51,7 @@ TASKS = {
     "elsewhere": "own ? 0 : nobodys()",
 }
 Name = tuple[str, str]
-Points = dict[str, list[str] | ReasonError]
+Points = dict[str, list[str] | ReasonError]  # hook → its attach points here, or what it lacks
 # Words of counters.tsv in C; numbers are as wide as their type.
 C = (
     (r"\buint32\b", "u32"),
@@ -80,10 +80,7 @@ class CounterPlan:
 
 
 def make_plan(counters: Iterable[Counter], points: Points) -> CounterPlan:
-    """Take the first script of each counter that has all its hooks.
-
-    `points`: hook → its attach points on this kernel, or what it lacks.
-    """
+    """Take the first script of each counter that has all its hooks."""
     choices: dict[Name, dict[str, list[Counter]]] = {}
     for counter in counters:
         choices.setdefault(counter.name, {}).setdefault(counter.script, []).append(counter)
@@ -100,17 +97,6 @@ def make_plan(counters: Iterable[Counter], points: Points) -> CounterPlan:
         else:
             lacking[name] = lacks
     return CounterPlan(tuple(chosen), points, lacking)
-
-
-def look_up(counters: Iterable[Counter]) -> Points:
-    """Hook → its attach points on this kernel, or what it lacks."""
-    points: Points = {}
-    for counter in counters:
-        try:
-            points[counter.hook] = attach_points(counter.hook)
-        except ReasonError as error:
-            points[counter.hook] = error
-    return points
 
 
 def program(plan: CounterPlan) -> str:
@@ -175,8 +161,13 @@ def maps(bpf: Any, plan: CounterPlan, failed: Container[Name]) -> frame.Maps:
 
 
 def run(given: argparse.Namespace) -> None:
-    counters = read_counters("bcc")
-    plan = make_plan(counters, look_up(counters))
+    counters, points = read_counters("bcc"), Points()
+    for counter in counters:
+        try:
+            points[counter.hook] = attach_points(counter.hook)
+        except ReasonError as error:
+            points[counter.hook] = error
+    plan = make_plan(counters, points)
     bpf = frame.load(given, program(plan), len(plan.names))
     failed = attach(bpf, plan)
     for (quantity, key), reasons in (plan.missing | failed).items():

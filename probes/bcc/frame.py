@@ -2,9 +2,8 @@
 """What the BCC tools share: the window, the command line, loading without kernel headers.
 
 A tool brings C that adds to `n[]` of a task's window. The frame opens a window at the workload's
-marker `window_begin(cell, role)` and closes it at `window_end`, or opens one for each task of `-p`
-and never closes it. Each task counts in its own window: one look-up an event, no atomic operation
-and no per-CPU copies, since a task runs on one CPU at a time.
+marker `window_begin(cell, role)` and closes it at `window_end`, or opens one for each task of `-p`.
+Each task counts in its own window: one look-up an event, and no atomic operation.
 
 `--windows` takes orders from standard input, so that one start serves many measurements. It counts
 by process: each thread, and each thread or child that starts later, has its own window.
@@ -181,8 +180,8 @@ EMPTY = (
 )
 
 
-def parse(doc: str) -> argparse.Namespace:
-    """The command line that all tools have; `doc` is the tool's docstring."""
+def main(doc: str, run: Callable[[argparse.Namespace], None]) -> int:
+    """Run a tool with the command line that all have; `doc` is its docstring. The exit status."""
     name = doc.partition(" ")[0]
     parser = argparse.ArgumentParser(
         prog=f"{name}.py", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -196,7 +195,12 @@ def parse(doc: str) -> argparse.Namespace:
     entries = int(os.environ.get("PATHCOST_BCC_ENTRIES", "4096"))
     room = "room for closed windows; what does not fit is lost, and reported (default: 4096)"
     parser.add_argument("--entries", type=int, default=entries, help=room)
-    return parser.parse_args()
+    try:
+        run(parser.parse_args())
+    except RunError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def load(given: argparse.Namespace, program: str, counters: int, fields: str = "") -> Any:
@@ -346,14 +350,3 @@ def show_counts(maps: Maps) -> None:
     for name, entries in maps.items():
         for key, value in sorted(entries.items()):
             print(f"{name}[{key.replace(',', ', ')}]: {value}")
-
-
-def main(doc: str, run: Callable[[argparse.Namespace], None]) -> int:
-    """The tool's exit status. Where something stops it, one sentence on stderr says what."""
-    given = parse(doc)
-    try:
-        run(given)
-    except RunError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
-        return 1
-    return 0

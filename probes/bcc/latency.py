@@ -17,13 +17,9 @@ OUTPUT @path_latency[cell, "FROM-TO N"]   how many took N ns or more, and less t
                  4096 ns  ........................                          771
 
 READ   send-wakeup is the sender's way through the kernel, over TCP the receive side's softirq
-       included; wakeup-running the scheduler's; running-return the reader's way out. send-return
-       is all three. wakeup-running has every wake-up of the two by each other, the others only
-       those of a message: over a Unix socket most readers are awake when their message comes, since
-       the other's read() has woken them for nothing (see stacks.py).
-CAVEAT Four tracepoints a message cost time themselves, some 0.3 us each: compare the parts with
-       each other, and take the whole from a run without probes. In an emulated guest the counts are
-       right, and the times are no times.
+       included; wakeup-running the scheduler's, of every wake-up; running-return the reader's way
+       out. Over a Unix socket most readers are awake when their message comes (see stacks.py).
+CAVEAT Four tracepoints a message cost some 0.3 us each: compare the parts with each other.
 """
 
 import argparse

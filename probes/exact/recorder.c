@@ -222,7 +222,7 @@ static void record_event(unsigned int cpu, enum event event, uint64_t task)
 	put_event(event, task_number(task));
 }
 
-static void number_block(struct block *block)
+static void record_block(unsigned int cpu, struct block *block)
 {
 	static uint32_t numbers;
 	struct {
@@ -230,18 +230,14 @@ static void number_block(struct block *block)
 		uint16_t instructions, size;
 	} __attribute__((packed)) head = {block->address, block->instructions, block->size};
 
-	if (++numbers >= MAX_BLOCKS)
-		overflow("blocks");
-	block->number = numbers;
-	output_write(&blocks, &head, sizeof(head));
-	output_write(&blocks, block->code, block->size + block->instructions);
-}
-
-static void record_block(unsigned int cpu, struct block *block)
-{
 	settle_on(cpu);
-	if (!block->number)
-		number_block(block);
+	if (!block->number) {
+		if (++numbers >= MAX_BLOCKS)
+			overflow("blocks");
+		block->number = numbers;
+		output_write(&blocks, &head, sizeof(head));
+		output_write(&blocks, block->code, block->size + block->instructions);
+	}
 	present = block;
 	present_since = *executed;
 	present_offset = 0;
@@ -506,17 +502,6 @@ static void on_instruction(unsigned int vcpu, void *data)
 	++*executed;
 }
 
-/* Counts instructions, not blocks: a fault may leave a block early. */
-static void count_instruction(struct qemu_plugin_insn *insn)
-{
-	if (cpu_count == 1)
-		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
-			insn, QEMU_PLUGIN_INLINE_ADD_U64, executed_entry, 1);
-	else /* inline code would count for the wrong CPU: see this_cpu() */
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instruction, QEMU_PLUGIN_CB_NO_REGS,
-						       NULL);
-}
-
 static void on_recording_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t count = qemu_plugin_tb_n_insns(tb);
@@ -527,7 +512,13 @@ static void on_recording_translation(qemu_plugin_id_t id, struct qemu_plugin_tb 
 	for (size_t i = 0; i < count; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 
-		count_instruction(insn);
+		/* Counts instructions, not blocks: a fault may leave a block early. */
+		if (cpu_count == 1)
+			qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+				insn, QEMU_PLUGIN_INLINE_ADD_U64, executed_entry, 1);
+		else /* inline code would count for the wrong CPU: see this_cpu() */
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instruction,
+							       QEMU_PLUGIN_CB_NO_REGS, NULL);
 		watch_marker(insn);
 		watch_switch(insn);
 		if (with_memory)

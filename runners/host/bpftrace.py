@@ -127,9 +127,7 @@ class Bpftrace(Tracers[Group]):
         return [script.name for script in self._scripts if script.name in names]
 
     def _parts(self, script: Script) -> list[Part]:
-        """What the run's transports need of a script; nothing where this kernel lacks what every
-        run takes. Where it lacks what some transports need, the script is blind to these.
-        """
+        """What the run's transports need of a script, which is blind to those that lack a hook."""
         parts: list[Part] = []
         blind = self._blind.setdefault(script.name, set())
         wanted, seen = self.context.transports, set[str]()
@@ -171,11 +169,8 @@ class Bpftrace(Tracers[Group]):
         for name, why in absent.items():
             self.miss({name: group.quantities[name]}, ReasonError(why))
         left = [part for part in group.parts if part.script.name not in absent]
-        if absent:
-            again = [self._start(group.name, left)] if left else []
-        else:
-            again = [
-                self._start(name, [part for part in left if part.script.name == name])
-                for name in group.quantities
-            ]
-        return [attached for started in again for attached in self._settle(started)]
+        again = {group.name: left}
+        if not absent:
+            again = {n: [part for part in left if part.script.name == n] for n in group.quantities}
+        started = [self._start(name, parts) for name, parts in again.items() if parts]
+        return [attached for each in started for attached in self._settle(each)]

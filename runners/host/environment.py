@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The conditions of a figure: kernel, CPU, tools, settings; what else a cell's CPUs did.
-
-`Moment.now()` reads the kernel's counters before the workload starts and after it has ended, so
-that nothing is read within its window.
-"""
+"""The conditions of a figure: kernel, CPU, tools, settings; what else a cell's CPUs did."""
 
 import os
 import platform
@@ -86,12 +82,9 @@ def _topology() -> dict[str, str | None]:
 
 
 def _tool_versions() -> dict[str, str]:
-    versions = {}
-    for name, argv in TOOLS.items():
-        # `perf version 6.1.187`, `bpftrace v0.23.2`; nothing where it does not run.
-        if shutil.which(argv[0]) and (words := answer(argv).split()):
-            versions[name] = words[-1]
-    return versions
+    """`perf version 6.1.187`, `bpftrace v0.23.2`; nothing where a tool does not run."""
+    printed = {name: answer(argv).split() for name, argv in TOOLS.items() if shutil.which(argv[0])}
+    return {name: words[-1] for name, words in printed.items() if words}
 
 
 STEP_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")  # the unit of /proc/stat
@@ -150,10 +143,7 @@ def _ticks() -> dict[int, list[int]]:
 
 
 def _interrupts() -> dict[int, int]:
-    """All interrupts of each CPU, without the lines that count the machine as a whole.
-
-    Empty where /proc/interrupts is hidden, as containers do.
-    """
+    """All interrupts of each CPU; empty where containers hide /proc/interrupts."""
     try:
         head, *lines = INTERRUPTS.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):

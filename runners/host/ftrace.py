@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kernel's function tracer: every function that the workload's processes enter.
 
-The trace is a tracefs instance of our own (Documentation/trace/ftrace.rst, "Instances"), so nobody
-else's tracing is touched. `function-fork` makes the tracer follow our children. The workload opens
+The trace is a tracefs instance of our own, so nobody else's tracing is touched. The workload opens
 and closes `tracing_on` at the edges of its window, through a descriptor that it inherits. So the
 window is the client's for both processes: the server's first read was entered before it, and the
-tails of the two writes to `tracing_on` are in it.
+tails of the two writes are in it.
 """
 
 import os
@@ -117,11 +116,8 @@ def remove_instance(folder: Path) -> None:
 
 def stale() -> list[Path]:
     """Instances whose owner is dead."""
-    return [
-        folder
-        for folder in (TRACEFS / "instances").glob(f"{PREFIX}*")
-        if not Path("/proc", folder.name.removeprefix(PREFIX)).exists()
-    ]
+    ours = (TRACEFS / "instances").glob(f"{PREFIX}*")
+    return [path for path in ours if not Path("/proc", path.name.removeprefix(PREFIX)).exists()]
 
 
 def remove_stale() -> list[str]:

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Instruments: attached once for a pass, and told of each cell.
 
-bpftrace, bcc, ftrace and perf differ in how they attach and in how they know the window. The order
-of calls is the same: `attach`, `wait`, for each cell `before` and `after`, `ask_to_finish`,
-`finish`; `stop` on every way out. An instrument reports what it cannot count by `miss`.
-bpftrace, BCC's tools and perf are processes (`Child`). A BCC tool (probes/bcc/) runs with the
-distribution's Python, which has BCC.
+The order of calls: `attach`, `wait`, for each cell `before` and `after`, `ask_to_finish`, `finish`;
+`stop` on every way out. bpftrace, BCC's tools and perf are processes (`Child`). BCC's tools run
+with the distribution's Python, which has BCC.
 """
 
 import json
@@ -324,11 +322,10 @@ def total(*counts: int | None) -> int | None:
 PYTHON = "/usr/bin/python3"
 
 
-def lacks(printed: str) -> Iterator[dict[str, Any]]:
+def lacks(printed: str) -> list[dict[str, Any]]:
     """Entries for what a tool cannot count on this kernel, out of what it printed."""
-    for line in printed.splitlines():
-        if line.startswith(MISSING):
-            yield json.loads(line.removeprefix(MISSING))
+    lines = printed.splitlines()
+    return [json.loads(line.removeprefix(MISSING)) for line in lines if line.startswith(MISSING)]
 
 
 class BccTool(Child):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Root's part of run.sh: it takes the lock, and starts the few programs that need root.
 
-Under sudo run.sh is two processes (privilege separation, as in sshd). This one, the monitor, is
-root. It starts the other one, which is the user's own and does all the rest: the cache, guests, the
-run's folder, the report. So root opens nothing in a place in which a user can write. The user's
-process asks for programs by name, over a socket pair; its requests are not trusted.
+Under sudo run.sh is two processes (privilege separation, as in sshd). This one, the monitor, starts
+the other, which is the user's own and does all the rest; so root opens nothing where a user can
+write. The user's process asks for programs by name; its requests are not trusted.
 """
 
 import ctypes
@@ -28,7 +27,6 @@ from probes.messages import shown
 from probes.scripts import PROBES
 from runners.host import ftrace, instrument
 from runners.process import (
-    ANSWER_SECONDS,
     REPOSITORY,
     SIGNALS,
     WORKLOAD,
@@ -46,26 +44,19 @@ GONE = "root's process has ended, so nothing more can be measured."
 PATIENCE = 20.0  # for a program that is to end: it detaches its probes first
 NO_CHANGE = 127  # setpriv(1): it could not change user or capabilities
 MODULE = (sys.executable, "-B", "-P", "-m")
-# What it takes to attach probes, to read their counts and a checkout below a closed home, and to
-# become the user (capabilities(7)). Before Linux 5.8 bpf(2) and perf_event_open(2) ask for
-# sys_admin, and so does tracefs' first mount.
+# What it takes to attach probes, to read a checkout below a closed home, and to become the user
+# (capabilities(7)). Before Linux 5.8 bpf(2) asks for sys_admin, and so does tracefs' first mount.
 MEASURING = (
     "bpf", "chown", "dac_read_search", "ipc_lock", "kill", "net_admin", "perfmon", "setgid",
     "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
 )  # fmt: skip
-# What transports and schedulers need of these: to know what is possible here.
-TRYING = ("net_admin", "bpf", "sys_nice")
 CLONE_NEWNS = 0x00020000
 # File system type → where the tools look for it, and a file that is there once it is mounted.
 MOUNTS = (("tracefs", TRACEFS, "events"), ("securityfs", TRACEFS.parent / "security", "lsm"))
 
 
 def mount_tracing() -> None:
-    """Mount what tracing needs where it is not mounted, in a mount namespace of our own.
-
-    Nothing is mounted for the rest of the machine: the namespace (mount_namespaces(7)) ends with
-    our last process. Raises RunError, needs root.
-    """
+    """Mount what tracing needs in a mount namespace that ends with us. Raises RunError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS) != 0:
         reason = os.strerror(ctypes.get_errno())
@@ -187,11 +178,6 @@ PROGRAMS: dict[str, Callable[[Invoker, Path, list[str]], list[str]]] = {
     "pairs": lambda who, out, words: [
         *(instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), *map(_number, words[:2])),
     ],
-    "list": lambda who, *_: command(
-        ["timeout", str(ANSWER_SECONDS), str(WORKLOAD), "--list"],
-        who.drop,
-        TRYING if who.drop else (),
-    ),
 }
 # apt-get needs all of root's rights. What belongs to the user it makes as the user.
 UNBOUND = "setup"

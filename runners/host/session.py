@@ -16,14 +16,10 @@ from typing import IO
 
 from runners.host import preflight
 from runners.host.root import Root
-from runners.host.workload import MAKE_AGAIN
 from runners.process import (
-    ANSWER_SECONDS,
     REPOSITORY,
-    WORKLOAD,
     Progress,
     RunError,
-    attempt,
     command,
     last_line,
 )
@@ -120,21 +116,6 @@ class Session:
                 raise RunError(last_line(complaints) or "the preflight failed.")
         return [preflight.Check(**check) for check in json.loads(listed)]
 
-    def list_workload(self) -> str:
-        """What the workload prints of what is possible here: as root's process starts it.
-
-        Raises RunError.
-        """
-        if self.root is None:
-            listed = attempt([WORKLOAD, "--list"], timeout=ANSWER_SECONDS).stdout
-        else:
-            program = self.root.start("list")
-            listed = program.stdout.read().decode(errors="replace")
-            program.wait()
-        if not listed:
-            raise RunError(f"the workload says nothing for {ANSWER_SECONDS} s: {MAKE_AGAIN}")
-        return listed
-
     def report(self, run: Path) -> int:
         """Make the report of a run that is whole: the exit status. Raises RunError."""
         show = [self.options.show] if self.options.show else []
@@ -149,10 +130,7 @@ class Session:
 
 
 def analyse(*arguments: str) -> int:
-    """Do what `python -m analysis` does, in this process: the exit status.
-
-    It needs the environment, so a set-up comes before.
-    """
+    """Do what `python -m analysis` does, in this process, after a set-up: the exit status."""
     from analysis.__main__ import carry_out
 
     return carry_out(list(arguments))

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from runners.campaign import jobs, name_of
-from runners.process import REPOSITORY, UsageError
+from runners.process import REPOSITORY
 from tests.exact.conftest import built, exact_guest
 
 __all__ = ["built", "exact_guest"]  # fixtures of exact mode
@@ -48,19 +48,6 @@ def table(file: Path) -> pd.DataFrame:
     tidy = pd.read_parquet(file)
     tidy = tidy[tidy["instrument"] == "exact"].sort_values(ORDER, ignore_index=True)
     return tidy.drop(columns=["run", "cell"])
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("kernel = [", "is not TOML: "),
-        ("sizes = [64]", "names no kernel"),
-    ],
-)
-def test_a_plan_that_cannot_be_read_is_a_sentence(plan: Path, text: str, sentence: str) -> None:
-    plan.write_text(text)
-    with pytest.raises(UsageError, match=sentence):
-        list(jobs(plan))
 
 
 def test_a_job_has_one_size_and_a_name_of_all_that_decides_its_figures(

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runners import show
 from runners.cell import PATTERNS, TRANSPORTS
-from runners.cli import parse
-from runners.host import preflight, session
+from runners.host import preflight
 from runners.process import REPOSITORY
 
 RUN = REPOSITORY / "runners/run.sh"
@@ -35,27 +33,9 @@ def test_modules_of_the_current_folder_are_not_taken(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_list_names_what_can_be_asked_for() -> None:
-    """Names, and where the workload is built a reason beside each that is not possible here."""
     listed = [line.split()[0] for line in shown("list").splitlines() if line.startswith("  ")]
     for name in (*TRANSPORTS, *PATTERNS):
         assert name in listed
-
-
-def test_what_is_not_possible_here_is_pointed_to_where_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By a workload that can do nothing but say so."""
-    program = tmp_path / "workload"
-    rows = "transport\tvsock\tno\tit has no module\ntransport\tunix\tyes\t\n"
-    rows += "pattern\tclients\tno\tnobody came\n"
-    program.write_text(f"#!/bin/sh\nprintf '{rows}'\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(show, "WORKLOAD", program)
-    monkeypatch.setattr(session, "WORKLOAD", program)
-    assert show.impossible_here(session.Session(parse([]))) == {
-        ("transport", "vsock"): "not here: it has no module; the guest has it: --target guest",
-        ("pattern", "clients"): "not here: nobody came",
-    }
 
 
 @pytest.mark.slow

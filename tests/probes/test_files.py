@@ -49,9 +49,3 @@ def test_it_is_refused_in_a_sentence(tmp_path: Path, name: str, kind: str) -> No
     MAKES[kind](tmp_path / name)
     with pytest.raises((UsageError, RunError), match=r"regular file|MiB|directory|no run"):
         READS[name](tmp_path / name)
-
-
-def test_a_toml_file_of_brackets_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "program.toml").write_text("a = " + "[" * 50_000)
-    with pytest.raises(UsageError, match="is not TOML"):
-        read(tmp_path / "program.toml")

@@ -17,7 +17,7 @@ from probes.bcc import counts
 from probes.counters import Counter, read_counters
 from probes.reasons import ReasonError, reason
 from probes.scripts import PROBES, Script, read_scripts
-from probes.transports import DIRECTIONS, Place, Transport, named, read_transports
+from probes.transports import DIRECTIONS, Transport, read_transports
 from runners.host import bpftrace, perf
 from runners.host.instrument import Context
 from runners.process import REPOSITORY
@@ -34,12 +34,6 @@ CODE = bytes.fromhex("55 e8 10000000 90 e8 f3ffffff c3")
 def calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test looks into this kernel's code, which only root may do."""
     monkeypatch.setattr(callsite, "all_call_offsets", lambda call: (call.split(">")[0], [7]))
-
-
-def test_a_probe_is_a_line() -> None:
-    text = program.show("path")
-    assert "kprobe:tcp_sendmsg\n{\n\t$cell = @helper_cell[tid];\n\tif ($cell) {" in text
-    assert '@function_calls[$number, "tcp_sendmsg"] = sum(0);' in text
 
 
 def test_where_hooks_are_roots_alone_a_script_has_their_first_names(
@@ -133,12 +127,6 @@ def test_a_hook_that_bpftrace_only_warns_about_is_missing(tmp_path: Path, words:
     assert list(group.absent()) == ["migrations"]
 
 
-def test_the_default_run_takes_no_probe_of_another_transport() -> None:
-    for script in SCRIPTS:
-        for transports in program.parts(script, ("unix", "tcp")):
-            assert not transports or {"unix", "tcp"} & set(transports), script.name
-
-
 @pytest.mark.parametrize(
     "transport", [name for name, path in read_transports().items() if path.sends]
 )
@@ -168,13 +156,6 @@ def test_a_path_checks_what_it_has(path: Transport) -> None:
     copied = {way for way in DIRECTIONS if path.times_copied(way)}
     special = {"pinned": {"kernel", "out"}, "shared": set[str](), "encrypted": set[str]()}
     assert copied == special.get(path.between, {"in", "out"})
-
-
-def test_the_name_that_the_kernel_has_is_taken() -> None:
-    pipe = read_transports()["pipe"]
-    assert named(pipe.sends, {"pipe_write"}) == Place("pipe_write")
-    assert named(pipe.sends, {"pipe_write", "anon_pipe_write"}) == Place("anon_pipe_write")
-    assert named(pipe.sends, {"tcp_sendmsg"}) is None
 
 
 def test_all_scripts_together_are_one_program() -> None:
@@ -233,13 +214,6 @@ def test_bcc_has_one_program_a_hook_and_hides_nothing_from_perf() -> None:
     assert text.count("TRACEPOINT_PROBE(sched, sched_switch)") == 1
     assert "return 0;" not in text.partition("TRACEPOINT_PROBE")[2]
     assert not re.search(r"\b(retval|arg\d|reg)\b", text)
-
-
-def test_perf_has_filters_of_its_own() -> None:
-    filters = {c.name: perf.condition(c) for c in read_scripts()["stat"].counters}
-    assert filters["switches", "voluntary"] == "prev_state != 0 && prev_state != 256"
-    assert filters["wakeups", "process"] == 'comm ~ "pathcost-*"'
-    assert filters["lo_packets", ""] == 'name == "lo"'
 
 
 def test_perf_stats_intervals_are_added_up() -> None:

@@ -14,7 +14,7 @@ from runners.cli import parse
 from runners.host import __main__ as collector
 from runners.host.workload import Execution, HungError
 from runners.plan import EMULATED, GUEST, HOST, Planner, cells, passes, plan_for
-from runners.process import RunError, UsageError
+from runners.process import RunError
 
 
 def order(repeats: int, seed: int = 1) -> tuple[model.Pass, ...]:
@@ -83,23 +83,6 @@ def test_cells_fit_their_pattern() -> None:
         assert (cell.rate is None) == (cell.pattern != "paced")
         assert (cell.in_flight is None) == (cell.pattern != "pipeline")
         assert cell.pattern not in factors.ONE_THREAD or cell.placement != "cross-cpu"
-
-
-def test_messages_that_clients_cannot_share_are_refused() -> None:
-    given = parse(["--patterns", "clients", "--messages", "46"])
-    with pytest.raises(UsageError, match="multiple of 8"):
-        cells(given, HOST)
-
-
-def test_large_messages_are_fewer() -> None:
-    given = parse(["--sizes", "64,1M"])
-    small, large = (
-        {cell.messages for cell in cells(given, GUEST) if cell.size == size} for size in given.sizes
-    )
-    assert small == {GUEST.messages}
-    assert large == {GUEST.bytes >> 20}
-    given = parse(["--sizes", "1M", "--messages", "46"])
-    assert {cell.messages for cell in cells(given, GUEST)} == {46}
 
 
 def test_a_plan_survives_its_file() -> None:

@@ -19,7 +19,7 @@ from runners.checks import try_tools
 from runners.cli import parse
 from runners.host import workload
 from runners.plan import Planner, needed_scripts, planner_of
-from runners.process import REPOSITORY, UsageError
+from runners.process import UsageError
 
 
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
@@ -105,29 +105,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
         row = json.loads(line)
         found[row["tool"]] = [row]
     return found
-
-
-def test_checks_agree_with_what_python_sees(
-    answers: dict[str, list[dict[str, Any]]], tmp_path: Path
-) -> None:
-    """Other code finds the same facts."""
-    import errno
-    import socket
-
-    facts = answers["sun-path"][0]["facts"]
-    longest = facts["longest_path_bytes"]
-    (tmp_path / "x").mkdir()
-    os.chdir(tmp_path / "x")
-    try:
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(b"p" * (longest - 1))
-        with pytest.raises(OSError) as error, socket.socket(socket.AF_UNIX) as one:
-            one.bind(b"p" * (longest - 1))
-    finally:
-        os.chdir(REPOSITORY)
-    assert (
-        answers["stale-file"][0]["facts"]["bind_again"] == errno.errorcode[error.value.errno or 0]
-    )
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")

@@ -15,15 +15,6 @@ from runners.process import UsageError
 TABLE = read_scripts()
 
 
-def test_defaults_are_the_main_job() -> None:
-    given = parse([])
-    assert given.verb == "run"
-    assert given.transports == ("unix", "tcp")
-    assert given.sizes == (64,)
-    assert given.placements == ("same-cpu", "cross-cpu")
-    assert (given.target, given.kernels, given.out) == ("auto", ("6.12",), None)
-
-
 def test_the_headline_is_a_matter_of_the_target() -> None:
     """On this kernel three instruments count beside the kernel; in a guest attaching is dear."""
     scripts = {target: scripts_of(parse([]), target) for target in ("host", "guest")}

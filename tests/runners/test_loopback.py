@@ -52,17 +52,6 @@ def test_the_kernel_answers_into_memory_of_ours(monkeypatch: pytest.MonkeyPatch)
     assert len(given) == 2 and min(given) >= 64
 
 
-def test_packet_sockets_are_those_that_see_lo() -> None:
-    listed = """\
-Type Device      Function
-ALL           packet_rcv
-ALL  lo       tpacket_rcv
-0800 d0       packet_rcv
-0800          ip_rcv
-"""
-    assert loopback.taps(listed.splitlines()) == ["ALL packet_rcv", "ALL tpacket_rcv"]
-
-
 def test_what_cannot_be_told_is_unknown_and_never_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> list[str]:
         raise PermissionError(errno.EPERM, "made up", "/made/up")
