@@ -7,9 +7,7 @@ import array
 import json
 import os
 import re
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,49 +19,28 @@ PLACEMENTS = ["same-cpu", "cross-cpu", "free"]
 MESSAGES = {1: 46, 64: 46, 4096: 46, 65536: 22, 1 << 20: 10}
 
 
-def expected_cpus(placement: str) -> list[int] | None:
-    cpus = sorted(os.sched_getaffinity(0))
-    if placement == "cross-cpu" and len(cpus) < 2:
-        pytest.skip("cross-cpu needs two CPUs, and this process may use only one")
-    return {"same-cpu": [cpus[0], cpus[0]], "cross-cpu": cpus[:2], "free": None}[placement]
-
-
-def check_samples(path: Path, result: dict[str, Any]) -> None:
-    samples = array.array("I")
-    samples.frombytes(path.read_bytes())
-    if sys.byteorder == "big":
-        samples.byteswap()
-    assert len(samples) == result["round_trips"]
-    assert min(samples) > 0
-    # The end of one is the start of the next, so nothing of the window lies between them.
-    assert sum(samples) == result["window_ns"]
-
-
-def check_cell(program: Path, private: Path, transport: str, placement: str, size: int) -> None:
-    cpus = expected_cpus(placement)
-    samples = private / "samples"
-    arguments = ["--transport", transport, "--placement", placement, "--size", size]
-    arguments += ["--messages", MESSAGES[size], "--warmup", 6, "--dir", private]
-    result = run(program, *arguments, "--samples", samples).result
-    assert result["cpus"] == cpus
-    assert result["round_trips"] == MESSAGES[size] // 2
-    assert result["socket"] == ({"TCP_NODELAY": 1} if transport == "tcp" else {})
-    assert result["window_ns"] > 0
-    assert result["clock_cost_ns"] > 0
-    Result.model_validate_json(json.dumps(result))
-    check_conservation(result, "pingpong", MESSAGES[size], size)
-    check_samples(samples, result)
-    samples.unlink()
-    assert list(private.iterdir()) == []
-
-
 @pytest.mark.parametrize("size", MESSAGES)
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_cell_under_sanitizers(
-    sanitized: Path, private: Path, transport: str, placement: str, size: int
+    sanitized: Path, private: Path, two_cpus: list[int], transport: str, placement: str, size: int
 ) -> None:
-    check_cell(sanitized, private, transport, placement, size)
+    path = private / "samples"
+    arguments = ["--transport", transport, "--placement", placement, "--size", size]
+    arguments += ["--messages", MESSAGES[size], "--warmup", 6, "--dir", private]
+    result = run(sanitized, *arguments, "--samples", path).result
+    cpus = {"same-cpu": [two_cpus[0]] * 2, "cross-cpu": two_cpus, "free": None}
+    assert result["cpus"] == cpus[placement]
+    assert result["socket"] == ({"TCP_NODELAY": 1} if transport == "tcp" else {})
+    assert result["clock_cost_ns"] > 0
+    Result.model_validate_json(json.dumps(result))
+    check_conservation(result, "pingpong", MESSAGES[size], size)
+    samples = array.array("I", path.read_bytes())
+    assert len(samples) == result["round_trips"] == MESSAGES[size] // 2
+    # The end of one is the start of the next, so nothing of the window lies between them.
+    assert min(samples) > 0 and sum(samples) == result["window_ns"]
+    path.unlink()
+    assert list(private.iterdir()) == []
 
 
 def test_proc_spans_the_window(program: Path) -> None:
