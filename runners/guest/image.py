@@ -25,14 +25,12 @@ PACKAGES = (
     "bpfcc-tools", "iproute2", "kmod", "linux-perf", "nftables", "procps", "python3",
     "python3-bpfcc", "sed", "tar", "util-linux",
 )  # fmt: skip
+SHARED = "doc man info locale lintian bug zoneinfo perl* bash-completion common-licenses debconf"
 UNUSED = (
-    "./usr/share/doc", "./usr/share/man", "./usr/share/info", "./usr/share/locale",
-    "./usr/share/lintian", "./usr/share/bug", "./usr/share/zoneinfo", "./usr/share/perl*",
-    "./usr/share/bash-completion", "./usr/share/common-licenses", "./usr/share/debconf",
-    "./usr/lib/x86_64-linux-gnu/perl*", "./usr/lib/x86_64-linux-gnu/gconv",
-    "./usr/lib/python3*/ensurepip", "./usr/lib/python3*/idlelib", "./usr/lib/python3*/lib2to3",
-    "./usr/lib/python3*/pydoc_data", "./usr/lib/python3*/test", "./usr/lib/python3*/turtle.py",
-    "./usr/lib/python3*/venv", "./usr/lib/python3*/config-3*",
+    *(f"./usr/share/{name}" for name in SHARED.split()),
+    *(f"./usr/lib/x86_64-linux-gnu/{name}" for name in ("perl*", "gconv")),
+    *(f"./usr/lib/python3*/{name}" for name in ("ensurepip", "idlelib", "lib2to3", "pydoc_data",
+                                               "test", "turtle.py", "venv", "config-3*")),
 )  # fmt: skip
 INIT = Path(__file__).parent / "init"
 INIT_PATH = "usr/lib/pathcost/init"

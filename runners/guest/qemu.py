@@ -29,15 +29,12 @@ from runners.process import RunError, command, plain_environment
 from runners.store import inherited
 
 PACKAGES = ("qemu-system-x86", "zstd", "lz4")
+SHARED = """doc man info locale lintian bug icons applications zoneinfo bash-completion
+common-licenses perl5 debconf qemu/keymaps qemu/*.lid qemu/openbios-* qemu/slof.bin"""
 UNUSED = (
-    "./etc", "./var", "./usr/sbin", "./usr/share/doc", "./usr/share/man", "./usr/share/info",
-    "./usr/share/locale", "./usr/share/lintian", "./usr/share/bug", "./usr/share/icons",
-    "./usr/share/applications", "./usr/share/zoneinfo", "./usr/share/bash-completion",
-    "./usr/share/common-licenses", "./usr/share/perl5", "./usr/share/debconf",
-    "./usr/share/qemu/keymaps", "./usr/share/qemu/*.lid", "./usr/share/qemu/openbios-*",
-    "./usr/share/qemu/slof.bin", "./usr/lib/ipxe", "./usr/bin/qemu-system-i386",
-    "./usr/bin/qemu-system-x86_64-microvm", "./usr/lib/x86_64-linux-gnu/gconv",
-    "./usr/lib/x86_64-linux-gnu/perl*", "./usr/lib/x86_64-linux-gnu/security",
+    "./etc", "./var", "./usr/sbin", *(f"./usr/share/{name}" for name in SHARED.split()),
+    "./usr/lib/ipxe", "./usr/bin/qemu-system-i386", "./usr/bin/qemu-system-x86_64-microvm",
+    *(f"./usr/lib/x86_64-linux-gnu/{name}" for name in ("gconv", "perl*", "security")),
 )  # fmt: skip
 RECIPE = {"version": 1, "suites": TRIXIE, "packages": PACKAGES, "unused": UNUSED}
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
