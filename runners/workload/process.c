@@ -245,6 +245,8 @@ void server_await_sleep(const struct options *options, int state_fd)
 void server_reap(void)
 {
 	end_if_failed(leftovers.server, "server", 0);
+	MUST(RETRY(waitpid(leftovers.server, NULL, 0)), "waitpid"); /* its CPU time is ours now */
+	leftovers.server = 0;
 }
 
 void server_lost(void)
