@@ -85,14 +85,7 @@ def _script(row: dict[str, str]) -> Script:
     )
 
 
-def bpftrace_scripts() -> list[str]:
-    """Names of the scripts that bpftrace can run alone."""
-    return [name for name, script in read_scripts().items() if script.instrument == "bpftrace"]
-
-
 def instruments(names: Iterable[str] | None = None) -> tuple[str, ...]:
     """The instruments of these scripts, or of all, in the table's order."""
     table = read_scripts()
-    return tuple(
-        dict.fromkeys(table[name].instrument for name in (table if names is None else names))
-    )
+    return tuple(dict.fromkeys(table[n].instrument for n in (table if names is None else names)))

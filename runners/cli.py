@@ -14,7 +14,7 @@ from random import randrange
 from typing import Any, NamedTuple
 
 from probes.messages import failure, is_plain, shown
-from probes.scripts import bpftrace_scripts, instruments, read_scripts
+from probes.scripts import instruments, read_scripts
 from runners import cell, guest, show
 from runners.campaign import campaign
 from runners.exact import knobs
@@ -183,6 +183,7 @@ class Option(NamedTuple):
 
 
 _listed = ", ".join
+BPFTRACE = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
 COUNTED = "exact gate"
 MEASURED = f"run {COUNTED}"
 SENT, HOW, OUTPUT = "what is sent", "how", "output and set-up"
@@ -273,7 +274,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
                "let probes take so much of the CPU time of what they watch; 100 counts every call"),
         Option("watch what-if", "--prices", "RUN", existing, None,
                "take what messages cost from a stored run (default: measured once, then kept)"),
-        Option("list", "--probe", "NAME", one_of("probe", bpftrace_scripts()), None,
+        Option("list", "--probe", "NAME", one_of("probe", BPFTRACE), None,
                "print the script of a probe instead, which runs alone"),
         Option("list", "--transports", "LIST", names("transport", cell.TRANSPORTS), (),
                "with what it counts of these transports"),
@@ -287,10 +288,8 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         Option("run exact gate diff report", "--quiet", "", None, None,
                "print the report's path only", "show"),
         Option("gate", "--ktap", "", None, None, "print the result as KTAP (docs/gate.md)", "show"),
-        Option("run exact", "--dry-run", "", None, None,
-               "show every cell in its order, and how long it takes; measure nothing"),
-        Option("campaign", "--dry-run", "", None, None,
-               "print the command of each job that lacks; run none"),
+        Option("run exact campaign", "--dry-run", "", None, None,
+               "show every cell in its order, or the command of each job; measure nothing"),
         Option("run exact gate watch what-if diff report campaign", "--no-install", "", None, None,
                "name the packages that are missing instead of installing them"),
     ),

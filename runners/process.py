@@ -35,7 +35,6 @@ LONGEST_SECONDS = 900  # of what unpacks, or reads package lists: nobody waits f
 PACKAGE_OF = {"dpkg-deb": "dpkg", "ip": "iproute2", "mke2fs": "e2fsprogs"}
 SEARCH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/sbin"
 OVERDUE = 124  # the status of what took longer, as of timeout(1)
-# Without a terminal no line can change: each step prints a line, and a sign of life now and then.
 SIGN_OF_LIFE_SECONDS = 15.0
 SHORTEST_SECONDS = 0.05  # of a step that has a line
 

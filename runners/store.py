@@ -146,7 +146,7 @@ def _remove_dead(path: Path) -> list[str]:
     """Remove a dead run's folder, and those elsewhere to which it has links."""
     links = [entry.readlink() for entry in path.iterdir() if entry.is_symlink()]
     removed = []
-    for folder in [link for link in links if OURS.fullmatch(link.name)] + [path]:
+    for folder in [*(link for link in links if OURS.fullmatch(link.name)), path]:
         status = folder.lstat() if os.path.lexists(folder) else None
         if status and stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
             shutil.rmtree(folder, ignore_errors=True)

@@ -108,7 +108,6 @@ def name_of(argv: list[str]) -> str:
 
 
 def is_whole(folder: Path, name: str) -> bool:
-    """Whether a job's run is there."""
     return (folder / "runs" / name / "run.json").is_file()
 
 

@@ -160,7 +160,7 @@ class Child:
         raise NotImplementedError
 
     def check_attached(self) -> None:
-        """Check that every probe is attached, even if the process claims it. Raises ReasonError."""
+        """Check that every probe is attached. Raises ReasonError."""
 
     def scripts_of(self, program: str) -> Sequence[str]:
         """The scripts that one of its BPF programs belongs to."""
@@ -252,7 +252,6 @@ class Child:
             stop(self._process, 2)
 
     def printed(self) -> str:
-        """All that it has printed so far."""
         return self.words.read_text(encoding="utf-8", errors="replace")
 
     def last_complaint(self) -> str:
