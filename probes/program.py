@@ -151,9 +151,8 @@ def _own(script: str, text: str) -> str:
 def _body(lines: Iterable[str]) -> str:
     """The statements. What they look up is looked up once, before them.
 
-    A program that reads arg0 several times keeps its address, which the kernel refuses
-    ("dereference of modified ctx ptr"; LLVM 14 with bpftrace 0.17). One that reads @helper_open
-    again may find that the client, on another CPU, has closed its window: no cell, number 0.
+    bpftrace 0.17 keeps the address of an arg0 that is read several times, which the kernel refuses.
+    A second look at @helper_open may find that the client, on another CPU, has closed its window.
     """
     text = "\n".join(lines)
     if len(NUMBER.findall(text)) > 1:

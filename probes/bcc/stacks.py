@@ -66,7 +66,7 @@ def read(bpf: Any) -> list[tuple[int, bool, list[str], int]]:
     """(cell, woken from elsewhere, functions from the outermost in, how often), and forget it."""
     ways = []
     for way, count in bpf["ways"].items():
-        # With its offset an address of another call in the same function would be another stack.
+        # Without offsets: another call in the same function is no other stack.
         names = [bpf.ksym(address).decode() for address in bpf["stacks"].walk(way.stack)]
         ways.append((way.cell, bool(way.elsewhere), names[::-1], count.value))
     for table in ("ways", "stacks"):

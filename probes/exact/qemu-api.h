@@ -22,11 +22,7 @@ typedef struct {
 		int min;
 		int cur;
 	} version;
-	bool system_emulation;
-	struct {
-		int smp_vcpus;
-		int max_vcpus;
-	} system;
+	/* More follows. */
 } qemu_info_t;
 
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS };
@@ -57,17 +53,17 @@ typedef struct {
 } array_t;
 array_t *g_byte_array_new(void);
 
+typedef void (*id_cb)(qemu_plugin_id_t id);
+typedef void (*init_cb)(qemu_plugin_id_t id, unsigned int vcpu);
+typedef void (*tb_cb)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
+typedef void (*exit_cb)(qemu_plugin_id_t id, void *data);
 typedef void (*vcpu_cb)(unsigned int vcpu, void *data);
 typedef void (*mem_cb)(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
 
-void qemu_plugin_reset(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t id));
-void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id,
-				       void (*cb)(qemu_plugin_id_t id, unsigned int vcpu));
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
-					   void (*cb)(qemu_plugin_id_t id,
-						      struct qemu_plugin_tb *tb));
-void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id,
-				    void (*cb)(qemu_plugin_id_t id, void *data), void *data);
+void qemu_plugin_reset(qemu_plugin_id_t id, id_cb cb);
+void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id, init_cb cb);
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, tb_cb cb);
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, exit_cb cb, void *data);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, vcpu_cb cb,
 					  enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, vcpu_cb cb,

@@ -31,8 +31,7 @@
 #define FLAG_STORE 1 /* of a memory access */
 #define FLAG_USER  2 /* the address is in user space */
 #define USER_LIMIT (UINT64_C(1) << 47)
-
-#define MAX_CPUS 8
+#define MAX_CPUS   8
 
 /* The displacements of the 7-byte nopl markers; the first two are from the workload (loop.h). */
 #define MARKER_BEGIN 0x0c057be9u
@@ -73,7 +72,6 @@ struct output {
 };
 
 static struct output trace, blocks, names, accesses;
-
 static uint64_t *executed; /* instructions since the recording began, of all CPUs */
 static unsigned int present_cpu;
 
@@ -87,7 +85,6 @@ static uint64_t position;
 
 static uint64_t tasks[MAX_TASKS];
 static unsigned int task_count;
-
 static uint64_t marks[EVENT_COUNT]; /* instructions that had run at each marker */
 
 /* Prints a sentence and ends QEMU. */
@@ -272,7 +269,6 @@ static struct qemu_plugin_register *rdi, *rsi, *rdx, *gs, *kernel_gs;
 static array_t *bytes;
 
 static void translate_to_record(qemu_plugin_id_t id);
-
 static const char *folder, *program; /* the workload's name as the kernel has it: 15 characters */
 static uint64_t switch_start, switch_end;
 static bool with_memory;

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The verb `campaign`: a plan's exact cells as jobs of Snakemake, gathered into one table.
 
-A job is one run of `run.sh exact`: a kernel, a transport, a pattern and a size, with everything
-else in the plan. Its name is made of all that decides its figures, so a run that is there is never
-made again, and who starts a job does not matter (docs/campaigns.md).
+A job is one run of `run.sh exact`: a kernel, a transport, a pattern and a size. Its name is made of
+all that decides its figures, so a run that is there is never made again (docs/campaigns.md).
 """
 
 import fcntl

@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 class Group(Child):
-    """A bpftrace process with several scripts. The merged script stays beside their output."""
+    """A bpftrace process with several scripts, whose merged text stays beside their output."""
 
     def __init__(self, name: str, parts: Sequence[Part], out: Path) -> None:
         self.parts = parts

@@ -34,7 +34,7 @@ def loopback() -> dict[str, dict[str, Any]]:
 
 
 def met(record: dict[str, dict[str, Any]]) -> str:
-    """What was found, in words: `nf_tables: inet filter input (…); conntrack: active`."""
+    """What is there, in words: `nf_tables: inet filter input (…); conntrack: active`."""
     obstacles = {name: answer["found"] for name, answer in record.items() if answer.get("found")}
     return "; ".join(f"{name}: {', '.join(names)}" for name, names in obstacles.items())
 

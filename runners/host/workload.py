@@ -25,10 +25,7 @@ CAPABILITIES = {"fifo": ("sys_nice",)}
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and as whom cells run. The workload runs as `user`; None means as ourselves.
-
-    `own_kernel`: nobody else uses this kernel, so its settings may change between cells.
-    """
+    """As whom the workload runs; None means as ourselves. `own_kernel`: nobody else uses it."""
 
     workload: str
     user: User | None = None
@@ -67,7 +64,7 @@ def run_cell(
     samples: Path | None,
     windows: Sequence[WindowOptions],
 ) -> dict[str, Any]:
-    """Run a cell. Returns `result`, what the workload printed, and `disturbance`.
+    """Run a cell: `result`, what the workload printed, and `disturbance`.
 
     `samples` is the file for raw round-trip times. Raises CellError with the workload's message.
     """
