@@ -12,6 +12,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.predict.model import (
+    FITS,
     Fitted,
     Limit,
     State,
@@ -175,8 +176,14 @@ def test_a_path_takes_no_more_than_the_request(prices: Prices) -> None:
     """Two CPUs by the prices: 39 µs over TCP, 17 less over a Unix socket. It took 13 µs."""
     seen = replace(PING, near=0.0, bound=True, answer_us=13)
     assert predict(seen, prices, EXACT).time.value == pytest.approx(17 * 13 / 39)
+    wide = replace(EXACT, ratios=dict.fromkeys(EXACT.ratios, (0.5, 5.0)))
+    assert predict(seen, prices, wide).time.high == 13, "no request takes less than nothing"
     # A watch that ended before an answer bounds nothing.
     assert predict(replace(PING, answer_us=0.0), prices, EXACT).time.value == pytest.approx(4)
+
+
+def test_a_message_that_fits_into_no_socket_is_not_predicted(prices: Prices) -> None:
+    assert predict(replace(PING, answer=FITS + 1), prices, EXACT).verdict is Verdict.LARGE
 
 
 def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) -> None:

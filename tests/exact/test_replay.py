@@ -7,8 +7,9 @@ from array import array
 
 import pytest
 
-from runners.exact.digest import iteration_lines, tree_lines
+from runners.exact.digest import describe, iteration_lines, tree_lines
 from runners.exact.iterations import RecordError, replay
+from runners.exact.knobs import NOTHING
 from runners.exact.record import (
     COUNT_BITS,
     EVENT_BIT,
@@ -21,6 +22,7 @@ from runners.exact.record import (
     classify,
 )
 from runners.exact.replay import Counts, NodeVisit, Replay, State
+from tests.exact.conftest import cell_run
 
 KERNEL = 0xFFFF_FFFF_8100_0000
 NAMES = (
@@ -197,6 +199,14 @@ def test_the_steady_iteration_is_the_most_frequent_and_the_tree_sums_to_the_wind
     assert [(len(shape.iterations), shape.steps) for shape in window.shapes] == [(21, 8), (1, 10)]
     assert window.shapes[1].iterations == [7]
     assert window.total.steps.total() == window.counted
+
+
+def test_a_windows_instructions_are_its_steps_without_repetitions() -> None:
+    window = replay(a_record(23, extra_in=7), SYMBOLS, 23)
+    window.total.repeats[0] = 5
+    result = {"window_ns": 0, "clock_cost_ns": 0, "client": {}, "server": None}
+    described = describe(cell_run("shm").cell, window, result, NOTHING)["window"]
+    assert described == {"steps": window.counted, "instructions": window.counted - 5}
 
 
 def after_the_servers_end(record: InstructionRecord, ends_last: bool) -> InstructionRecord:

@@ -36,6 +36,10 @@ BAD = {
     ),
     "CPU not there": (["--cpus", "1023"], "may not run on CPU 1023"),
     "spinning on one CPU": (["--wait", "spin"], "two sides that spin need a CPU each"),
+    "spinning under SCHED_FIFO": (
+        ["--wait", "spin", "--placement", "cross-cpu", "--sched", "fifo"],
+        "spin",  # where there is one CPU, that is the reason
+    ),
     "no such directory": (
         ["--dir", "/nonexistent/dir"],
         "--dir /nonexistent/dir: No such file or directory",
@@ -43,6 +47,7 @@ BAD = {
     "directory of everybody": (["--dir", "/tmp"], "is not private"),
     "gate not open": (["--gate", "999"], "descriptor 999: Bad file descriptor"),
     "control without answers": (["--control", "1"], "numbers from 3 on"),
+    "samples over a file": (["--samples", "/dev/null"], "/dev/null: File exists"),
     "unknown option": (["--speed", "11"], "unknown option --speed"),
     "value missing": (["--size"], "--size needs a value"),
 }
