@@ -12,6 +12,7 @@ from runners import cell as factors
 from runners import cell as model
 from runners.cli import parse
 from runners.host import __main__ as collector
+from runners.host.instrument import Context, Instrument
 from runners.host.workload import Execution, HungError
 from runners.plan import EMULATED, GUEST, HOST, Planner, cells, passes, plan_for
 from runners.process import RunError
@@ -150,3 +151,18 @@ def test_a_workload_that_hangs_twice_ends_the_run(
     with pytest.raises(RunError, match="So it did before"):
         collector.Collector(plan, Execution("workload"), tmp_path / "out")._passes()
     assert len((tmp_path / "out/cells.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_cell_names_no_script_that_is_blind_to_its_transport(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it left of such a cell would pass for zeros."""
+    monkeypatch.setattr(collector, "run_cell", lambda *_: {})
+    monkeypatch.setattr(Instrument, "blind", lambda *_: {"tcp"})
+    runs = plan_for(parse([]), HOST, "counters").passes[0].runs
+    made = collector.Collector(model.Plan(()), Execution("workload"), tmp_path / "out")
+    context = Context("workload", frozenset(), tmp_path, 0, print)
+    made._held = [Instrument([], context)]
+    made._held[0].scripts = ["switches"]
+    for run in runs:
+        assert bool(made._run_cell(run)["scripts"]) == (run.cell.transport != "tcp")
