@@ -60,7 +60,7 @@ def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
     groups = runs.groupby([*CELL, "first", "second"], sort=False)
     pairs = runs.loc[groups["difference"].idxmax()].reset_index(drop=True)
     unknown = groups["unknown"].any().to_numpy()
-    reasons = [_unique(whys) for _, whys in groups["why"]]
+    reasons = [dict.fromkeys(filter(None, whys)) for _, whys in groups["why"]]
     pairs = pairs.assign(
         runs=groups.size().to_numpy(),
         equal=~groups["differs"].any().to_numpy(dtype=bool),
@@ -70,10 +70,6 @@ def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
     )
     by = ["agree", "apart", "quantity", "key", "transport"]
     return pairs.sort_values(by, ascending=[True, False, True, True, True], kind="stable")
-
-
-def _unique(whys: "pd.Series[str]") -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, whys)))
 
 
 def _by_instrument(rows: pd.DataFrame) -> pd.DataFrame:
@@ -141,16 +137,12 @@ class Allowance(NamedTuple):
 
     def holds(self, instrument: str, what: tuple[str, str], cell: Mapping[str, Any]) -> bool:
         quantity, key = what
+        if (instrument, quantity) != (self.instrument, self.quantity) or self.key not in ("", key):
+            return False
         known = {cell["pattern"], cell["transport"], *read_transports()[cell["transport"]].checks}
         known |= {"large"} if cell["size"] > PAGE else set()
-        place = not self.only or any(
-            name in known or cell["kernel"].startswith(f"{name}.") for name in self.only.split()
-        )
-        return (
-            place
-            and (instrument, quantity) == (self.instrument, self.quantity)
-            and (self.key in ("", key))
-        )
+        names = self.only.split()
+        return not names or any(n in known or cell["kernel"].startswith(f"{n}.") for n in names)
 
 
 @cache

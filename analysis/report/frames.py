@@ -280,17 +280,16 @@ def probe_costs(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def invalid(found: Iterable[Any]) -> pd.DataFrame:
-    lines = [(_cell_run(one.target, one.cell), "; ".join(one.reasons)) for one in found]
+    lines = [(_cell_run(*each[:2]), "; ".join(each.reasons)) for each in found]
     return frame(("invalid cell run", "why"), lines)
 
 
 def disturbed(found: Iterable[tuple[Target, Cell, Iterable[float]]]) -> pd.DataFrame:
-    lines = [
-        (_cell_run(target, cell), *(f"{number(share * 100)} %" for share in shares))
-        for target, cell, shares in found
-    ]
     heads = ("disturbed cell run", "stolen from a CPU", "taken by other processes")
-    return frame(heads, lines)
+    return frame(heads, [
+        (_cell_run(target, cell), *(f"{number(100 * share)} %" for share in shares))
+        for target, cell, shares in found
+    ])  # fmt: skip
 
 
 def _cell_run(target: Target, cell: Cell) -> str:
