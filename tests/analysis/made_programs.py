@@ -19,9 +19,10 @@ Line = dict[str, Any]
 Maker = Callable[..., Line]
 
 
-def line(program: str, variant: str, transport: str, repeat: int, **fields: Any) -> Line:
-    names = {"program": program, "variant": variant, "transport": transport, "repeat": repeat}
-    return {"clients": 1, "error": None, **names, **fields}
+def line(names: tuple[str, str], transport: str, repeat: int, **fields: Any) -> Line:
+    """Of a program and its variant."""
+    plain = {"program": names[0], "variant": names[1], "transport": transport, "repeat": repeat}
+    return {"clients": 1, "error": None, **plain, **fields}
 
 
 def redis(transport: str, repeat: int, **more: Any) -> Line:
@@ -29,7 +30,7 @@ def redis(transport: str, repeat: int, **more: Any) -> Line:
     took = 17_000_000 if transport == "tcp" else 8_500_000
     figures = {"requests": 17, "window_ns": took, "server_calls": 17, "server_usec": 34,
                "counted": 17, "time_wait": [3, 20], "clients": 20}  # fmt: skip
-    return line("redis", "new", transport, repeat, **figures | more)
+    return line(("redis", "new"), transport, repeat, **figures | more)
 
 
 def both(of: Maker = redis, repeats: int = 6, **more: Any) -> list[Line]:
@@ -61,7 +62,7 @@ def round_trips(transport: str, repeat: int, **more: Any) -> Line:
         "loop": "asyncio", "size": 64, "window_ns": 1000 * took, "messages": 2000, "sent": 64_000,
         "received": 64_000, "client": cpu, "server": cpu, "iterations_ns": [took, 2 * took],
     }  # fmt: skip
-    return line("asyncio", "pingpong", transport, repeat, **figures | more)
+    return line(("asyncio", "pingpong"), transport, repeat, **figures | more)
 
 
 def calls(transport: str, repeat: int, **more: Any) -> Line:
@@ -69,7 +70,7 @@ def calls(transport: str, repeat: int, **more: Any) -> Line:
     took = 2200 if transport == "tcp" else 1100
     figures = {"size": 1024, "calls": 17, "messages": 17, "sent": 17_408, "received": 17_408,
                "message_ns": [took, 3 * took]}  # fmt: skip
-    return line("dotnet", "written", transport, repeat, **figures | more)
+    return line(("dotnet", "written"), transport, repeat, **figures | more)
 
 
 def counters(**counts: int) -> dict[str, int]:
@@ -85,7 +86,7 @@ def echoes(transport: str, repeat: int, program: str = "go", **more: Any) -> Lin
     took = 40_000_000 if transport == "unix" else 5_000_000
     figures = {"size": 10, "sent": 1000, "echoed": 1000, "window_ns": took, "runtime": "made up",
                "counters": counted}  # fmt: skip
-    return line(program, "echo", transport, repeat, **figures | more)
+    return line((program, "echo"), transport, repeat, **figures | more)
 
 
 def pings(transport: str, repeat: int, **more: Any) -> Line:
@@ -96,11 +97,11 @@ def pings(transport: str, repeat: int, **more: Any) -> Line:
         "window_ns": took * 1_000_000, "counters": counters(machine=3000),
         "iterations_ns": dict.fromkeys(("mean", "p50", "p99"), took * 1000),
     }  # fmt: skip
-    return line("gin", "keep", transport, repeat, **figures | more)
+    return line(("gin", "keep"), transport, repeat, **figures | more)
 
 
 def requests_in_fastcgi(transport: str, repeat: int, **more: Any) -> Line:
-    return line("gin", "fastcgi", transport, repeat, asked=23, **more)
+    return line(("gin", "fastcgi"), transport, repeat, asked=23, **more)
 
 
 def watched(lost: int = 0, calls_missed: int | None = 0) -> dict[str, Any]:

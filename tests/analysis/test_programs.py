@@ -77,7 +77,7 @@ def served(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
     took = 17_000_000 if transport == "tcp" else 8_500_000
     figures = {"clients": 3, "size": 100, "requests": 17, "counted": 17, "window_ns": took,
                "latency_ns": {"mean": took // 17}}  # fmt: skip
-    return line("my-own", "ask", transport, repeat, **figures | more)
+    return line(("my-own", "ask"), transport, repeat, **figures | more)
 
 
 def test_a_program_of_a_file_has_its_figures(tmp_path: Path) -> None:
