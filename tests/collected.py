@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ Counts = dict[str, int]
 class Collected:
     """A `raw/<target>/` folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, chosen: Callable[[dict[str, Any]], bool] = lambda _: True
+    ) -> None:
         self.folder = folder
         lines = (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines()
-        self.cells: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self.cells: list[dict[str, Any]] = [*filter(chosen, map(json.loads, lines))]
         self.missing: list[dict[str, Any]] = json.loads((folder / "missing.json").read_text())
         self._counts = {name: self._read_maps(name) for name in ("bpftrace", "bcc", "perf")}
 

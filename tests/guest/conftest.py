@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from runners import guest
+from runners.cell import Plan
 from runners.cli import parse
 from runners.guest.kernels import DEFAULT
 from runners.host.session import Session
@@ -43,13 +45,21 @@ def kernel(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def collected(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Collected:
+def counted(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one boot of a kernel counted with everything that can be attached."""
-    folder = tmp_path_factory.mktemp("guest")
-    (machine,) = prepare_guests(Session(parse(["--kernel", kernel])))
-    plan = exactness.plan()
-    target = run_in_guest(plan, machine, folder, Progress())
-    return Collected(folder / target[0]["folder"])
+    return run(exactness.plan(), kernel, exactness.FIRST, tmp_path_factory.mktemp("guest"))
+
+
+def run(plan: Plan, kernel: str, transports: Sequence[str], raw: Path) -> Path:
+    given = parse(["--kernel", kernel, "--transports", ",".join(transports)])
+    (machine,) = prepare_guests(Session(given))
+    return raw / str(run_in_guest(plan, machine, raw, Progress())[0]["folder"])
+
+
+@pytest.fixture(scope="session")
+def collected(counted: Path) -> Collected:
+    """The cells of Unix sockets and TCP, without those for the paths alone."""
+    return Collected(counted, lambda c: c["transport"] in ("unix", "tcp") and c["size"] > 1)
 
 
 @pytest.fixture

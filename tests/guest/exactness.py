@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The cells of the exactness test, all in one boot: 46 messages of three sizes, 2,000 of two."""
+"""The cells of the exactness tests, all in one boot: few messages of each size, many of one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from probes.scripts import read_scripts
-from runners.cell import CellRun, Pass, Plan
+from runners.cell import Cell, CellRun, Pass, Plan
 from runners.cli import parse
 from runners.plan import COUNTS as COUNTING
 from runners.plan import GUEST, Planner, cells
 from tests.collected import Collected, segments_again
 
 SMALL, PAGE, LARGE = 64, 4096, 65536
-CELLS = ((46, (SMALL, PAGE, LARGE)), (2000, (SMALL, PAGE)))
-FEW = 46
+# Many messages of one size only: on an emulated CPU a cell of them takes longer than all others.
+FEW, MANY = 46, 2000
+CELLS = ((FEW, (SMALL, PAGE, LARGE)), (MANY, (SMALL,)))
+# Of each transport's path, across CPUs: what needs two has them.
+PATH_CELLS = ((FEW, (1, SMALL, PAGE, LARGE)), (MANY, (SMALL,)))
+FIRST = ("unix", "tcp", "pipe", "udp", "shm")
 LONGEST_HEADER = 134  # Ethernet 14, IPv4 60, TCP 60
 # What may be at a window's edges, on an emulated CPU under load.
 # A delayed ACK under way when the window opens or closes: seen by IP and not yet by the device, or
@@ -32,25 +37,33 @@ UNKNOWN = 2
 CHECKS = ("sun-path", "permissions")  # the second has to be root, and become another user
 
 
+def chosen(*words: str) -> list[Cell]:
+    return cells(parse([*words]), GUEST)
+
+
+def path_cells(transports: Sequence[str]) -> list[Cell]:
+    return [
+        cell
+        for count, sizes in PATH_CELLS
+        for cell in chosen(
+            *("--transports", ",".join(transports), "--messages", str(count)),
+            *("--sizes", ",".join(map(str, sizes)), "--placements", "cross-cpu"),
+        )
+    ]
+
+
 def plan() -> Plan:
     """Every cell once with all that counts, the shortest ones again with each other group."""
     every = [
         cell
         for count, sizes in CELLS
-        for cell in cells(
-            parse(["--sizes", ",".join(map(str, sizes)), "--messages", str(count)]),
-            GUEST,
-        )
+        for cell in chosen("--sizes", ",".join(map(str, sizes)), "--messages", str(count))
     ]
     # How the scheduler treats them, and a pair of sockets for each direction: with the same probes.
-    unusual = [
-        cell
-        for ways in (["--sched", "fifo", "--topology", "one,two"], ["--sched", "batch"])
-        for cell in cells(
-            parse(["--placements", "same-cpu", "--messages", str(FEW), *ways]),
-            GUEST,
-        )
-    ]
+    usual = ("--placements", "same-cpu", "--messages", str(FEW))
+    unusual = chosen(*usual, "--sched", "fifo", "--topology", "one,two")
+    unusual += chosen(*usual, "--sched", "batch")
+    paths = [cell for cell in path_cells(FIRST) if cell not in every]
     few = [cell for cell in every if (cell.size, cell.messages) == (SMALL, FEW)]
     groups: dict[str, list[str]] = {}
     for name, script in read_scripts().items():
@@ -59,14 +72,12 @@ def plan() -> Plan:
     first = 1
     for group, names in groups.items():
         # What follows is not placed otherwise on two CPUs: one is enough, but for functions.
-        chosen = {COUNTING: every + unusual, "functions": few}.get(group, few[:2])
-        runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(chosen, first))
+        counted = {COUNTING: every + unusual + paths, "functions": few}.get(group, few[:2])
+        runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(counted, first))
         passes.append(Pass(tuple(names), runs))
         first += len(runs)
     return replace(
-        Planner(parse([])).guest(),
-        passes=tuple(passes),
-        checks=CHECKS,
+        Planner(parse([])).guest(), passes=tuple(passes), checks=CHECKS, cell_timeout=300
     )
 
 

@@ -14,31 +14,16 @@ import pytest
 
 from probes.transports import Place, read_transports
 from runners.cell import CellRun, Pass, Plan
-from runners.cli import parse
-from runners.guest.kernels import DEFAULT, PROBED
-from runners.host.session import Session
-from runners.plan import GUEST, cells
-from runners.process import Progress
-from runners.run import prepare_guests, run_in_guest
 from tests.collected import Collected, datagrams, segments_again
-from tests.guest.exactness import EDGE_PACKETS, PAGE, total
+from tests.guest.conftest import run
+from tests.guest.exactness import EDGE_PACKETS, FIRST, PAGE, path_cells, total
 
 pytestmark = pytest.mark.guest
-SIZES = (1, 64, 4096, 65536)
-# Many messages of one size only: on an emulated CPU a cell of them takes longer than all others.
-CELLS = ((46, SIZES), (2000, (64,)))
 SCRIPTS = (
     *("switches", "packets", "payload", "syscalls", "copies", "kernel_copies"),
     *("skbs", "copies_elsewhere", "causes", "segments"),
 )
-FIRST = ("unix", "tcp", "pipe", "udp", "shm")
 REST = tuple(name for name in read_transports() if name not in FIRST)
-BOOTS = [pytest.param((DEFAULT, FIRST), id=f"{DEFAULT}-first")] + [
-    pytest.param((kernel, names), id=f"{kernel}-{what}", marks=pytest.mark.matrix)
-    for kernel in PROBED
-    for what, names in (("first", FIRST), ("rest", REST))
-    if (kernel, names) != (DEFAULT, FIRST)
-]
 PATHS = read_transports()
 # What a transport cannot carry, and what a kernel lacks.
 REFUSED = (" carries at most ", "this kernel has no TLS")
@@ -49,34 +34,21 @@ NAT = (Place("nf_nat_manip_pkt"),)
 Found = list[tuple[dict[str, Any], dict[str, int]]]
 
 
-def plan(transports: tuple[str, ...]) -> Plan:
-    """Every size and number of messages; what needs two CPUs has them."""
-    chosen = [
-        cell
-        for count, sizes in CELLS
-        for cell in cells(
-            parse(
-                [
-                    *("--transports", ",".join(transports), "--messages", str(count)),
-                    *("--sizes", ",".join(map(str, sizes)), "--placements", "cross-cpu"),
-                ]
-            ),
-            GUEST,
-        )
-    ]
-    runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(chosen, 1))
-    return Plan((Pass(SCRIPTS, runs),), cell_timeout=300)
+@pytest.fixture(scope="module", params=["first", pytest.param("rest", marks=pytest.mark.matrix)])
+def found(
+    request: pytest.FixtureRequest, kernel: str, tmp_path_factory: pytest.TempPathFactory
+) -> Found:
+    """(cell, counts) of each cell that its transport can carry."""
+    if request.param == "first":
+        folder: Path = request.getfixturevalue("counted")
+        return read(Collected(folder, is_of_path), FIRST)
+    runs = tuple(CellRun(number, cell, 0) for number, cell in enumerate(path_cells(REST), 1))
+    plan = Plan((Pass(SCRIPTS, runs),), cell_timeout=300)
+    return read(Collected(run(plan, kernel, REST, tmp_path_factory.mktemp("paths"))), REST)
 
 
-@pytest.fixture(scope="module", params=BOOTS)
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """(cell, counts) of each cell that its transport can carry, from one boot."""
-    kernel, transports = request.param
-    folder: Path = tmp_path_factory.mktemp("paths")
-    given = parse(["--kernel", kernel, "--transports", ",".join(transports)])
-    (machine,) = prepare_guests(Session(given))
-    target = run_in_guest(plan(transports), machine, folder, Progress())
-    return read(Collected(folder / target[0]["folder"]), transports)
+def is_of_path(cell: dict[str, Any]) -> bool:
+    return cell["placement"] == "cross-cpu" and {*SCRIPTS} - {"payload"} <= {*cell["scripts"]}
 
 
 def read(collected: Collected, transports: tuple[str, ...]) -> Found:
