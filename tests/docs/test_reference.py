@@ -31,7 +31,7 @@ def test_the_analysis_makes_the_reference_run_again(reference_run: Path) -> None
     assert not wrong, f"{wrong}\n\nis this meant? Then store it: {reference.REFRESH}"
     # A run without a guest, without exact counts or without times would compare equal as well.
     figures = {path.stem for path in (reference_run / "figures").glob("*.csv")}
-    assert {"journey", "latency", "ledger"} <= figures
+    assert {"latency", "ledger"} <= figures
     assert len(list((reference_run / "folded").glob("*.folded"))) == 4
 
 
