@@ -75,7 +75,9 @@ def job(request: pytest.FixtureRequest) -> Iterator[Job]:
         stored = prepared("6.12").stored.parent  # its programs do not know where they were built
         entries = [stored, *(path for name in CACHED for path in ours.glob(name))]
         of_stored = {"snapshot": stored.name, "steps": [], "files": {}}
-        entries += [p for p in ours.glob("symbols-*") if read_manifest(p)["recipe"] == of_stored]
+        entries += [
+            p for p in ours.glob("symbols-*") if read_manifest(p).get("recipe") == of_stored
+        ]
         entries.append(Path(done.stdout.splitlines()[-1]))
         subprocess.run(["cp", "--archive", *entries, cache], check=True)
     subprocess.run(["git", "clone", "--quiet", REPOSITORY, clone], check=True)
