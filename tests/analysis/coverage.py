@@ -2,7 +2,7 @@
 """How often an interval covers the truth, and how often a verdict by it is wrong.
 
     python -m tests.analysis.coverage                  the tables of docs/how-to-read-the-report.md
-    python -m tests.analysis.coverage --record RUN …   make runs.csv of default runs
+    python -m tests.analysis.coverage --record RUN …   add these default runs to runs.csv
 
 Made-up runs have a fixed seed. `runs.csv` has default runs of one machine, spread over hours: the
 median round trip of each repeat over either transport, in ns (columns: run, conditions, repeat,
@@ -133,9 +133,9 @@ def _outside(figure: Estimate, value: float) -> bool:
 
 
 def record(folders: list[Path]) -> None:
-    """Write RECORDED."""
-    tables = []
-    for number, folder in enumerate(folders, 1):
+    """Add runs to RECORDED."""
+    tables = [pd.read_csv(RECORDED)]
+    for number, folder in enumerate(folders, tables[0]["run"].max() + 1):
         rows = pd.read_parquet(folder / "measurements.parquet")
         rows = rows.query(
             "not probed and target == 'host' and pattern == 'pingpong' and size == 64"

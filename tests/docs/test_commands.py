@@ -32,7 +32,8 @@ NAME = re.compile(r"`((?:runners|probes|analysis|tests|docs|reports)/[\w./*-]+)`
 OPEN = re.compile(r"NAME|FAMILY|/build/|reports/lesson")
 MOST_WORDS, MOST_WORDS_OF_A_PAGE = 35_000, 1_500
 GENERATED = {"hooks.md", "path-over-time.md"}  # by python -m tests.docs.hooks, tests.docs.over_time
-FOLDERS = {"diff", "gate", "report"}  # what follows is the reader's own
+# What follows is the reader's own, as are these names.
+OWN = {"diff", "gate", "report", "NAME", "SCRIPT", "my_wakeups"}
 
 
 def texts() -> dict[Path, str]:
@@ -45,7 +46,7 @@ def commands() -> set[str]:
     for text in texts().values():
         for given, left_open in COMMAND.findall(text):
             words = shlex.split(given)
-            own = FOLDERS & set(words) or any(word.endswith(".toml") for word in words)
+            own = OWN & set(words) or any(word.endswith(".toml") for word in words)
             if words and not left_open and not own:
                 found.add(" ".join(words).rstrip(",."))
     return found
