@@ -30,7 +30,6 @@ if COMMAND:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no table of ours is worth a thread
 try:
     from analysis.analyse import Analysis, Figures, analyse
-    from analysis.answer import build_answer, ledger_frame
     from analysis.claims.verdict import claims_table
     from analysis.counts.figures import draw_counts
     from analysis.diff.pool import show_pool
@@ -42,6 +41,7 @@ try:
     from analysis.predict.show import show_watch, show_what_if
     from analysis.raw.run import read_run
     from analysis.report import output
+    from analysis.report.answer import build_answer, ledger_frame
     from analysis.report.render import page, sentence
     from analysis.report.report import Report
     from analysis.report.terminal import show

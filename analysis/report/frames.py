@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from analysis.answer import Answer
 from analysis.claims.verdict import Verdict
 from analysis.counts.ledger import GUEST, Ledger, Row
 from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
@@ -18,6 +17,7 @@ from analysis.paths.functions import CELL
 from analysis.programs.survival import ProgramRow, Survival, transports
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
+from analysis.report.answer import Answer
 from analysis.report.render import code, link
 from analysis.statistics import Estimate
 from analysis.times.timing import Times

@@ -8,7 +8,6 @@ from itertools import groupby
 import pandas as pd
 
 from analysis.analyse import Analysis
-from analysis.answer import PLACES, RATES, Answer, Document, Pair, Share, build_answer, document
 from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.drawing import Drawn
@@ -17,6 +16,16 @@ from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import same_table
 from analysis.paths.figures import alike_first, one_of_each_family, usual_first
 from analysis.report import frames
+from analysis.report.answer import (
+    PLACES,
+    RATES,
+    Answer,
+    Document,
+    Pair,
+    Share,
+    build_answer,
+    document,
+)
 from analysis.report.render import render, sentence
 from analysis.statistics import LEAST_REPEATS
 from analysis.times import waterfall as words

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import first_answer, main
-from analysis.answer import PLACES, Answer, Document, Pair, Placed
+from analysis.report.answer import PLACES, Answer, Document, Pair, Placed
 from analysis.report.render import sentence
 from analysis.report.terminal import WIDTH, table
 from runners.cli import parse
@@ -82,7 +82,7 @@ def test_the_command_for_other_conditions_is_one(option: str) -> None:
 
 
 def test_the_stored_schema_is_current() -> None:
-    again = "make it again: python -m analysis.answer > docs/report.schema.json"
+    again = "make it again: python -m analysis.report.answer > docs/report.schema.json"
     schema = Document.model_json_schema(mode="serialization")
     assert json.loads(STORED.read_text(encoding="utf-8")) == schema, again
 

@@ -4,7 +4,7 @@
 import pytest
 
 from analysis.analyse import Analysis
-from analysis.answer import build_answer
+from analysis.report.answer import build_answer
 from analysis.times.timing import Times
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import TRIPS, Cell, MadeUp

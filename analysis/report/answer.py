@@ -2,7 +2,7 @@
 """The answer, which compares the first two transports of the first ledger; and answer.json.
 
 Times are of this machine, counts of the machine that their source names. docs/json.md has examples;
-`python -m analysis.answer > docs/report.schema.json` writes the schema.
+`python -m analysis.report.answer > docs/report.schema.json` writes the schema.
 """
 
 import json
