@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The figures of the reference run are those that were frozen before the code was cut.
+"""The figures of the reference run are those that were frozen when it was recorded.
 
 `changes.toml` lists what differs on purpose.
 """
@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import io
+import json
 import lzma
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import sys
 import tarfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -50,6 +52,28 @@ def frozen(table: str) -> pd.DataFrame:
             column = frame.loc[rows, change["column"]]
             frame.loc[rows, change["column"]] = column.replace(change["old"], change["new"])
     return frame
+
+
+def same(now: Any, before: Any) -> None:
+    """Every value of `before` is at its place in `now`, which may hold more."""
+    if isinstance(before, dict):
+        for name, value in before.items():
+            same(now[name], value)
+    elif isinstance(before, list):
+        assert len(now) == len(before)
+        for pair in zip(now, before, strict=True):
+            same(*pair)
+    elif not isinstance(before, str):  # sentences may be better ones
+        assert now == (pytest.approx(before, rel=1e-12) if isinstance(before, float) else before)
+
+
+def test_the_frozen_answer_is_given() -> None:
+    before = json.loads(lzma.decompress((HERE / "answer.json.xz").read_bytes()))
+    now = json.loads((RUN / "answer.json").read_text(encoding="utf-8"))
+    kept = before.keys() - CHANGES.get("answer", {}).keys()
+    assert kept
+    for part in kept:
+        same(now[part], before[part])
 
 
 @pytest.mark.slow
