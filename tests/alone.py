@@ -5,8 +5,6 @@
 as JSON. Standard library only: it runs in a guest as well.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

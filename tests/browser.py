@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A page as headless Chromium shows it, where it is installed."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Building this repository's programs from tests, of which several may run at once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reading what a collector left, for tests: straight from the files, without the analysis."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which tests can run here, and a reason for each that cannot."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -7,8 +7,6 @@ Results are kept in pytest's own cache for one state of the tree. A test that fa
 break-off kept from running, runs the next time. The table counts all results of that state.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

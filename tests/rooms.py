@@ -7,8 +7,6 @@ A room is a folder or a module that lies loose. A room stands on the floor above
 that it imports, so no rooms may import each other in a circle.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 from collections.abc import Iterator

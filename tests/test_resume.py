@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`test.sh --matrix` goes on where it ended, and its table counts both runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """runners and analysis stay houses of few floors, where no import runs back up."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.rooms import REPOSITORY, read

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Whether what a run left behind fits the run folder's schema."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -9,8 +9,6 @@ median round trip of each repeat over either transport, in ns (columns: run, con
 unix, tcp).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

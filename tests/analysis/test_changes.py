@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What changed, by a knob, by the compiler, between kernels; and the gate's judgement."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The call tree in the terminal, out of folded stacks, by any Python."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

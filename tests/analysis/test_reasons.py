@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What is missing: reasons are codes with words, and each is told once."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

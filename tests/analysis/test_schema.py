@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The run folder's schema is current, and the stored reference run fits it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -8,8 +8,6 @@ all are equal, 1 when one is not, 2 when the folder cannot be audited. It needs 
 and shares no code with the program: docs/audit.md says what it checks, and how.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import tempfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Exact mode: the steady round trip's call tree, added up again, and what must be conserved."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter

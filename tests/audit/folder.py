@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read a run folder: manifest, lines of JSON, the tidy table. docs/run-folder.md describes it."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

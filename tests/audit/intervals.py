@@ -5,8 +5,6 @@ Student's quantile is found by bisection of its distribution, which is the regul
 beta function (Abramowitz and Stegun, 26.7.1 and 26.5.8).
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -26,7 +24,7 @@ class Estimate(NamedTuple):
     high: float | None
     repeats: int
 
-    def times(self, factor: float) -> Estimate:
+    def times(self, factor: float) -> "Estimate":
         """The figure and its ends, times a positive number."""
         low, high = (None if end is None else factor * end for end in (self.low, self.high))
         return Estimate(factor * self.value, low, high, self.repeats)

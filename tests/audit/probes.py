@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What bpftrace, bcc, perf and ftrace counted in a cell: their files, added up again."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

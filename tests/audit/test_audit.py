@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The audit: equal on the reference run, and a line for whatever was changed in a copy of it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which cells are valid: every byte and message accounted for by all who counted, no event lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the workload, getrusage(2), TCP_INFO and /proc said of a cell, and the times it took."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path

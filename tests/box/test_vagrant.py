@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The Vagrantfile, as far as Vagrant goes without booting: `prove.py` boots it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A campaign's table is that of one exact run, whoever counted, and no job is counted twice."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import time

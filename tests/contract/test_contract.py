@@ -4,8 +4,6 @@
 `changes.toml` lists what differs on purpose.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import lzma

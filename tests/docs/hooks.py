@@ -4,8 +4,6 @@
 python3 -m tests.docs.hooks
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@
 `python -m tests.docs.reference` runs them all, and stores what they show now.
 """
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

@@ -9,8 +9,6 @@ row for each cell, layers.csv for each of its layers, changes.csv for each funct
 changed. outside.csv (other people's times) and causes.tsv (upstream commits) are written by hand.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -169,7 +167,7 @@ def match(rows: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
     return rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis="columns")]
 
 
-def only(rows: pd.DataFrame, wanted: dict[str, Any]) -> pd.Series[Any]:
+def only(rows: pd.DataFrame, wanted: dict[str, Any]) -> "pd.Series[Any]":
     found = match(rows, wanted)
     if len(found) != 1:
         raise LookupError(f"{len(found)} rows are {wanted}")

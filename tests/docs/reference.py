@@ -10,8 +10,6 @@ where the answer changes, which README shows. The repository holds the raw files
 of the default run the products that a reviewer reads.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

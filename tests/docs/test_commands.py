@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every command that a page shows is taken, and every file that it names or links to is there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from importlib.util import find_spec

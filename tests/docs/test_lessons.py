@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the lessons conclude from their probes, asserted by figures and not by words."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every notebook of the lessons runs, and prints what is stored in it."""
 
-from __future__ import annotations
-
 import difflib
 from pathlib import Path
 

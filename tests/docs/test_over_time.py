@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """docs/path-over-time.md is what its rows make, and the rows are whole."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.docs import over_time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The analysis makes the reference run's answer and tables again, byte for byte."""
 
-from __future__ import annotations
-
 import difflib
 from pathlib import Path
 

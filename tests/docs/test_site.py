@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """docs/build.sh makes a page of every document and claim, and refuses a link that leads nowhere."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from html import unescape

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every command that a lesson shows is run, and prints what stands below it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

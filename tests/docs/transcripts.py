@@ -9,8 +9,6 @@ as what a second instrument counted, may come and go, and so may the mark of a d
     python -m tests.docs.transcripts docs/lessons/*.md     # write what the commands print now
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Exact guests for all tests, in the cache that the program itself uses; and a cell."""
 
-from __future__ import annotations
-
 import shutil
 from functools import cache
 from pathlib import Path

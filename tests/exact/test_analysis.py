@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Exact cells in the tidy table, the ledger and the report, from a made-up run."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every transport, pattern and wait on every kernel: valid by the rules of its path, or refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cells counted again are those of frozen.tsv, to the instruction."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Knobs: the table, the machine with one thing changed, and what cannot be had."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase as fnmatch

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Real boots: counts repeat, instruction by instruction, and conserve; failures are sentences."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

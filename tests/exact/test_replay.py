@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The shadow stack, on records of a made-up kernel of a few functions."""
 
-from __future__ import annotations
-
 from array import array
 
 import pytest

@@ -7,8 +7,6 @@ After each batch of them a run starts once more, undisturbed. It has to end with
 leave the machine as it was before the batch.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import re

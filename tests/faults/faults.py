@@ -5,8 +5,6 @@ There $OUT is the folder above --out, $CACHE the cache, $CHECKOUT the repository
 and /mnt a small file system that ends with the run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

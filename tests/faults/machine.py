@@ -5,8 +5,6 @@ Processes are found as descendants of this process, which is a "child subreaper"
 process whose parent has died becomes our child, whatever its session, user or environment.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

@@ -7,8 +7,6 @@ it; what undisturbed runs add to it lies in a layer between, and stays. What is 
 is one for all: the kernel with its probes and tracers.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import pwd

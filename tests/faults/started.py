@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A started run.sh: its processes while it lives, what it said, and what is wrong with its end."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -4,8 +4,6 @@
 Every search is derandomized: the same tree draws the same examples.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from random import Random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The campaign finds what it looks for; a short form runs here, the long one in the matrix."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Whatever a claims file holds: known verdicts, or one sentence that names the file."""
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Whatever run.sh is told: options with an effect, or one sentence."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -6,8 +6,6 @@ cell that contradicts itself become invalid. Only where a byte was flipped may a
 another digit is as good a count as the first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -93,7 +91,7 @@ def files() -> list[str]:
     return sorted(str(path.relative_to(base())) for path in base().rglob("*") if path.is_file())
 
 
-def figures(run: Path) -> pd.Series[float]:
+def figures(run: Path) -> "pd.Series[float]":
     """Every valid figure of a run, by what it is of. Raises RunError."""
     found = read_run(run)
     read_observed(found)
@@ -104,7 +102,7 @@ def figures(run: Path) -> pd.Series[float]:
 
 
 @cache
-def expected() -> pd.Series[float]:
+def expected() -> "pd.Series[float]":
     return figures(base())
 
 

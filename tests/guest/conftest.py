@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A guest that is prepared once for all tests, in the cache that the program itself uses."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 from collections.abc import Sequence

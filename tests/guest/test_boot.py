@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Real boots: one that works, and one for each way in which a guest can fail."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

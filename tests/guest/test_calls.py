@@ -2,8 +2,6 @@
 """Tools that a learner runs alone, in one guest: the scripts that need function probes, and the bcc
 tools pointed at two running processes."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from pathlib import Path

@@ -5,8 +5,6 @@
 often, and each payload byte copied in exactly once and out exactly once; so, too, for 2,000.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where packages come from, what is written on disks, what is believed of what comes back."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

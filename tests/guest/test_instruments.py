@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """bcc, perf and the function tracers beside bpftrace: the same windows, the same events."""
 
-from __future__ import annotations
-
 import json
 import re
 

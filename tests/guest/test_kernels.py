@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a kernel's name means, and what is said about one that nobody offers."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from types import SimpleNamespace

@@ -5,8 +5,6 @@
 line. No number was seen first: each follows from the messages, their size and the path.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Watching a machine, with a shell script in QEMU's place; and what is said when it ends badly."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

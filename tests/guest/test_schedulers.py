@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """SCHED_FIFO and SCHED_BATCH on one CPU, and two one-way connections, in the guests' own boot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

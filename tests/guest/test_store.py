@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The cache holds whole entries or none, whatever interrupts a build; listing and clearing it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

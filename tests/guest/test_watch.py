@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """--watch on kernels that have no tracepoints for sends: its function probes count every turn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

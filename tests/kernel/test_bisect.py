@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Debian's kernel source with planted changes: the gate finds each, and no other."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

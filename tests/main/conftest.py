@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Starting run.sh as a user does, and finding whatever it left on the machine."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

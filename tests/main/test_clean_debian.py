@@ -5,8 +5,6 @@ A clean Debian 13 is provisioned by setup.sh, then booted with a kernel that all
 where run.sh does everything on its own kernel.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """run.sh interrupted anywhere leaves nothing; what SIGKILL leaves, the next run clears."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Callable

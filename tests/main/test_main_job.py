@@ -4,8 +4,6 @@
 The cache is empty in the matrix, and elsewhere a copy of this machine's, which spares minutes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

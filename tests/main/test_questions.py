@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What run.sh can tell without measuring."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

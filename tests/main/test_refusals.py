@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What cannot be done is refused in one sentence, with a status, and leaves nothing half made."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -5,8 +5,6 @@ The user owns the cache, the place of --out and the folder of temporary files, a
 docs/security.md lists, to dummy targets of root's: S1 to S8.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

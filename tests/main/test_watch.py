@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """run.sh watch on this kernel: what it counts is what the program itself counts."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

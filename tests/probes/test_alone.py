@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tools that a learner runs alone: on this kernel, beside a running workload."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What no regular file is, or too large a one, is refused at once, wherever a user names a file."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

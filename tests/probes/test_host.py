@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every script that this kernel allows, attached for real; counts checked by a second source."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -5,8 +5,6 @@ on lo.
 Each test runs the collector for real, and reads what it left as the report does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

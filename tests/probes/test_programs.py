@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Probes on programs of several threads and processes: what is counted is what they must do."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tables of probes/: what they name is there, and what is made of them can be attached."""
 
-from __future__ import annotations
-
 import errno
 import re
 import subprocess

@@ -5,8 +5,6 @@ perf knows no window, so a long run and a short one are compared: the difference
 that the long one has more, to the event.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

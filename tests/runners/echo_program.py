@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The file of a small program: a server that echoes and counts, and its client."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The order of a plan: interleaved, with probes attached as seldom as that allows."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

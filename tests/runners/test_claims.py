@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """--claims: the cells that the registry needs and no more; checks and tools really run."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The command line: its verbs, what is refused, and what the defaults are."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The conditions of a figure: CPUs that share something, tools, what else a cell's CPUs did."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a packet on loopback meets: as a kernel answered once, and in namespaces of our own."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Programs that a file describes, from the distribution's packages: all are counted exactly."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Comparison with peers: what each prints is read as it is meant, and blocks are pairs."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

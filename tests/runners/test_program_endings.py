@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Programs that a file describes: nothing of a server outlives its run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Programs that a file describes: reading the file, starting, driving, counting."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Clients of real programs: how they are run and counted."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

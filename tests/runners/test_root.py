@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What root's process does for one whom it does not trust."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """setup.sh makes the Python environment once, and anew when a file of it is not as it was."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

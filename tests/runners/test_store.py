@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a run leaves on disk goes; one run measures at a time; root gives away only its own."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

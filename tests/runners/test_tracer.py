@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A tracer that does not end, or died: its quantities are missing, and the run goes on."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

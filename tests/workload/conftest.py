@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """docs/adding-a-transport.md, done: its example, added to a copy by its own steps, runs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a cell prints: every field, and that the figures agree with each other."""
 
-from __future__ import annotations
-
 import array
 import json
 import os

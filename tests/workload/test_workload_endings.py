@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """However a cell ends, no process, no socket and no half-written file is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

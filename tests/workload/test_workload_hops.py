@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Hops: messages take them, nothing of them outlives the cell, and what lacks has a sentence."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every transport with every pattern: it runs and its figures agree, or it says why not."""
 
-from __future__ import annotations
-
 import array
 import itertools
 from collections.abc import Callable

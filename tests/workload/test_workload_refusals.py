@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What cannot run, or goes wrong on a machine: one sentence, a status, and nothing left."""
 
-from __future__ import annotations
-
 import resource
 import socket
 import subprocess

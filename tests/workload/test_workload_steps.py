@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the window holds in user space: each side single-stepped from marker to marker."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The window: markers that can be found, and nothing but messages between them."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

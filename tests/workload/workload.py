@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Starts the workload, and looks at what it left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
