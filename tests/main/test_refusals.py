@@ -37,7 +37,7 @@ def said_by(command: str, folder: Path) -> tuple[int, str, list[str]]:
         (f"{RUN} --dry-run --kernel 4.19", 2, 'no Debian suite offers a kernel "4.19"'),
         (f"{RUN} --dry-run --sched fifo --wait spin --placements same-cpu", 2, "no cell can be"),
         (f"{RUN} exact --dry-run --transports shm-spin", 2, "no cell can be counted"),
-        (f"PATHCOST_MONITOR=x {RUN} list", 2, "is no socket"),
+        (f"PATHCOST_MONITOR=x {RUN} preflight", 2, "is no socket"),
         (f"{RUN} list >/dev/full", 1, "No space left on device"),
         (f"{RUN} --bogus 2>/dev/full", 2, ""),
         (f"{RUN} --help | head -1", 0, ""),
@@ -47,7 +47,7 @@ def said_by(command: str, folder: Path) -> tuple[int, str, list[str]]:
             pytest.param(*row, marks=pytest.mark.root)
             for row in (
                 (f"{NOBODY} {RUN}", 1, "probes need root: run it as sudo"),
-                (f"{RUN} --out /proc/nowhere/run", 2, "cannot be made in /proc/nowhere"),
+                (f"{RUN} --out /proc/nowhere/run", 2, "/proc/nowhere"),
                 (f"{RUN} --kernel 1.2.3 --out {{folder}}/run", 2, "1.2.3"),
                 (f"{BARE} {RUN} --no-install {OWN}", 1, "these packages are missing: bpft"),
                 (f"{BARE} unshare --net {RUN} {OWN}", 1, "apt-get could not install"),
