@@ -48,7 +48,7 @@ case ${1-} in
 	exit
 	;;
 --matrix)
-	tests -p tests.resume -m 'matrix or guest' "${@:2}"
+	tests -m 'matrix or guest' "${@:2}"
 	exit
 	;;
 ?*)
