@@ -6,13 +6,14 @@ import re
 import tomllib
 from argparse import ArgumentTypeError
 from argparse import Namespace as Options
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from random import randrange
 from typing import Any, NamedTuple
 
+from probes.files import read_rows
 from probes.messages import failure, is_plain, shown
 from probes.scripts import instruments, read_scripts
 from runners import cell, guest, show
@@ -166,135 +167,90 @@ def program(word: str) -> str:
     return str(file)
 
 
-class Option(NamedTuple):
-    """An option of some verbs; without a `metavar` it is a switch.
+# What options take by name: a kind of word, and those that there are.
+WORDS: dict[str, tuple[str, Iterable[str]]] = {
+    "transports": ("transport", cell.TRANSPORTS),
+    "patterns": ("pattern", cell.PATTERNS),
+    "whole patterns": ("pattern", WHOLE),
+    "placements": ("placement", cell.PLACEMENTS),
+    "exact placements": ("placement", CPUS),
+    "waits": ("way of waiting", cell.WAITS),
+    "scheds": ("scheduler", cell.SCHEDULERS),
+    "exact scheds": ("scheduler", SCHEDULERS),
+    "topologies": ("topology", cell.TOPOLOGIES),
+    "instruments": ("instrument", (*instruments(), "kernel")),
+    "kernels": ("kernel", guest.PROBED),
+    "exact kernels": ("kernel", guest.SERIES),
+    "exact kernel": ("kernel", guest.SERIES),
+}
+BPFTRACE = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
+ATTACHED = ("headline", "all", *WORDS["instruments"][1], *read_scripts())
+# How options.tsv calls what an option takes.
+KINDS: dict[str, Kind] = {name: names(*words) for name, words in WORDS.items()} | {
+    "instruments": several(one_of("instrument", ATTACHED)),
+    "kernels": several(kernel, guest.PROBED),
+    "exact kernels": several(exact_kernel, guest.SERIES),
+    "exact kernel": exact_kernel,
+    "base": base,
+    "target": one_of("target", ("auto", "host", "guest")),
+    "probe": one_of("probe", BPFTRACE),
+    "knobs": several(knob),
+    "programs": several(program, PROGRAMS),
+    "claims": several(text),
+    "text": text,
+    "path": path,
+    "stored": existing,
+    "allowance": allowance,
+    "size": size(),
+    "sizes": several(size()),
+    "exact sizes": several(size(LARGEST)),
+    "time": quantity(1, cell.MOST_WORK, MICROSECONDS),
+    "percent": quantity(0.01, 100, ONE, 0),
+    "rate": quantity(0.001, MILLIONS, ONE, 0),
+    "whole rate": whole(1, cell.MOST_RATE),
+    "in flight": whole(1, cell.MOST_IN_FLIGHT),
+    "clients": whole(1, cell.MOST_CLIENTS),
+    "many clients": whole(1, 100_000),
+    "messages": quantity(2, MILLIONS, ONE, 2),
+    "exact messages": quantity(20, MILLIONS, ONE, 2),
+    "repeats": whole(1, MOST_REPEATS),
+    "seed": whole(1),
+    "pids": several(whole(1, 1 << 22)),
+    "ports": several(whole(1, 65535)),
+}
+# What a default and a help in options.tsv may name; `{}` are the words of the option's kind.
+NAMED = {**vars(cell), "DEFAULT": DEFAULT, "MESSAGES": MESSAGES}
 
-    A `default` is as a user writes it. `needs`: an option and values, with which it has an effect.
-    """
+
+class Option(NamedTuple):
+    """A row of options.tsv: an option of some verbs; without a `metavar` it is a switch."""
 
     verbs: str
+    group: str
     flag: str
     metavar: str
-    kind: Kind | None
-    default: str | tuple[()] | None
+    kind: str
+    default: str | tuple[()] | None  # as a user writes it
+    field: str
+    needs: str
     help: str
-    field: str = ""
-    needs: str = ""
 
 
-_listed = ", ".join
-BPFTRACE = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
-COUNTED = "exact gate"
-MEASURED = f"run {COUNTED}"
-SENT, HOW, OUTPUT = "what is sent", "how", "output and set-up"
-# fmt: off
-OPTIONS: dict[str, tuple[Option, ...]] = {
-    SENT: (
-        Option(MEASURED, "--transports", "LIST", names("transport", cell.TRANSPORTS), "unix,tcp",
-               "send over these transports, or all (see run.sh list)"),
-        Option("run exact", "--patterns", "LIST", names("pattern", cell.PATTERNS), "pingpong",
-               "send in these patterns, or all (see run.sh list)"),
-        Option("gate", "--patterns", "LIST", names("pattern", WHOLE), "pingpong",
-               f"send in these patterns: {_listed(WHOLE)}"),
-        Option("run", "--sizes", "LIST", several(size()), "64",
-               "send messages of so many bytes, such as 64,4K,1M"),
-        Option(COUNTED, "--sizes", "LIST", several(size(LARGEST)), "64",
-               "send messages of so many bytes, such as 64,4K"),
-        Option("run", "--placements", "LIST", names("placement", cell.PLACEMENTS),
-               "same-cpu,cross-cpu", f"place both processes: {_listed(cell.PLACEMENTS)}"),
-        Option(COUNTED, "--placements", "LIST", names("placement", CPUS), (),
-               "place both processes: same-cpu, cross-cpu (default: both; gate: same-cpu)"),
-        Option(MEASURED, "--wait", "LIST", names("way of waiting", cell.WAITS), "block",
-               f"wait for a message: {_listed(cell.WAITS)}", "waits"),
-        Option("run", "--sched", "LIST", names("scheduler", cell.SCHEDULERS), "other",
-               f"schedule both processes: {_listed(cell.SCHEDULERS)}", "scheds"),
-        Option(COUNTED, "--sched", "LIST", names("scheduler", SCHEDULERS), (),
-               "schedule both processes: fifo, other (default: both; gate: fifo)", "scheds"),
-        Option("run", "--topology", "LIST", names("topology", cell.TOPOLOGIES), "one",
-               f"join both processes by so many connections: {_listed(cell.TOPOLOGIES)}",
-               "topologies"),
-        Option("run exact", "--in-flight", "N", whole(1, cell.MOST_IN_FLIGHT),
-               str(cell.USUAL_IN_FLIGHT), "keep N messages in flight", needs="--patterns pipeline"),
-        Option("run exact", "--clients", "N", whole(1, cell.MOST_CLIENTS),
-               str(cell.USUAL_CLIENTS), "start N clients", needs="--patterns clients,paced"),
-        Option("run", "--rate", "N", whole(1, cell.MOST_RATE), str(cell.USUAL_RATE),
-               "send N requests a second in all", needs="--patterns paced"),
-        Option("run", "--work", "TIME", quantity(1, cell.MOST_WORK, MICROSECONDS), None,
-               "let the server work 300us or 5ms for each request", needs="--patterns paced"),
-        Option("run", "--instruments", "LIST",
-               several(one_of("instrument", ("headline", "all", "kernel", *instruments(),
-                                             *read_scripts()))),
-               "headline", f"attach {_listed((*instruments(), 'kernel'))}, scripts, all"),
-        Option("exact", "--knob", "LIST", several(knob), (),
-               "also count with each of these knobs changed (see run.sh list)", "knobs"),
-        Option("what-if", "--rate", "N", quantity(0.001, MILLIONS, ONE, 0), "1000",
-               "the requests a second of all clients"),
-        Option("what-if", "--size", "BYTES", size(), "64",
-               "the bytes of a request and of an answer"),
-        Option("what-if", "--work", "TIME", quantity(1, cell.MOST_WORK, MICROSECONDS), None,
-               "what the server does for a request, such as 300us or 5ms (default: nothing)"),
-        Option("what-if", "--clients", "N", whole(1, 100_000), "1",
-               "the clients, each of which waits for its answer"),
-        Option("what-if", "--connect", "", None, None, "each request opens a connection"),
-    ),
-    HOW: (
-        Option("run", "--claims", "[LIST]", several(text), None,
-               "run what these claims or sources need, and no other cell; all without LIST"),
-        Option("run", "--program", "LIST", several(program, PROGRAMS), (),
-               "also run real programs of run.sh list, all, or your own FILE.toml", "programs",
-               "--target auto,host"),
-        Option("run", "--target", "NAME", one_of("target", ("auto", "host", "guest")), "auto",
-               "measure on host, in guest (QEMU), or auto: both if needed"),
-        Option("run", "--kernel", "LIST", several(kernel, guest.PROBED), DEFAULT,
-               f"boot in guests: {_listed(guest.PROBED)}, all, bzImages", "kernels",
-               "--target auto,guest"),
-        Option("exact", "--kernel", "LIST", several(exact_kernel, guest.SERIES), DEFAULT,
-               f"count on {_listed(guest.SERIES)}, all, bzImages, trees", "kernels"),
-        Option("gate", "--kernel", "KERNEL", exact_kernel, None,
-               f"judge this kernel: {_listed(guest.SERIES)}, a bzImage, a tree", "kernel"),
-        Option("gate", "--against", "BASE", base, None,
-               "judge by this kernel, or by a stored run's"),
-        Option("gate", "--allowance", "N", allowance, "0",
-               "let a round trip grow by N instructions, or by N%%"),
-        Option("gate", "--bisect", "GOOD..BAD", text, None,
-               "find the commit that made a round trip longer, in the git tree --kernel"),
-        Option("run gate", "--messages", "N", quantity(2, MILLIONS, ONE, 2), None,
-               "send N messages in each measurement window (default: by target)"),
-        Option("exact", "--messages", "N", quantity(20, MILLIONS, ONE, 2), None,
-               f"send N messages in each measurement window (default: {MESSAGES})"),
-        Option("run", "--repeats", "N", whole(1, MOST_REPEATS), None,
-               "run each cell N times, interleaved (default: by target)"),
-        Option("run", "--seed", "N", whole(1), None,
-               "draw the order of cells from N (default: random; run.json keeps it)"),
-        Option("watch", "--pid", "LIST", several(whole(1, 1 << 22)), (),
-               "show only pairs of these processes"),
-        Option("watch", "--port", "LIST", several(whole(1, 65535)), (),
-               "show only pairs that use these TCP ports"),
-        Option("watch", "--limit", "PERCENT", quantity(0.01, 100, ONE, 0), "1",
-               "let probes take so much of the CPU time of what they watch; 100 counts every call"),
-        Option("watch what-if", "--prices", "RUN", existing, None,
-               "take what messages cost from a stored run (default: measured once, then kept)"),
-        Option("list", "--probe", "NAME", one_of("probe", BPFTRACE), None,
-               "print the script of a probe instead, which runs alone"),
-        Option("list", "--transports", "LIST", names("transport", cell.TRANSPORTS), (),
-               "with what it counts of these transports"),
-        Option("cache", "--clear", "", None, None, "remove all of it; the next run makes it again"),
-    ),
-    OUTPUT: (
-        Option("run exact gate watch diff campaign", "--out", "DIR", path, None,
-               "write to DIR, new or empty (default: below reports/)"),
-        Option("run exact watch what-if report", "--json", "", None, None,
-               "print one JSON object (docs/json.md)", "show"),
-        Option("run exact gate diff report", "--quiet", "", None, None,
-               "print the report's path only", "show"),
-        Option("gate", "--ktap", "", None, None, "print the result as KTAP (docs/gate.md)", "show"),
-        Option("run exact campaign", "--dry-run", "", None, None,
-               "show every cell in its order, or the command of each job; measure nothing"),
-        Option("run exact gate watch what-if diff report campaign", "--no-install", "", None, None,
-               "name the packages that are missing instead of installing them"),
-    ),
-}
-# fmt: on
+def read_option(row: dict[str, str]) -> Option:
+    """Fill in what a row names. Of a list nothing is the default, where the row has none."""
+    words = ", ".join(WORDS.get(row["kind"], ("", ()))[1])
+    default = row["default"].format(**NAMED) or (() if row["metavar"] == "LIST" else None)
+    filled = {
+        "default": default,
+        "field": row["field"] or row["flag"][2:].replace("-", "_"),
+        "help": row["help"].format(words, **NAMED),
+    }
+    return Option(**row | filled)  # type: ignore[arg-type]
+
+
+OPTIONS = tuple(map(read_option, read_rows(Path(__file__).with_name("options.tsv"))))
+SENT, OUTPUT = "what is sent", "output and set-up"
+GROUPS = tuple(dict.fromkeys(option.group for option in OPTIONS))
 
 
 class Verb(NamedTuple):
@@ -324,15 +280,9 @@ PAGES = Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8")
 VERBS = {name: Verb(**page) for name, page in tomllib.loads(PAGES).items()}
 
 
-def rows_of(verb: str) -> Iterator[tuple[str, Option]]:
-    """Each option of a verb, with the group that it is in."""
-    for group, options in OPTIONS.items():
-        yield from ((group, option) for option in options if verb in option.verbs.split())
-
-
-def field_of(option: Option) -> str:
-    """The field of Options that an option sets."""
-    return option.field or option.flag[2:].replace("-", "_")
+def options_of(verb: str) -> list[Option]:
+    """The options of a verb."""
+    return [option for option in OPTIONS if verb in option.verbs.split()]
 
 
 def build_parser(name: str) -> Parser:
@@ -351,20 +301,24 @@ def build_parser(name: str) -> Parser:
     )
     if name in ARGUMENTS:
         parser.add_argument(ARGUMENTS[name][0], help=argparse.SUPPRESS, **ARGUMENTS[name][1])
-    groups = {title: parser.add_argument_group(title) for title in OPTIONS}
+    groups = {title: parser.add_argument_group(title) for title in GROUPS}
     show = groups[OUTPUT].add_mutually_exclusive_group()
     group: argparse._ArgumentGroup
     how: dict[str, Any]
-    for title, option in rows_of(name):
+    for option in options_of(name):
         text = option.help + (f", with {option.needs}" if option.needs else "")
         text += f" (default: {option.default})" if option.default else ""
-        group, how = groups[title], {"dest": field_of(option), "help": text}
+        group, how = groups[option.group], {"dest": option.field, "help": text}
         if option.field == "show":
             group, how = show, how | {"action": "store_const", "const": option.flag}
         elif not option.metavar:
             how |= {"action": "store_true"}
         else:
-            how |= {"type": option.kind, "default": option.default, "metavar": option.metavar}
+            how |= {
+                "type": KINDS[option.kind],
+                "default": option.default,
+                "metavar": option.metavar,
+            }
         if option.metavar == "[LIST]":
             how |= {"nargs": "?", "const": (), "metavar": "LIST"}
         group.add_argument(option.flag, **how)
@@ -401,7 +355,7 @@ def parse(argv: list[str]) -> Options:
     if twice := next((flag for flag in flags if flags.count(flag) > 1), ""):
         raise UsageError(f"{twice} is there twice: leave one out.")
     options.verb, options.given, options.argv = verb, frozenset(flags), argv
-    for _, option in rows_of(verb):
+    for option in options_of(verb):
         if option.flag in options.given and not has_effect(option, options):
             raise UsageError(
                 f"{option.flag} has no effect: it needs {option.needs or 'no --claims'}."
@@ -414,22 +368,22 @@ def parse(argv: list[str]) -> Options:
 
 def has_effect(option: Option, options: Options) -> bool:
     """Whether an option changes what a verb does, beside the others."""
-    if option in OPTIONS[SENT] and getattr(options, "claims", None) is not None:
+    if option.group == SENT and getattr(options, "claims", None) is not None:
         return False  # the claims choose the cells
     if not option.needs:
         return True
     flag, values = option.needs.split()
-    needed = next(row for _, row in rows_of(options.verb) if row.flag == flag)
-    value = getattr(options, field_of(needed))
+    needed = next(row for row in options_of(options.verb) if row.flag == flag)
+    value = getattr(options, needed.field)
     return bool({*values.split(",")} & ({value} if isinstance(value, str) else {*value}))
 
 
 def recorded(options: Options) -> dict[str, Any]:
     """The options with an effect on what a run measures, by field, for run.json."""
     return {"verb": options.verb} | {
-        field_of(option): getattr(options, field_of(option))
-        for group, option in rows_of(options.verb)
-        if group != OUTPUT and has_effect(option, options)
+        option.field: getattr(options, option.field)
+        for option in options_of(options.verb)
+        if option.group != OUTPUT and has_effect(option, options)
     }
 
 

@@ -7,13 +7,13 @@ import json
 
 from hypothesis import strategies as st
 
-from runners.cli import VERBS, parse, rows_of
+from runners.cli import VERBS, options_of, parse
 from runners.exact.run import plan_cells
 from runners.plan import Planner
 from runners.process import UsageError
 from tests.faults.strategies import TEXTS, check_sentence, some_and_a_thousand
 
-NAMES = sorted({option.flag for verb in VERBS for _, option in rows_of(verb)} | {"--help", *VERBS})
+NAMES = sorted({option.flag for verb in VERBS for option in options_of(verb)} | {"--help", *VERBS})
 # What each option takes; the other values are odd.
 FITTING = {
     "--transports": "unix unix,tcp all shm",

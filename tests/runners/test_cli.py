@@ -6,7 +6,7 @@ import re
 import pytest
 
 from probes.scripts import read_scripts
-from runners.cli import VERBS, build_parser, main, overview, parse, rows_of
+from runners.cli import VERBS, build_parser, main, options_of, overview, parse
 from runners.plan import scripts_of
 from runners.process import UsageError
 
@@ -107,7 +107,7 @@ def test_each_verb_has_a_page_of_help_whose_examples_are_taken(
         main([verb, "--help"])
     page = capsys.readouterr().out
     assert max(map(len, page.splitlines())) <= 120
-    for _, option in rows_of(verb):
+    for option in options_of(verb):
         assert f"  {option.flag}" in page
     monkeypatch.setattr("pathlib.Path.exists", lambda _: True)
     examples = VERBS[verb].examples.splitlines()
