@@ -20,6 +20,7 @@ TITLES = {
     "same-cpu": "One CPU",
     "cross-cpu": "Two CPUs",
     "cross-cpu+spin": "Two CPUs, busy polling",
+    "free": "Placed freely",
 }
 # How a cell waits, is scheduled and is connected.
 WAYS = {

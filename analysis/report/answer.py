@@ -30,6 +30,7 @@ PLACES = {
     "same-cpu": "--placements same-cpu",
     "cross-cpu": "--placements cross-cpu",
     "cross-cpu+spin": "--placements cross-cpu --wait spin",
+    "free": "--placements free",
 }
 
 

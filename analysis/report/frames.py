@@ -33,6 +33,7 @@ from analysis.wording import (
     size_text,
     spread,
 )
+from runners.cell import Conditions
 
 TIMES = (
     ("iteration, median (p50)", "p50", "ns"),
@@ -113,6 +114,17 @@ def times(timings: Iterable[Times]) -> pd.DataFrame:
          spanned(t.messages_per_s), spanned(t.ratio),
          t.modality.words() if t.modality else NOT_MEASURED)
         for t in timings
+    ]  # fmt: skip
+    return frame(heads, lines)
+
+
+def placed_freely(timings: Iterable[Times]) -> pd.DataFrame:
+    """What nobody bound to a CPU, by two statistics, which may have different signs."""
+    heads = ("cell", "transport", "p50", "ratio by the median", "ratio by the mean of iterations")
+    lines = [
+        (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.ratio),
+         spanned(t.ratio_all))
+        for t in timings if Conditions.parse(t.conditions).placement == "free"
     ]  # fmt: skip
     return frame(heads, lines)
 
