@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
 
 from probes.messages import (
+    Parser,
     RunError,
     SentenceError,
     UsageError,
@@ -57,13 +57,6 @@ EPILOG = (
     "Needs no root and starts nothing. Exit status: 0 done, 1 failed, 2 asked for the impossible; "
     "with --allowance 0 within it, 1 beyond it, 125 where that cannot be told."
 )
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, but a mistake is one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message.rstrip('.')} (see {self.prog} --help).")
 
 
 def main(arguments: list[str] | None = None) -> int:

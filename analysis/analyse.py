@@ -13,11 +13,11 @@ from analysis.claims.verdict import NOT_MEASURED, Verdict
 from analysis.counts.agreement import df_pairs
 from analysis.counts.ledger import build_ledgers, df_kernels
 from analysis.counts.measures import measure_all, of_programs, over_repeats
+from analysis.counts.programs import df_programs, survivals
 from analysis.paths import cells as exact
 from analysis.paths import functions
 from analysis.paths.cells import read_exact
 from analysis.paths.changes import knob_pairs
-from analysis.programs.survival import program_rows, survivals
 from analysis.raw.run import Missing, Run
 from analysis.tidy import build_tables, of_two_ends
 from analysis.times.probe_cost import probe_costs
@@ -94,7 +94,7 @@ class Analysis(Figures):
         counted = self.requested[self.requested["instrument"] != "exact"]
         self.costs = probe_costs(counted, self.tables.probes, self.folders)
         self.knobs = knob_pairs(self.cells)
-        self.programs = program_rows(self.measured)
+        self.programs = df_programs(self.measured)
         self.survivals = survivals(self.measured)
 
     @property

@@ -8,45 +8,25 @@ report can swap them for its own: the figures then follow its dark mode and its 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
+from matplotlib import rc_params_from_file
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-INK, FAINT, RULE, CARD = "#1b1d1f", "#5c6166", "#d9dcdf", "#fdfdfc"
+STYLE: Any = rc_params_from_file(
+    Path(__file__).with_suffix(".mplstyle"), use_default_template=False
+)
+INK, FAINT, RULE, CARD = (
+    STYLE[name] for name in ("text.color", "axes.edgecolor", "grid.color", "axes.facecolor")
+)
 # Okabe and Ito; told apart by colour-blind readers, and by marker where points are drawn.
 COLOURS = {"unix": "#0072b2", "tcp": "#d55e00"}
 OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#8c6bb1", "#56b4e9")
 MARKERS = ("o", "s", "D", "^", "v", "P")
-STYLE: Any = {
-    "svg.hashsalt": "pathcost",
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 11,
-    "text.parse_math": False,
-    "text.color": INK,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 12,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.facecolor": CARD,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": RULE,
-    "grid.linewidth": 0.8,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "figure.facecolor": CARD,
-    "legend.frameon": False,
-}
 PNG_DPI = 192  # twice what a screen has
 
 

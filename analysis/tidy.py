@@ -4,11 +4,13 @@
 import re
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from analysis.counts import programs
 from analysis.counts.measures import (
     MACHINE_WIDE,
     ROUND_TRIP_PATTERNS,
@@ -18,7 +20,6 @@ from analysis.counts.measures import (
 )
 from analysis.counts.validity import Counted, invalid_reasons, sees
 from analysis.paths import cells as exact
-from analysis.programs import records
 from analysis.raw.cells import Cell, Result
 from analysis.raw.files import (
     BY_CELL,
@@ -31,6 +32,7 @@ from analysis.raw.files import (
 )
 from analysis.raw.run import Missing, Run, Target
 from analysis.wording import counted, listed, size_text
+from probes.files import read_rows
 from probes.transports import Transport, forwarded, read_transports
 
 COLUMNS = (
@@ -39,19 +41,7 @@ COLUMNS = (
     "valid",
 )  # fmt: skip
 
-# What /proc counts over a window: file, quantity, key, counters that are added.
-PROC: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
-    # OutSegs leaves out segments that are sent again.
-    ("/proc/net/snmp", "segments", "out", ("Tcp.OutSegs", "Tcp.RetransSegs")),
-    ("/proc/net/netstat", "segments", "data", ("TcpExt.TCPOrigDataSent",)),
-    ("/proc/net/snmp", "segments", "again", ("Tcp.RetransSegs",)),
-    ("/proc/net/dev", "lo_packets", "", ("lo.9",)),
-    # lo counts what it hands on, after the Ethernet header is taken off: not what a probe sees.
-    ("/proc/net/dev", "lo_bytes", "ip", ("lo.8",)),
-    # Packets that left by a hardware device, the machine's other traffic among them.
-    ("/proc/net/dev", "nic_packets", "", ()),
-    ("/proc/softirqs", "softirqs", "NET_RX", ("NET_RX",)),
-)
+PROC = read_rows(Path(__file__).with_name("raw") / "proc.tsv")
 # What misses nothing of a path on which a third process works.
 WHOLE_PATH = ("workload", "exact", "ftrace")
 TWO_ENDS = (
@@ -119,7 +109,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
             once = {(f.instrument, f.quantity, f.key): f for f in figures}
             rows += (_row(run, target, cell, figure, not reasons) for figure in once.values())
     rows += exact.rows(run, cells)
-    program_rows, program_failures = records.read_programs(run)
+    program_rows, program_failures = programs.read_programs(run)
     rows += program_rows
     missing += [*program_failures, *exact.failures(run)]
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
@@ -187,11 +177,13 @@ def _from_kernel(result: Result) -> Iterator[Counted]:
         yield Counted("kernel", "cpu_ns", key, result.both(f"rusage.{key}_us") * 1000)
     texts = {path: pair for path, pair in result.proc.items() if pair}
     counters = {path: tuple(map(proc_counters, pair)) for path, pair in texts.items()}
-    for path, quantity, key, names in PROC:
-        before, after = counters.get(path, ({}, {}))
-        names = names or tuple(n for n in after if n.endswith(".9") and n != "lo.9")
-        if path in counters and after.keys() & before.keys() >= {*names}:
-            yield Counted("kernel", quantity, key, sum(after[n] - before[n] for n in names))
+    for row in PROC:
+        before, after = counters.get(row["file"], ({}, {}))
+        others = [name for name in after if name.endswith(".9") and name != "lo.9"]
+        names = row["counters"].split() or others
+        if row["file"] in counters and after.keys() & before.keys() >= {*names}:
+            grown = sum(after[name] - before[name] for name in names)
+            yield Counted("kernel", row["quantity"], row["key"], grown)
 
 
 def _from_machine(cell: Cell) -> Iterator[Counted]:

@@ -4,29 +4,18 @@
 from typing import Any
 
 from probes.transports import read_transports
-from runners.cell import Conditions
+from runners.cell import CALLED, Conditions
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 NOT_MEASURED = DASH
 BINARY_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
-PLACEMENTS = {
-    "same-cpu": "on one CPU",
-    "cross-cpu": "across two CPUs",
-    "free": "placed freely",
-}
 # Of the usual conditions, on cards and figures.
 TITLES = {
     "same-cpu": "One CPU",
     "cross-cpu": "Two CPUs",
     "cross-cpu+spin": "Two CPUs, busy polling",
     "free": "Placed freely",
-}
-# How a cell waits, is scheduled and is connected.
-WAYS = {
-    **{"block": "blocking reads", "epoll": "epoll", "spin": "busy polling"},
-    **{"other": "default scheduler", "batch": "SCHED_BATCH", "fifo": "SCHED_FIFO"},
-    **{"one": "one connection", "two": "two one-way connections"},
 }
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 RATE = "1/s"  # said by the row's name as well: requests a second
@@ -125,7 +114,7 @@ def size_text(size: int) -> str:
 def ways(text: str) -> str:
     """How `cross-cpu+spin` waits, is scheduled and connected: what is as usual as well."""
     conditions = Conditions.parse(text)
-    words = [WAYS[word] for word in (conditions.wait, conditions.sched, conditions.topology)]
+    words = [CALLED[word] for word in (conditions.wait, conditions.sched, conditions.topology)]
     if conditions.rate:
         words[0], words[2] = "epoll at the server", "a connection for each client"
         words.append(f"{conditions.rate:,} requests a second")
@@ -136,8 +125,8 @@ def ways(text: str) -> str:
 def place(text: str) -> str:
     """`across two CPUs (busy polling)` for `cross-cpu+spin`: only what is unusual."""
     conditions = Conditions.parse(text)
-    where = PLACEMENTS.get(conditions.placement, conditions.placement)
-    words = [WAYS[word] for word in conditions.unusual if word in WAYS]
+    where = CALLED.get(conditions.placement, conditions.placement)
+    words = [CALLED[word] for word in conditions.unusual if word in CALLED]
     return where + (f" ({', '.join(words)})" if words else "")
 
 

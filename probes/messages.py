@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What both halves say to a user: one printable line on stderr, however the streams are."""
 
+import argparse
 import io
 import os
 import sys
@@ -8,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from reprlib import Repr
+from typing import NoReturn
 
 LONGEST = 1000  # characters of a sentence
 _SHORT = Repr()
@@ -36,6 +38,13 @@ class UsageError(SentenceError):
 
 class RunError(SentenceError):
     """Something failed."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one sentence, not a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.rstrip('.')} (see {self.prog} --help).")
 
 
 def shown(value: object) -> str:

@@ -7,42 +7,20 @@ The collector and the guest read this module too: standard library only.
 import json
 import re
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from probes.files import read_rows
 from probes.transports import read_transports
 
-# Each factor's values, and half a line that says what each is. The C workload knows the same names
-# in the same order; a test compares them with its --list.
 TRANSPORTS = {name: transport.words for name, transport in read_transports().items()}
-PATTERNS = {
-    "pingpong": "the client sends, the server answers; a round trip is two messages",
-    "stream": "the client sends, the server only reads",
-    "pipeline": "ping-pong with several messages in flight (--in-flight)",
-    "connect": "connect, one round trip, close, again and again",
-    "selfloop": "one thread writes at one end and reads at the other, one way only",
-    "selfecho": "one thread plays ping-pong with itself: no switch, no wake-up",
-    "clients": "several clients, each with a connection, and one server with epoll (--clients)",
-    "paced": "clients with so many requests a second (--rate), timed from when each was due",
-}
-PLACEMENTS = {
-    "same-cpu": "both processes on one CPU",
-    "cross-cpu": "each process on a CPU of its own",
-    "free": "wherever the scheduler puts them",
-}
-WAITS = {
-    "block": "a blocking read sleeps until a message comes",
-    "epoll": "epoll_wait(2) sleeps until a read need not block",
-    "spin": "non-blocking reads, again and again",
-}
-SCHEDULERS = {
-    "other": "SCHED_OTHER, the default policy",
-    "batch": "SCHED_BATCH",
-    "fifo": "SCHED_FIFO, real time",
-}
-TOPOLOGIES = {
-    "one": "one connection for both directions",
-    "two": "two connections, one for each direction",
-}
+_ROWS = read_rows(Path(__file__).with_name("factors.tsv"))
+# Each factor's values, and what each is; and what a report calls them.
+PATTERNS, PLACEMENTS, WAITS, SCHEDULERS, TOPOLOGIES = (
+    {row["value"]: row["words"] for row in _ROWS if row["factor"] == factor}
+    for factor in ("pattern", "placement", "wait", "sched", "topology")
+)
+CALLED = {row["value"]: row["called"] for row in _ROWS if row["called"]}
 USUAL_IN_FLIGHT, MOST_IN_FLIGHT = 8, 65_536
 USUAL_CLIENTS, MOST_CLIENTS = 4, 4_096
 MANY_CLIENTS = ("clients", "paced")  # the patterns that --clients is of

@@ -14,7 +14,7 @@ from random import randrange
 from typing import Any, NamedTuple
 
 from probes.files import read_rows
-from probes.messages import failure, is_plain, shown
+from probes.messages import Parser, failure, is_plain, shown
 from probes.scripts import instruments, read_scripts
 from runners import cell, guest, show
 from runners.campaign import campaign
@@ -24,7 +24,7 @@ from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
 from runners.exact.run import exact
 from runners.guest.kernels import DEFAULT
-from runners.process import DONE, Parser, UsageError, version
+from runners.process import DONE, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.pairs import watch, what_if
 from runners.run import diff, report, run
@@ -289,7 +289,7 @@ def build_parser(name: str) -> Parser:
     """The parser of a verb, with its page of help."""
     verb = VERBS[name]
     parser = Parser(
-        f"run.sh {name}",
+        f"./runners/run.sh {name}",
         f"{'sudo ' if verb.root else ''}./runners/run.sh {name} {verb.usage}",
         f"{verb.summary[0].upper()}{verb.summary[1:]}.\n\n{verb.text}",
         f"examples:\n{verb.examples}\n\nexit status: {verb.statuses}, 2 the request is impossible",

@@ -4,7 +4,6 @@
 Each program dies with us and holds no more privilege than it needs.
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from probes.messages import RunError as RunError
 from probes.messages import UsageError as UsageError
@@ -48,13 +47,6 @@ class UntoldError(RunError):
     """A gate cannot tell; `git bisect run` takes its status for "skip this commit"."""
 
     status = 125
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, but a mistake is one sentence, not a page of usage."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message.rstrip('.')} (see ./runners/{self.prog} --help).")
 
 
 def run_main(work: Callable[[], object]) -> int:

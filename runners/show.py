@@ -61,7 +61,7 @@ def show_preflight(options: Options) -> None:
 def kvm(cache: Path) -> preflight.Check:
     """Whether a guest boots under KVM: a /dev/kvm under which kernels hang is worse than none."""
     if not Path("/dev/kvm").exists():
-        return preflight.Check("KVM", False, "there is no /dev/kvm", preflight.EMULATED)
+        return preflight.tried("KVM", False, "there is no /dev/kvm")
     try:
         return of_guest(guest.prepare(cache, may_build=False))
     except guest.LackingError:
@@ -71,7 +71,7 @@ def kvm(cache: Path) -> preflight.Check:
 
 def of_guest(machine: guest.Guest) -> preflight.Check:
     """Whether a prepared guest boots under KVM."""
-    return preflight.Check("KVM", machine.accelerator == "kvm", machine.why, preflight.EMULATED)
+    return preflight.tried("KVM", machine.accelerator == "kvm", machine.why)
 
 
 def show_list(options: Options) -> None:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.claims.files import Claim
+from analysis.counts import programs
 from analysis.counts.measures import program_of
-from analysis.programs import records
 from analysis.statistics import Estimate
 from analysis.wording import counted, listed
 
@@ -78,7 +78,7 @@ class Evidence:
     @property
     def file(self) -> str:
         """The file of raw/ that holds its runs. A rule across patterns names both: `a / b`."""
-        return records.FILE if any(map(program_of, self.place["pattern"].split(" / "))) else CELLS
+        return programs.FILE if any(map(program_of, self.place["pattern"].split(" / "))) else CELLS
 
 
 class Finding(NamedTuple):

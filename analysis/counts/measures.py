@@ -26,15 +26,8 @@ ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
 ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients", "paced")
 # Pattern → the article's program that makes it; the workload does not.
-PROGRAMS = {
-    **{f"redis-{variant}": "redis" for variant in ("new", "keep")},
-    **{f"asyncio-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
-    **{f"dotnet-{variant}": "dotnet" for variant in ("written", "corrected")},
-    **{f"uvloop-{pattern}": "asyncio" for pattern in ("pingpong", "stream")},
-    **{f"gin-{connections}{log}": "gin" for connections in ("keep", "new") for log in ("", "-log")},
-    "gin-fastcgi": "gin",
-    **{f"{language}-echo": language for language in ("go", "java")},
-}
+BASELINES = read_rows(TABLE.with_name("programs.tsv"))
+PROGRAMS = {row["pattern"]: row["program"] for row in BASELINES if row["program"]}
 OF_A_FILE = "/"  # between a program's name and its case, where a file describes the program
 
 
@@ -60,17 +53,13 @@ class Workload:
 
 # What one sample of a pattern is, where it is not a round trip.
 SAMPLED = {"selfloop": "message_ns", "stream": "send_ns", "paced": "due_ns"}
-# The kernel counts these for the whole machine, so a probe's `elsewhere` belongs to the comparison.
-MACHINE_WIDE = frozenset({"segments", "lo_packets", "lo_bytes", "softirqs"})
-# What a CPU counts by itself: no event that anybody is told of.
-HARDWARE = frozenset({"cycles", "instructions", "cache_misses", "tlb_misses"})
-# Times: never a guest's, and in a measure never a probed cell's.
-TIMES = frozenset(
-    {
-        *("rtt_ns", "messages_per_s", "requests_per_s", "server_ns", "address_share"),
-        *("switches_per_s", "machine_switches_per_s", "cpu_ns", "client_cpu_ns", "task_clock_ns"),
-        *("path_ns", "path_latency", *SAMPLED.values(), "steal_ns", "others_ns"),
-    }
+TIMES, MACHINE_WIDE, HARDWARE = (
+    frozenset(
+        row["quantity"]
+        for row in read_rows(TABLE.with_name("quantities.tsv"))
+        if row["kind"] == kind
+    )
+    for kind in ("time", "machine", "hardware")
 )
 
 Per = Literal["message", "round trip", "payload byte", "window"]

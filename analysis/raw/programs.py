@@ -5,12 +5,13 @@ A line with `probed` is of a run of its own, after the timed ones, while the BCC
 client, its server, all their threads and what these start. Its times are in no table.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Discriminator, Tag, TypeAdapter, model_validator
 
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, failed
+from probes.files import read_rows
 from probes.messages import one_line
 
 Name = Annotated[str, AfterValidator(one_line)]  # another user's, with any character in it
@@ -68,7 +69,7 @@ Times = dict[Literal["mean", "p50", "p99"], Count]
 
 
 class MeasuredRun(ProgramRun):
-    """A measurement. Which fields it has depends on its program: see KINDS."""
+    """A measurement. Which fields it has depends on its program: see programs.tsv."""
 
     error: None
     size: Positive | None = None  # of a message or a request
@@ -109,7 +110,7 @@ class MeasuredRun(ProgramRun):
 
     @property
     def kind(self) -> "Kind":
-        return KINDS.get(f"{self.program} {self.variant}") or KINDS.get(self.program, OTHER)
+        return KINDS.get(f"{self.program} {self.variant}") or KINDS.get(self.program, KINDS[""])
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -119,59 +120,29 @@ class MeasuredRun(ProgramRun):
         return self
 
 
-@dataclass(frozen=True)
-class Kind:
-    """How the lines of one program are read."""
+class Kind(NamedTuple):
+    """How the lines of one program are read: a row of programs.tsv."""
 
-    pattern: str  # in the tables, made of the line's fields
-    messages: str  # the field that counts them, or what is each two of them
-    fields: tuple[str, ...]  # what a line must have
-    each: int = 2  # a request and its answer, a line and its echo
-    agree: tuple[str, ...] = ()  # numbers that are equal in a valid line, as far as it has them
-    rate: str = ""  # what the speed counts in a second
-    # Of the counters: numbers alone, or times and rates of the window too, or the machine's too
-    counters: Literal["none", "numbers", "rates", "machine"] = "none"
-    size: int = 0  # of a message, where the line does not say it
-    placement: str = "free"
-    many: bool = False  # whether its cells differ in the number of clients
+    pattern: str
+    messages: str
+    fields: tuple[str, ...]
+    each: int
+    agree: tuple[str, ...]
+    rate: str
+    counters: str
+    size: int
+    placement: str
+    many: bool
 
 
-ECHO = Kind("{program}-echo", "sent", ("size", "sent", "echoed", "window_ns"),
-            agree=("sent", "echoed"), rate="messages", counters="rates")  # fmt: skip
-KINDS = {
-    "redis": Kind(
-        "redis-{variant}", "requests",
-        ("requests", "window_ns", "server_calls", "server_usec", "counted", "time_wait"),
-        agree=("requests", "counted", "server_calls"), rate="requests", counters="numbers",
-        size=23, many=True,  # `*2 $4 INCR $3 foo` in its protocol
-    ),
-    "asyncio": Kind(
-        "{loop}-{variant}", "messages",
-        ("loop", "size", "messages", "window_ns", "sent", "received", "client", "server",
-         "iterations_ns"),
-        each=1, agree=("sent", "received"), rate="messages", counters="numbers",
-    ),
-    "dotnet": Kind(
-        "dotnet-{variant}", "messages",
-        ("size", "calls", "messages", "sent", "received", "message_ns"),
-        each=1, agree=("sent", "received"), placement="same-cpu",
-    ),
-    "go": ECHO,
-    "java": ECHO,
-    # Its answer is {"message":"pong"}.
-    "gin": Kind(
-        "gin-{variant}{logs}", "requests", ("log", "requests", "window_ns"),
-        agree=("requests", "answered"), rate="requests", counters="machine", size=18,
-    ),
-    "gin fastcgi": Kind(
-        "gin-fastcgi", "asked", ("asked", "answers"),
-        each=1, agree=("asked", "answers"), size=18,
-    ),
-}  # fmt: skip
-OTHER = Kind(
-    "{program}/{variant}", "requests", ("size", "requests", "window_ns", "latency_ns"),
-    agree=("requests", "counted"), rate="requests", counters="rates", many=True,
-)  # fmt: skip
+def _kind(row: dict[str, str]) -> Kind:
+    lists = {name: tuple(row[name].split()) for name in ("fields", "agree")}
+    numbers = {"each": int(row["each"]), "size": int(row["size"] or 0), "many": bool(row["many"])}
+    texts = {name: row[name] for name in ("pattern", "messages", "rate", "counters", "placement")}
+    return Kind(**texts, **lists, **numbers)  # type: ignore[arg-type]
+
+
+KINDS = {row["program"]: _kind(row) for row in read_rows(Path(__file__).with_suffix(".tsv"))}
 
 
 PROGRAM_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(

@@ -8,13 +8,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from analysis.claims.verdict import Verdict
-from analysis.counts.ledger import GUEST, Ledger, Row
+from analysis.counts.ledger import GUEST, Ledger, Row, transport_order
 from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
+from analysis.counts.programs import Survival
 from analysis.machine import loopback_row, target_text
 from analysis.paths.cells import Comparison
 from analysis.paths.changes import ExactPair, Moved, knob_name
 from analysis.paths.functions import CELL
-from analysis.programs.survival import ProgramRow, Survival, transports
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
 from analysis.report.answer import Answer
@@ -172,16 +172,15 @@ def compared(found: pd.DataFrame) -> pd.DataFrame:
     return frame(("quantity", "cell", "one", "other", "apart"), lines)
 
 
-def programs(rows: Sequence[ProgramRow]) -> pd.DataFrame:
-    names = transports(rows)
-    return frame(
-        ("program, size", "figure", *names, "tcp / unix"),
-        [
-            (conditions_text(row), row.words,
-             *(_entry(row.measure, row.entries.get(name)) for name in names), spanned(row.ratio))
-            for row in rows
-        ],
-    )  # fmt: skip
+def programs(found: pd.DataFrame) -> pd.DataFrame:
+    names = sorted({name for each in found["entries"] for name in each}, key=transport_order)
+    lines = []
+    for row in rows_of(found):
+        words = row.measure.words.removeprefix("… ")
+        words += f" a {row.measure.per}" if row.measure.per != "window" else ""
+        figures = (_entry(row.measure, row.entries.get(name)) for name in names)
+        lines.append((conditions_text(row), words, *figures, spanned(row.ratio)))
+    return frame(("program, size", "figure", *names, "tcp / unix"), lines)
 
 
 def survivals(found: Iterable[Survival]) -> pd.DataFrame:

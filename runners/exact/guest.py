@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from probes.files import read_rows
 from probes.transports import Transport
 from runners.exact.kernel_tree import build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
@@ -30,14 +31,9 @@ SWITCH = "__switch_to_asm"
 # Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
 # sleep at boot and stay so, always at the same instruction; a longer command line shifts it.
 BOOTS = ("", *(f"pathcost.boot={'1' * length}" for length in (3, 4, 5, 6, 1, 2)))
-# Program → its package, and its path in the package.
 PROGRAMS = {
-    "nft": ("nftables", "usr/sbin/nft"),
-    "bin/nft": ("nftables", "usr/sbin/nft"),
-    "bin/ip": ("iproute2", "usr/bin/ip"),
-    "auditctl": ("auditd", "usr/sbin/auditctl"),
-    "bpftrace": ("bpftrace", "usr/bin/bpftrace"),
-    "bin/sh": ("dash", "usr/bin/dash"),  # bpftrace runs clang through it, and fails without it
+    row["program"]: (row["package"], row["path"])
+    for row in read_rows(Path(__file__).with_name("programs.tsv"))
 }
 LOADER = "lib64/ld-linux-x86-64.so.2"
 

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
+from probes.files import read_toml
 from runners.guest.store import Cache, Say
 from runners.process import RunError, attempt, command, find_program, plain_environment, run_tool
 
@@ -41,6 +42,12 @@ ETC, LISTS, ARCHIVES = "etc/apt", "var/lib/apt/lists/partial", "var/cache/apt/ar
 
 Mirror = Mapping[bool, str]
 """Addresses of Debian's main archive (False) and of its security archive (True)."""
+
+
+def packages(name: str) -> tuple[list[str], list[str]]:
+    """The packages of a table of packages.toml, and the paths in them that nobody needs."""
+    table = read_toml(Path(__file__).with_name("packages.toml"))[name]
+    return table["packages"], table["unused"]
 
 
 def source_line(mirror: Mirror, suite: str) -> str:

@@ -16,22 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from runners.guest.debian import TRIXIE, PackageSources
+from runners.guest.debian import TRIXIE, PackageSources, packages
 from runners.guest.store import Cache
 from runners.process import plain_environment, run_tool
 
-PACKAGES = (
-    "base-files", "bpftrace", "busybox-static", "coreutils", "dash", "findutils", "grep",
-    "bpfcc-tools", "iproute2", "kmod", "linux-perf", "nftables", "procps", "python3",
-    "python3-bpfcc", "sed", "tar", "util-linux",
-)  # fmt: skip
-SHARED = "doc man info locale lintian bug zoneinfo perl* bash-completion common-licenses debconf"
-UNUSED = (
-    *(f"./usr/share/{name}" for name in SHARED.split()),
-    *(f"./usr/lib/x86_64-linux-gnu/{name}" for name in ("perl*", "gconv")),
-    *(f"./usr/lib/python3*/{name}" for name in ("ensurepip", "idlelib", "lib2to3", "pydoc_data",
-                                               "test", "turtle.py", "venv", "config-3*")),
-)  # fmt: skip
+PACKAGES, UNUSED = packages("image")
 INIT = Path(__file__).parent / "init"
 INIT_PATH = "usr/lib/pathcost/init"
 FILES = {

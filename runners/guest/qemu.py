@@ -23,19 +23,12 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from probes.bcc.people import stat_fields
-from runners.guest.debian import TRIXIE, PackageSources
+from runners.guest.debian import TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
 from runners.process import RunError, command, plain_environment
 from runners.store import inherited
 
-PACKAGES = ("qemu-system-x86", "zstd", "lz4")
-SHARED = """doc man info locale lintian bug icons applications zoneinfo bash-completion
-common-licenses perl5 debconf qemu/keymaps qemu/*.lid qemu/openbios-* qemu/slof.bin"""
-UNUSED = (
-    "./etc", "./var", "./usr/sbin", *(f"./usr/share/{name}" for name in SHARED.split()),
-    "./usr/lib/ipxe", "./usr/bin/qemu-system-i386", "./usr/bin/qemu-system-x86_64-microvm",
-    *(f"./usr/lib/x86_64-linux-gnu/{name}" for name in ("gconv", "perl*", "security")),
-)  # fmt: skip
+PACKAGES, UNUSED = packages("qemu")
 RECIPE = {"version": 1, "suites": TRIXIE, "packages": PACKAGES, "unused": UNUSED}
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 

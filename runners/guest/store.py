@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -21,36 +22,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from probes.files import read_regular
+from probes.files import read_regular, read_rows
 from runners.process import RunError
 from runners.store import OURS, hold, make_folder, open_folder, sweep
 
 Say = Callable[[str], None]
 FORMAT = 3  # of an entry: another one has other names
 MANIFEST, FAILED = "manifest.json", "failed"
-KEY, ALL = "[0-9a-f]{12,16}", 99
-# Name of an entry → what it is, and how many stay: the last used. The locks in-use and set-up are
-# never removed: a lock holds for one file only.
-KINDS = {
-    f"qemu-{KEY}": ("QEMU", 2),
-    f"kernel-{KEY}": ("guest's kernel", 16),
-    f"image-{KEY}": ("guest's root disk", 2),
-    f"kvm-{KEY}": ("whether KVM works", 8),
-    f"tools-{KEY}": ("program for a knob", 16),
-    f"program-{KEY}": ("program to measure", ALL),
-    # Each change of kernel, options or programs makes another of these, of 64 MB and more.
-    f"snapshot-{KEY}": ("stored machine", 64),
-    f"symbols-{KEY}": ("kernel's symbols", 64),
-    # Each change of the collector or of a script makes another of these, of 400 MB.
-    f"guest-{KEY}": ("stored guest", 2),
-    f"build-{KEY}": ("objects of a kernel", 8),
-    f"python-{KEY}": ("Python environment", 8),
-    r"python-.+\.partial": ("unfinished environment", ALL),
-    r"matplotlib-fonts": ("Matplotlib's fonts", ALL),
-    r"prices\.json.*": ("prices of messages", ALL),
-    r"tests-\d+": ("the tests' own", ALL),
-    OURS.pattern: ("unfinished", ALL),
-}
+KEPT = Path(__file__).with_name("kept.tsv")
+# In kept.tsv: the digest of a recipe, and a folder of ours that is being filled.
+PATTERNS = {"KEY": "[0-9a-f]{12,16}", "OURS": OURS.pattern}
 _making: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)  # by threads of ours
 
 
@@ -239,9 +220,12 @@ class Kept(NamedTuple):
 def kept(folder: Path) -> list[Kept]:
     """All that is ours in a cache, by kind, the last used first."""
     rows = []
-    for path in folder.glob("*"):
-        if kind := next((k for name, k in KINDS.items() if re.fullmatch(name, path.name)), None):
-            rows.append(Kept(path, *kind, _last_use(path)))
+    for row in read_rows(KEPT):
+        name = re.sub("|".join(PATTERNS), lambda match: PATTERNS[match[0]], row["name"])
+        most = int(row["most"] or sys.maxsize)
+        for path in folder.glob("*"):
+            if re.fullmatch(name, path.name):
+                rows.append(Kept(path, row["kind"], most, _last_use(path)))
     return sorted(rows, key=lambda row: (row.kind, -row.used))
 
 

@@ -11,24 +11,16 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from probes.files import read_rows
 from runners.host import bpftrace, ftrace, loopback
 from runners.process import answer, command, run_main, stop
 
 TRY_SECONDS = 90  # for all that are tried together; attaching takes 5 s in an emulated guest
-EMULATED = "a guest is emulated, some twenty times slower; its counts are the same"
 CPU = "CPU"
 BARE = "bare loopback"
-# What to try, a program that attaches it and exits, what is lost without it.
-BPFTRACE_TRIES = (
-    ("tracepoints", "tracepoint:sched:sched_switch { exit(); }",
-     "no switches, wake-ups and packets from this kernel, only its counters"),
-    ("uprobes", "uprobe:LIBC:getpid { } BEGIN { exit(); }",
-     "the window's markers cannot be seen, so no probe knows when to count"),
-    ("kprobes", "kprobe:tcp_sendmsg { } BEGIN { exit(); }",
-     "kernel functions cannot be counted here; function counts come from a guest"),
-    ("fentry", "kfunc:tcp_sendmsg { } BEGIN { exit(); }",
-     "nothing that kprobes do not give, at a higher cost an event"),
-)  # fmt: skip
+ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
+LACKS = {row["name"]: row["lack"] for row in ROWS}
+BPFTRACE_TRIES = {row["name"]: row["program"] for row in ROWS if row["program"]}
 # Probe level → what it allows, as the end of "this kernel allows …".
 ALLOWED = {
     "function": "function probes",
@@ -47,18 +39,20 @@ class Check:
     lack: str = ""
 
 
+def tried(name: str, ok: bool, detail: str) -> Check:
+    """A thing of preflight.tsv; what is there lacks nothing."""
+    return Check(name, ok, detail, "" if ok else LACKS[name])
+
+
 def checks() -> list[Check]:
     """Try everything that needs no guest. Without root, every probe fails."""
     # Each bpftrace takes its time to start, and needs little CPU.
     with ExitStack() as started:
-        tries = [_start(program, started) for _, program, _ in BPFTRACE_TRIES]
+        tries = {name: _start(text, started) for name, text in BPFTRACE_TRIES.items()}
         deadline = time.monotonic() + TRY_SECONDS
         before = [_root(), _btf(), _lockdown()]
         after = [_function_tracer(), cpu(), bare_loopback()]
-        probes = [
-            Check(name, *(seen := _attached(process, deadline)), "" if seen[0] else lack)
-            for (name, _, lack), process in zip(BPFTRACE_TRIES, tries, strict=True)
-        ]
+        probes = [tried(name, *_attached(process, deadline)) for name, process in tries.items()]
         return [*before, *probes, *after]
 
 
@@ -87,25 +81,22 @@ def on_loopback(found: list[Check]) -> str:
 
 
 def _root() -> Check:
-    lack = "no probe can be attached; run it with sudo"
-    return Check("root", os.geteuid() == 0, f"effective uid {os.geteuid()}", lack)
+    return tried("root", os.geteuid() == 0, f"effective uid {os.geteuid()}")
 
 
 def _btf() -> Check:
     path = Path("/sys/kernel/btf/vmlinux")
     size = path.stat().st_size if path.exists() else 0
-    lack = "scripts that read kernel structures do not load; CONFIG_DEBUG_INFO_BTF has it"
-    return Check("BTF", size > 0, f"{size >> 10} KiB of types" if size else f"no {path}", lack)
+    return tried("BTF", size > 0, f"{size >> 10} KiB of types" if size else f"no {path}")
 
 
 def _lockdown() -> Check:
     try:
         text = Path("/sys/kernel/security/lockdown").read_text(encoding="ascii").strip()
     except OSError:
-        return Check("lockdown", True, "not built in, or securityfs cannot be read")
+        return tried("lockdown", True, "not built in, or securityfs cannot be read")
     mode = text.partition("[")[2].partition("]")[0]
-    lack = "kprobes and the function tracer are refused; function counts come from a guest"
-    return Check("lockdown", mode == "none", f"mode {mode}", lack)
+    return tried("lockdown", mode == "none", f"mode {mode}")
 
 
 def _start(program: str, started: ExitStack) -> subprocess.Popen[bytes] | None:
@@ -141,24 +132,22 @@ def _attached(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple
 
 
 def _function_tracer() -> Check:
-    lack = "the functions on the path cannot all be listed here; they come from a guest"
     try:
         os.close(ftrace.switch_on())
         ftrace.remove_instance(ftrace.instance())
-        return Check("function tracer", True, "switched on in an instance of its own")
+        return tried("function tracer", True, "switched on in an instance of its own")
     except OSError as error:
-        return Check("function tracer", False, f"it cannot be set up: {error}", lack)
+        return tried("function tracer", False, f"it cannot be set up: {error}")
 
 
 def cpu() -> Check:
     """Whether QEMU emulates this CPU. A virtual CPU is real enough; systemd reads CPUID."""
     if not shutil.which("systemd-detect-virt"):
-        return Check(CPU, True, "taken for real: there is no systemd-detect-virt to ask")
+        return tried(CPU, True, "taken for real: there is no systemd-detect-virt to ask")
     kind = answer(["systemd-detect-virt", "--vm"]).strip()
     if kind == "qemu":  # systemd-detect-virt(1): "software virtualization, without KVM"
-        lack = "an emulated CPU's times are not times: none are kept; its counts are the same"
-        return Check(CPU, False, "emulated by QEMU, without KVM", lack)
-    return Check(CPU, True, f"virtual: {kind}" if kind not in ("", "none") else "real")
+        return tried(CPU, False, "emulated by QEMU, without KVM")
+    return tried(CPU, True, f"virtual: {kind}" if kind not in ("", "none") else "real")
 
 
 def bare_loopback() -> Check:
@@ -166,14 +155,8 @@ def bare_loopback() -> Check:
     record = loopback.loopback()
     met, unknown = loopback.met(record), loopback.not_known(record)
     nothing = "no firewall, packet socket, queue or BPF program on it"
-    return Check(
-        BARE,
-        not met,
-        (met or nothing) + (f"; not known: {unknown}" if unknown else ""),
-        "TCP's times and counts include what that costs, a Unix socket's do not. Rules: nft list "
-        "ruleset. A network namespace of its own has none: sudo unshare --net sh -c 'ip link set "
-        "lo up; ./runners/run.sh'",
-    )
+    words = (met or nothing) + (f"; not known: {unknown}" if unknown else "")
+    return tried(BARE, not met, words)
 
 
 if __name__ == "__main__":

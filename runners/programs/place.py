@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from probes.files import read_rows
 from runners.guest.debian import PackageSources
 from runners.guest.store import Cache, Say
 from runners.process import RunError, User, attempt, command, free_port, last_words
@@ -23,17 +24,7 @@ from runners.programs.program import HERE, Case, Program, Values
 TOOLS = HERE / "tools/build"
 SUITES = ("bookworm", "bookworm-security")
 MERGED = ("bin", "sbin", "lib", "lib64")  # links to the same below usr
-# What servers depend on for their installation, and do not run; and the loader's own library.
-LEFT_OUT = frozenset(
-    {
-        *("libc6", "libc-bin", "base-files", "base-passwd", "dpkg", "tar", "debconf", "cdebconf"),
-        *("adduser", "passwd", "login", "init-system-helpers", "lsb-base", "sysvinit-utils"),
-        *("perl", "perl-base", "perl-modules-5.36", "libperl5.36", "ucf", "sensible-utils"),
-        *("coreutils", "findutils", "debianutils", "mawk", "sed", "grep", "bash", "dash", "gzip"),
-        *("ssl-cert", "logrotate", "cron", "cron-daemon-common", "systemd", "util-linux"),
-        *("libllvm14", "psmisc", "procps", "iproute2", "mount", "libpam-modules-bin"),
-    }
-)
+LEFT_OUT = {row["package"] for row in read_rows(HERE / "left-out.tsv")}
 # A program reads nothing below these. No file keeps the right to run as its owner.
 OPTIONS = (
     *(f"--exclude=./usr/share/{name}" for name in ("doc", "man", "info", "locale", "lintian")),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.counts import programs as c_baseline
 from analysis.counts.measures import PROGRAMS
-from analysis.programs import survival as c_baseline
 from tests.analysis.made_programs import analysed, redis
 from tests.analysis.make_run import SIZE
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from analysis.analyse import Analysis, analyse
-from analysis.counts.measures import TIMES
-from analysis.programs.records import INSTRUMENT
+from analysis.counts.measures import TIMES, rows_of
+from analysis.counts.programs import INSTRUMENT
 from analysis.raw.run import read_run
 from analysis.report import terminal
 from analysis.report.report import Report
@@ -42,7 +42,7 @@ def test_a_program_on_an_emulated_cpu_has_no_times(tmp_path: Path, emulated: boo
 
 def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, both(pings))
-    rows = {row.measure.id: row for row in analysis.programs}
+    rows = {row.measure.id: row for row in rows_of(analysis.programs)}
     assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
     assert rows["rtt_mean"].ratio == Estimate(1.5, 1.5, 1.5, 6)
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
@@ -57,7 +57,7 @@ def beside(tmp_path: Path, **more: Any) -> Analysis:
 
 def test_probes_count_and_take_no_time(tmp_path: Path) -> None:
     analysis = beside(tmp_path)
-    rows = {row.measure.id: row.entries for row in analysis.programs}
+    rows = {row.measure.id: row.entries for row in rows_of(analysis.programs)}
     assert rows["requests_per_s"]["unix"].value == pytest.approx(2000)
     # Once, by name, for each of 34 messages; not a second time out of the other tool.
     assert rows["syscalls"]["tcp"].value == pytest.approx(2.5)
@@ -67,7 +67,8 @@ def test_probes_count_and_take_no_time(tmp_path: Path) -> None:
 
 
 def test_calls_that_a_program_missed_make_its_counts_invalid(tmp_path: Path) -> None:
-    rows = {row.measure.id: row for row in beside(tmp_path, calls_missed=1).programs}
+    programs = beside(tmp_path, calls_missed=1).programs
+    rows = {row.measure.id: row for row in rows_of(programs)}
     assert not rows["syscalls"].entries["unix"].valid
     assert rows["requests_per_s"].entries["unix"].valid
 
@@ -82,7 +83,7 @@ def served(transport: str, repeat: int, **more: Any) -> dict[str, Any]:
 
 def test_a_program_of_a_file_has_its_figures(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, both(served))
-    rows = {row.measure.id: row for row in analysis.programs}
+    rows = {row.measure.id: row for row in rows_of(analysis.programs)}
     assert {(row.pattern, row.size, row.conditions) for row in rows.values()} == {
         ("my-own/ask", 100, "free+3-clients")
     }

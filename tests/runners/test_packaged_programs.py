@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.programs import records
+from analysis.counts import programs as records
 from analysis.raw.programs import PROGRAM_LINES, MeasuredRun
 from runners.programs import PROGRAMS, engine, experiments, program
 from runners.programs.experiments import Experiment

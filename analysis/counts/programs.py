@@ -1,13 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What real programs did: raw/host/programs.jsonl → rows of the tidy table."""
+"""What real programs did: raw/host/programs.jsonl → rows of the tidy table; and how much of a
+difference between transports survives in them, and why.
+
+Each program of an article stands beside the same pattern in C. A difference in time that the path
+makes is there in both; what a runtime, an event loop or a protocol adds is the same for both
+transports, and thins the ratio out.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from analysis.counts.measures import TIMES, unit_of
+import pandas as pd
+
+from analysis.counts.measures import (
+    BASELINES,
+    MEASURE_BY_ID,
+    MEASURES,
+    PROGRAMS,
+    TIMES,
+    WORKLOAD,
+    Workload,
+    best_source,
+    estimate_of,
+    groups,
+    of_programs,
+    over_repeats,
+    unit_of,
+)
 from analysis.raw import programs
 from analysis.raw.record import parse_lines
 from analysis.raw.run import Missing, Run, Target
+from analysis.statistics import Estimate, Values, mean, quotient
+from analysis.wording import RATE
 from runners.cell import Conditions
 
 FILE = "programs.jsonl"
@@ -130,3 +155,119 @@ def _counters(counted: programs.KernelCounts, which: str, window: int) -> Figure
     if which == "machine":
         figures["machine_switches_per_s", ""] = counted.machine * 1e9 / window
     return figures
+
+
+OVER, UNDER = "tcp", "unix"
+
+
+def df_programs(measured: pd.DataFrame) -> pd.DataFrame:
+    """Experiment by experiment, its measures in the order of measures.tsv, each by its best source:
+    times by the program's clock, switches by the kernel's counts of unprobed runs, the rest by the
+    probes.
+
+    Columns: pattern, size, conditions, measure; entries (transport → figure); ratio (tcp / unix).
+    """
+    table: list[Row] = []
+    for (*workload, name), rows in groups(measured[of_programs(measured)], *WORKLOAD, "measure"):
+        best = best_source(rows, MEASURE_BY_ID[name])
+        valid = best[best["valid"].astype(bool)]
+        table.append((*workload, MEASURE_BY_ID[name], entries(best), ratio(valid)))
+    table.sort(key=lambda row: (*program_order(*row[:2]), MEASURES.index(row[3])))
+    return pd.DataFrame(table, columns=[*WORKLOAD, "measure", "entries", "ratio"])
+
+
+def program_order(pattern: str, size: int) -> tuple[int, str, int]:
+    """The articles' programs in their order, then those of files by name."""
+    known = list(PROGRAMS)
+    return known.index(pattern) if pattern in known else len(known), pattern, size
+
+
+def entries(rows: pd.DataFrame) -> dict[str, Estimate]:
+    """Transport → its figure; of rows of one measure, source and conditions."""
+    return {row["transport"]: estimate_of(row) for row in over_repeats(rows).to_dict("records")}
+
+
+def ratio(rows: pd.DataFrame) -> Estimate | None:
+    """TCP's by a Unix socket's; of valid rows of one measure and conditions."""
+    over, under = _both(rows)
+    return quotient(over, under) if len(under) and under.all() else None
+
+
+def _both(rows: pd.DataFrame) -> Values:
+    """TCP's and a Unix socket's, of the repeats in which both were measured."""
+    pairs = rows.pivot_table(index="repeat", columns="transport", values="value")
+    return pairs.reindex(columns=[OVER, UNDER]).dropna().to_numpy(float).T
+
+
+# The first that a program has says how long one takes: what it is of, and of a rate the inverse.
+SPEEDS = {
+    "requests_per_s": "request",
+    "messages_per_s": "message",
+    "rtt_p50": "round trip",
+    "message_p50": "message",
+}
+
+
+@dataclass(frozen=True)
+class Side(Workload):
+    """The program, or the C workload at one placement."""
+
+    ns: dict[str, Estimate]  # transport → how long one takes
+    extra: Estimate  # how much longer over TCP, in ns
+    ratio: Estimate  # tcp / unix
+
+
+@dataclass(frozen=True)
+class Survival:
+    """Programs of one pattern, and the same in C beside them."""
+
+    unit: str  # what the times are of
+    programs: tuple[Side, ...]
+    c_cells: tuple[Side, ...]
+    why: str
+
+
+def read_c_baseline() -> dict[str, tuple[str, int | None, str]]:
+    """Program's pattern → pattern, size (None: its own) and how they differ."""
+    return {
+        row["pattern"]: (row["in_c"], int(row["size"]) if row["size"] else None, row["why"])
+        for row in BASELINES
+        if row["in_c"]
+    }
+
+
+def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
+    """In the order of PROGRAMS; a program with no time over one of the two transports has none."""
+    valid = measured[measured["valid"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
+    known = read_c_baseline()
+    sides = []
+    for workload, rows in groups(valid[of_programs(valid)], *WORKLOAD):
+        timed = ((_side(rows, workload, speed), speed) for speed in SPEEDS)
+        sides += [(side, speed) for side, speed in timed if side][:1]
+    groups_of: dict[object, Survival] = {}
+    sides.sort(key=lambda side: program_order(side[0].pattern, side[0].size))
+    for program, speed in sides:
+        name, size, why = known.get(program.pattern, ("", None, ""))
+        alone = not Conditions.parse(program.conditions).unusual  # C has no cell with 20 clients
+        cells = valid[(valid["pattern"] == name) & (valid["size"] == (size or program.size))]
+        in_c = (_side(rows, workload, speed) for workload, rows in groups(cells, *WORKLOAD))
+        c_cells = tuple(filter(None, in_c)) if alone else ()
+        # Programs that have one C baseline share one entry.
+        own_key = (program.pattern, program.size, program.conditions)
+        key = (speed, name, size or program.size, why) if c_cells else own_key
+        before = groups_of.get(key, Survival(SPEEDS[speed], (), c_cells, why))
+        groups_of[key] = replace(before, programs=(*before.programs, program))
+    return tuple(groups_of.values())
+
+
+def _side(rows: pd.DataFrame, workload: tuple[str, int, str], speed: str) -> Side | None:
+    """How long one takes, in ns: unprobed, on the host."""
+    unprobed = (rows["target"] == "host") & (rows["value"] > 0) & ~rows["probed"].astype(bool)
+    measure, times = MEASURE_BY_ID[speed], rows[unprobed & (rows["measure"] == speed)]
+    if not times.empty:
+        times = best_source(times, measure)
+        times = times.assign(value=1e9 / times["value"]) if measure.unit == RATE else times
+    over, under = _both(times)
+    if not len(under):
+        return None
+    return Side(*workload, entries(times), mean(over - under), quotient(over, under))
