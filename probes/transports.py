@@ -42,6 +42,7 @@ class Transport:
     repeats: frozenset[str]
     checks: frozenset[str]
     lacks: frozenset[str]
+    waits: dict[str, float]  # pattern → seconds that each iteration waits for a timer
     legs: int
     through: tuple[Names, ...]
     modules: tuple[str, ...]
@@ -104,6 +105,7 @@ def _transport(name: str, tables: dict[str, dict[str, Any]]) -> Transport:
         frozenset(words.get("repeats", ())),
         frozenset(words["checks"]),
         frozenset(words.get("lacks", ())),
+        values.get("waits", {}),
         int(text.get("legs", 1)),
         tuple(map(_names, words.get("through", ()))),
         words.get("modules", ()),

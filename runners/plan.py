@@ -18,6 +18,7 @@ from typing import Any
 
 from probes.reasons import missing, reason
 from probes.scripts import read_scripts
+from probes.transports import read_transports
 from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
 from runners.host.workload import MAKE_AGAIN
 from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt, last_words
@@ -26,6 +27,7 @@ CHECK_SECONDS = 10
 # The two transports whose times every report takes apart.
 DECOMPOSED = ("unix", "tcp")
 PACED_SECONDS = 1  # of a paced window where no option says how many messages
+WAITING_SECONDS = 0.5  # of a window whose iterations wait for a timer of the kernel, about
 COUNTS = "counts"  # the group of scripts that unprobed runs are interleaved with
 # With fewer repeats each instrument is not attached alone: all of them together give the counts.
 LEAST_ALONE = 3
@@ -89,6 +91,8 @@ def _filled(cell: Cell, options: Options, defaults: Defaults) -> Cell:
     each = unit(cell.pattern, options.clients)
     paced = cell.pattern == "paced"
     most = 2 * options.rate * PACED_SECONDS if paced else defaults.messages
+    if wait := read_transports()[cell.transport].waits.get(cell.pattern):
+        most = int(WAITING_SECONDS / wait) * each
     most = min(most, defaults.messages, defaults.bytes // cell.size)
     affordable = max(each, most // each * each)
     messages = options.messages or affordable

@@ -24,7 +24,10 @@ FLAGS = ("headline", "scheduler", "unprobed", "again")
 # A key with this ending was counted outside the workload's processes.
 ELSEWHERE = " elsewhere"
 # Patterns in which a round trip is two messages.
-ROUND_TRIP_PATTERNS = ("pingpong", "pipeline", "connect", "selfecho", "clients", "paced")
+ROUND_TRIP_PATTERNS = (
+    *("pingpong", "pipeline", "connect", "selfecho", "clients", "paced"),
+    "write-write-read",
+)
 # Pattern → the article's program that makes it; the workload does not.
 BASELINES = read_rows(TABLE.with_name("programs.tsv"))
 PROGRAMS = {row["pattern"]: row["program"] for row in BASELINES if row["program"]}

@@ -26,7 +26,7 @@ from runners.cell import Conditions
 
 # Patterns in which an iteration of the client has all the work of its messages; in the others the
 # two sides run ahead of each other, and only the whole window has it.
-WHOLE = ("pingpong", "connect", "selfloop", "selfecho")
+WHOLE = ("pingpong", "connect", "selfloop", "selfecho", "write-write-read")
 PROCESSES = ("client", "server")
 MOST_IN_SENTENCE = 4  # transports
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}

@@ -2,7 +2,7 @@
 """The report of an analysis: answer.json, answer.md, and the page that holds all of it."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import pandas as pd
@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.analyse import Analysis
 from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
+from analysis.counts.ledger import in_conditions
 from analysis.drawing import Drawn
 from analysis.machine import loopback_sentences, machine_text
 from analysis.paths.cells import Comparison, ExactCell
@@ -31,8 +32,10 @@ from analysis.statistics import LEAST_REPEATS
 from analysis.times import waterfall as words
 from analysis.times.timing import Times
 from analysis.wording import amount, capital, number, size_text, title_of
+from probes.transports import holding
 
 EARLY = "unix_write_space"
+MOSTLY = 0.5  # of the round trips, so that the median one is among them
 COUNTS = {
     "payload_copies": "copies of each byte",
     "instructions": "instructions, emulated",
@@ -95,10 +98,29 @@ class Report:
             "shares": shares,
             "matter": self.matter,
             "median": lambda times: sentence("median", times),
-            "loopback": list(loopback_sentences(self.analysis.run)),
+            "loopback": [*self.waits(), *loopback_sentences(self.analysis.run)],
             "places": PLACES,
             "shown_verdicts": self.settled,
         }
+
+    def waits(self) -> Iterator[str]:
+        """Say where a transport itself waits, as the kernel's own counters show."""
+        nagle = holding("tcp-nagle")
+        for times in self.analysis.timings:
+            delayed = self._counted("delayed_acks", times)
+            if (
+                times.transport in nagle
+                and times.pattern == "write-write-read"
+                and delayed > MOSTLY
+            ):
+                yield sentence("nagle", times, delayed)
+
+    def _counted(self, measure: str, times: Times) -> float:
+        """A measure beside these times, without probes; 0 where nobody counted it."""
+        rows = self.analysis.figures.query("target == 'host' and not probed and valid")
+        rows = in_conditions(rows, (times.pattern, times.size, times.conditions))
+        rows = rows[(rows["measure"] == measure) & (rows["transport"] == times.transport)]
+        return 0.0 if rows.empty else float(rows["value"].iloc[0])
 
     def _rest(self) -> dict[str, object]:
         analysis = self.analysis

@@ -29,7 +29,7 @@ FACTORS = ("transport", "pattern", "size", "messages", "warmup", "placement", "w
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 ONE_WAY = ("stream",)  # patterns in which the client receives nothing
 # Patterns whose iteration has all the work of its messages, so that it can be judged alone.
-WHOLE = ("pingpong", "connect", "selfloop", "selfecho")
+WHOLE = ("pingpong", "connect", "selfloop", "selfecho", "write-write-read")
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
 # The emulated CPU has no AES instructions: above this size a cell takes more than ten minutes.

@@ -31,7 +31,7 @@ struct options {
 	unsigned clients;   /* of patterns clients and paced */
 	unsigned rate;	    /* of pattern paced: requests a second, of all clients */
 	unsigned work_us;   /* of pattern paced: what the server does for each */
-	bool list, verify, cold;
+	bool verify, cold;
 	bool check;  /* refuse an impossible cell, and run nothing */
 	int cpus[2]; /* by role; unused with FREE */
 	unsigned long cell;

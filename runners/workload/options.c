@@ -25,8 +25,8 @@
 static const char help[] =
 	"usage: pathcost-workload --transport NAME [option ...]\n"
 	"Runs one cell: two processes exchange messages. Prints a JSON object on stdout.\n"
-	"  --transport NAME, --pattern NAME     see --list (default pattern: pingpong)\n"
-	"  --list             print all transports and patterns and what works here\n"
+	"  --transport NAME   a table of probes/transports.toml\n"
+	"  --pattern NAME     one of runners/workload/README.md's (pingpong)\n"
 	"  --check            run nothing; if the cell is impossible, say why: status 2\n"
 	"  --size BYTES       size of a message, 1 to 1073741824 (64)\n"
 	"  --messages N, --warmup N   messages in the window (20000) and before it (3000)\n"
@@ -82,7 +82,7 @@ static const void *named(const void *table, const char *option, const char *name
 	for (const void *const *entry = table; *entry; entry++)
 		if (strcmp(*(const char *const *)*entry, name) == 0)
 			return *entry;
-	impossible("unknown %s \"%s\": see --list", option, name);
+	impossible("unknown %s \"%s\": see --help", option, name);
 }
 
 /* "A" or "A,B"; without B the second number stays -1. */
@@ -106,7 +106,6 @@ __attribute__((noreturn)) static void print_help(void)
 #define OPTIONS(ROW)                                                                      \
 	ROW("transport", 1, options->transport = named(transports, name, text))           \
 	ROW("pattern", 1, options->pattern = named(patterns, name, text))                 \
-	ROW("list", 0, options->list = true)                                              \
 	ROW("check", 0, options->check = true)                                            \
 	ROW("size", 1, options->size = number(name, text, 1, MAX_SIZE))                   \
 	ROW("messages", 1, options->messages = number(name, text, 1, MAX_MESSAGES))       \
@@ -288,72 +287,13 @@ static void options_read(int argc, char **argv, struct options *options)
 		take(options, table[index].name, optarg);
 	}
 	REFUSE_IF(optind < argc, "unexpected argument \"%s\": see --help", argv[optind]);
-	if (options->list)
-		return;
 	check_descriptors(options);
-	REFUSE_IF(!options->transport, "--transport is missing: see --list");
+	REFUSE_IF(!options->transport, "--transport is missing: see --help");
 	check_own_options(options);
 	check_messages(options);
 	check_cpus(options);
 	check_directory(options);
 	check_pair(options);
-}
-
-/*
- * Runs one of the smallest possible cells, by this program and for --dir "$DIRECTORY", and prints
- * whether it ended well; otherwise its sentence, without our name and the end of the line.
- */
-static void try_cell(const char *label, const char *transport, const struct pattern *pattern)
-{
-	char command[512], sentence[512] = "";
-	FILE *errors;
-
-	snprintf(command, sizeof(command),
-		 "exec /proc/%d/exe --transport %s --pattern %s --placement %s --messages 8 "
-		 "--warmup 0 --timeout 5 --dir \"$DIRECTORY\" 2>&1 >/dev/null",
-		 (int)getpid(), transport, pattern->name, pattern->alone ? "same-cpu" : "free");
-	errors = MUST_HAVE(popen(command, "re"), "popen");
-	sentence[fread(sentence, 1, sizeof(sentence) - 1, errors)] = '\0';
-	sentence[strcspn(sentence, "\t\n")] = '\0';
-	if (MUST(pclose(errors), "pclose") == 0)
-		printf("%s\tyes\t\n", label);
-	else
-		printf("%s\tno\t%s\n", label,
-		       strncmp(sentence, OUR_NAME, strlen(OUR_NAME)) ? "it was killed"
-								     : sentence + strlen(OUR_NAME));
-}
-
-/*
- * --list: a line for each transport, pattern, and pair of them: kind, name, whether it works here,
- * and why not. A transport works if pingpong works over it; a pattern, if the first transport has
- * it. Files lie in --dir or, without it, in a directory of this moment.
- */
-static void list_print(const char *directory)
-{
-	char label[96], room[] = "/tmp/pathcost-XXXXXX";
-
-	signals_hold(); /* no signal may leave the directory behind; this takes a second or two */
-	if (!directory)
-		MUST_HAVE(mkdtemp(room), "make a directory in /tmp");
-	MUST(setenv("DIRECTORY", directory ? directory : room, 1), "setenv");
-	for (int t = 0; transports[t]; t++) {
-		snprintf(label, sizeof(label), "transport\t%s", transports[t]->name);
-		try_cell(label, transports[t]->name, patterns[0]);
-	}
-	for (int p = 0; patterns[p]; p++) {
-		snprintf(label, sizeof(label), "pattern\t%s", patterns[p]->name);
-		try_cell(label, transports[0]->name, patterns[p]);
-	}
-	for (int t = 0; transports[t]; t++)
-		for (int p = 0; patterns[p]; p++) {
-			snprintf(label, sizeof(label), "pair\t%s %s", transports[t]->name,
-				 patterns[p]->name);
-			try_cell(label, transports[t]->name, patterns[p]);
-		}
-	if (!directory)
-		MUST(rmdir(room), "rmdir %s", room);
-	signals_release();
-	MUST(fflush(stdout), "write the list");
 }
 
 int main(int argc, char **argv)
@@ -371,9 +311,7 @@ int main(int argc, char **argv)
 
 	options.pattern = patterns[0];
 	options_read(argc, argv, &options);
-	if (options.list)
-		list_print(options.directory);
-	else if (!options.check)
+	if (!options.check)
 		cell_run(&options);
 	return 0;
 }

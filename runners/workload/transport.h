@@ -32,8 +32,8 @@ static inline uint64_t iterations_of(const struct options *options, uint64_t mes
 /* As transports[]. */
 extern const struct pattern *const patterns[];
 
-/* pattern_NAME.c has each; _alone.c and _clients.c have two. */
-extern const struct pattern pingpong, stream, pipeline, selfloop, selfecho;
+/* pattern_NAME.c has each; _pingpong.c, _alone.c and _clients.c have two. */
+extern const struct pattern pingpong, write_write_read, stream, pipeline, selfloop, selfecho;
 extern const struct pattern connecting, many_clients, paced;
 
 /* For pipeline too. */
@@ -77,7 +77,7 @@ struct transport {
 	void (*describe)(const struct link *link, char *text, size_t size);
 };
 
-/* All, in the order of --list, then NULL: transport.c. */
+/* All, in the order of probes/transports.toml, then NULL: transport.c. */
 extern const struct transport *const transports[];
 
 /* Opens the end of link->role and sets link->in and link->out. */

@@ -9,7 +9,8 @@ from typing import Any
 from tests.audit.probes import Count
 
 # Patterns whose iterations come back: their requests have a rate.
-TRIPS = ("pingpong", "pipeline", "connect", "selfecho", "clients", "paced")
+TRIPS = ("pingpong", "pipeline", "connect", "selfecho", "clients", "paced",
+         "write-write-read")  # fmt: skip
 # What a sample is, where it is no round trip.
 SAMPLES = {"selfloop": "message_ns", "stream": "send_ns", "paced": "due_ns"}
 # Percentile, and how many samples it needs.
@@ -80,6 +81,8 @@ def _proc(texts: dict[str, list[str] | None]) -> Iterator[Count]:
         ("/proc/net/snmp", "segments", "out", _sum_of("Tcp", "OutSegs", "RetransSegs")),
         ("/proc/net/netstat", "segments", "data", _sum_of("TcpExt", "TCPOrigDataSent")),
         ("/proc/net/snmp", "segments", "again", _sum_of("Tcp", "RetransSegs")),
+        ("/proc/net/netstat", "delayed_acks", "", _sum_of("TcpExt", "DelayedACKs")),
+        ("/proc/net/netstat", "syns_again", "", _sum_of("TcpExt", "TCPSynRetrans")),
         ("/proc/net/dev", "lo_packets", "", lambda text: _sent(text)["lo"][1]),
         ("/proc/net/dev", "lo_bytes", "ip", lambda text: _sent(text)["lo"][0]),
         ("/proc/net/dev", "nic_packets", "", _others),

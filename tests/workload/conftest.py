@@ -2,13 +2,14 @@
 import os
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.build import make
 
-from .workload import SOURCE, run
+from .workload import ALONE, SOURCE, run
 
 # What differs from tcp-veth, unix and tcp is no code of the workload's, but hops.tsv or the kernel.
 REPEATS = {"tcp-bridge-nat", "tcp-redirect", "tcp-ktls", "unix-mounted"}
@@ -68,31 +69,32 @@ def two_cpus() -> list[int]:
 
 
 Fault = Callable[[str], dict[str, str]]
-Listed = dict[tuple[str, str], tuple[bool, str]]
+Refusal = Callable[[str, str], str]
 
 
 @pytest.fixture(scope="session")
-def listed(program: Path) -> Listed:
-    """What --list says: (kind, name) → (possible, reason)."""
-    ended = run(program, "--list")
-    assert ended.status == 0, ended.stderr
-    rows = [line.split("\t") for line in ended.stdout.splitlines()]
-    return {(kind, name): (word == "yes", reason) for kind, name, word, reason in rows}
+def refusal(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Refusal:
+    """Why a transport cannot have a pattern here, in the program's words; empty where it can."""
+    folder = tmp_path_factory.mktemp("pairs")
+    folder.chmod(0o700)
 
+    @cache
+    def reason(transport: str, pattern: str) -> str:
+        placement = "same-cpu" if pattern in ALONE else "free"
+        ended = run(program, "--transport", transport, "--pattern", pattern, "--dir", folder,
+                    "--placement", placement, "--messages", 8, "--warmup", 0)  # fmt: skip
+        assert ended.status in (0, 2), ended.stderr
+        return ended.stderr.removeprefix("pathcost-workload: ").rstrip()
 
-def skip_impossible(listed: Listed, transport: str, pattern: str) -> None:
-    possible, reason = listed["pair", f"{transport} {pattern}"]
-    if not possible:
-        pytest.skip(reason)
+    return reason
 
 
 @pytest.fixture
-def need(listed: Listed) -> Callable[..., None]:
-    """Skips a test where a transport cannot be had, with the program's own reason."""
+def need(refusal: Refusal) -> Callable[..., None]:
+    """Skips a test where a pair cannot be had, with the program's own reason."""
 
-    def check(transport: str) -> None:
-        possible, reason = listed["transport", transport]
-        if not possible:
+    def check(transport: str, pattern: str = "pingpong") -> None:
+        if reason := refusal(transport, pattern):
             pytest.skip(f"{transport}: {reason}")
 
     return check

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Listed, skip_impossible
 from .workload import ALONE, PATIENCE, TRANSPORTS
 
 MOST = 40  # instructions for each message between two system calls
@@ -75,9 +74,14 @@ def test_instructions(
 @pytest.mark.parametrize("pattern", ALONE)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_instructions_of_one_thread(
-    stepper: Path, program: Path, private: Path, listed: Listed, transport: str, pattern: str
+    stepper: Path,
+    program: Path,
+    private: Path,
+    need: Callable[..., None],
+    transport: str,
+    pattern: str,
 ) -> None:
-    skip_impossible(listed, transport, pattern)
+    need(transport, pattern)
     counts = steps(stepper, program, private, transport, 0, "--pattern", pattern)
     check(counts, transport)
     if transport not in RINGS:  # a message is one write and one read

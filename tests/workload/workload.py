@@ -13,7 +13,6 @@ from typing import Any
 from runners import cell as factors
 
 SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
-# All there are, in the order of --list (a test checks that).
 TRANSPORTS, PATTERNS = list(factors.TRANSPORTS), list(factors.PATTERNS)
 ALONE = ("selfloop", "selfecho")  # one thread holds both ends
 ONE_MESSAGE = ("stream", "selfloop")  # in an iteration
