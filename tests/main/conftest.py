@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,16 +17,7 @@ from runners.host import ftrace
 from runners.host.root import mount_tracing
 from runners.process import REPOSITORY
 from runners.store import ROOT, invoker, open_folder
-
-PATIENCE = 120
-
-
-def wait_for(what: str, seen: Callable[[], bool]) -> None:
-    """Poll until `seen`; fails after PATIENCE seconds."""
-    deadline = time.monotonic() + PATIENCE
-    while not seen():
-        assert time.monotonic() < deadline, f"no {what} in {PATIENCE} s"
-        time.sleep(0.05)
+from tests.processes import living, wait_for
 
 
 @dataclass
@@ -41,25 +31,16 @@ class RunSh:
 
     def descendants(self, name: str = "") -> list[int]:
         """Living processes that this run started, by a word of their command line."""
-        found = []
-        for proc in Path("/proc").glob("[0-9]*"):
-            try:
-                ours = self.word.encode() in (proc / "environ").read_bytes()
-                line = os.fsdecode((proc / "cmdline").read_bytes())
-            except OSError:
-                continue
-            if ours and line and name in line and int(proc.name) != self.process.pid:
-                found.append(int(proc.name))
-        return found
+        return [pid for pid in living(self.word, name) if pid != self.process.pid]
 
     def wait_until_running(self, program: str) -> None:
         runs = self.descendants
-        wait_for(program, lambda: bool(runs(program)) or self.process.poll() is not None)
+        assert wait_for(lambda: runs(program) or self.process.poll() is not None), program
         assert self.process.poll() is None, self.process.communicate()
 
     def finish(self) -> tuple[int, str, str]:
         """Status, stdout, stderr."""
-        output, complaint = self.process.communicate(timeout=2 * PATIENCE)
+        output, complaint = self.process.communicate(timeout=240)
         return self.process.returncode, output, complaint
 
     def left_behind(self) -> list[str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.main.conftest import RunSh, wait_for
+from tests.main.conftest import RunSh
+from tests.processes import wait_for
 
 pytestmark = pytest.mark.guest
 Start = Callable[..., RunSh]
@@ -61,7 +62,7 @@ def test_what_sigkill_leaves_is_cleared_by_the_next_run(
     killed = run_sh(*arguments)
     killed.wait_until_running(program)
     killed.process.kill()
-    wait_for("end of its processes", lambda: not killed.descendants())
+    assert wait_for(lambda: not killed.descendants())
     assert killed.left_behind(), "a killed run cannot clear up"
     following = run_sh(*HOST, "--messages", "46", "--repeats", "1")
     status, _, complaint = following.finish()
