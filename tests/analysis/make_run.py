@@ -7,7 +7,7 @@ called `made_up_17`. Tests change one thing at a time and see what follows.
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ HOST, GUEST = "9.9.0-made-up", "8.8.0-made-up"
 
 Cell = dict[str, Any]
 Change = Callable[[Cell], None]
+# Call path → calls, steps, and of the steps those that only repeat a string instruction.
+Tree = Mapping[str, tuple[int, ...]]
 
 
 @dataclass
@@ -80,10 +82,26 @@ def manifest(name: str, **more: object) -> dict[str, Any]:
     }
 
 
-def exact_target(raw: Path, cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """Write cells and environment of an exact target; its entry in run.json."""
+def exact_run(folder: Path, cells: list[dict[str, Any]], trees: Iterable[Tree]) -> Path:
+    """Write a run of an exact target alone, with the call tree of each cell."""
+    exact = [exact_target(folder / "raw", cells, trees)]
+    _write_json(folder / "run.json", manifest("made-up", exact=exact))
+    return folder
+
+
+def exact_target(
+    raw: Path, cells: list[dict[str, Any]], trees: Iterable[Tree] = ()
+) -> dict[str, Any]:
+    """Write cells, trees and environment of an exact target; its entry in run.json."""
     folder = raw / "exact-6.12.0"
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tree").mkdir(parents=True)
+    for number, tree in enumerate(trees, 1):
+        rows = (
+            f"{path}\t{calls}\t{steps}\t{steps - sum(repeats)}\n"
+            for path, (calls, steps, *repeats) in tree.items()
+        )
+        text = "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
+        (folder / f"tree/{number}.tsv").write_text(text)
     (folder / "cells.jsonl").write_text("".join(json.dumps(cell) + "\n" for cell in cells))
     environment = {
         **{"kernel": "6.12.0", "version": "#1 MADE UP", "package": None, "qemu": "10.0"},

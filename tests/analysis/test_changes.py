@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What changed, by a knob, by the compiler, between kernels; and the gate's judgement."""
 
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,9 +28,8 @@ from analysis.paths.changes import (
 from analysis.paths.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN, parse_allowance
 from analysis.paths.tree import Span
 from analysis.raw.run import read_run
-from tests.analysis.make_run import exact_line, exact_target, manifest, shape
-from tests.exact import test_analysis
-from tests.exact.test_analysis import BASE, write_run
+from tests.analysis.make_run import exact_line, exact_run, shape
+from tests.exact.test_analysis import BASE, TCP, write_run
 
 Tree = dict[str, tuple[int, int]]  # path below `client` → calls, instructions
 SEND = {"write": (2, 100), "write;send": (2, 300)}
@@ -93,14 +91,11 @@ def test_the_parts_add_up_to_the_difference(before: Tree, after: Tree) -> None:
     assert parts_between(before, before) == []
 
 
-def a_pair(folder: Path, monkeypatch: pytest.MonkeyPatch, more: int, **after: Any) -> list[str]:
+def a_pair(folder: Path, more: int, **after: Any) -> list[str]:
     """Two runs; in the second tcp_sendmsg takes `more` instructions more."""
-    first = write_run(folder / "first")
-    path = f"{BASE};tcp_sendmsg"
-    calls, own = test_analysis.TREES["tcp"][path]
-    tree = test_analysis.TREES["tcp"] | {path: (calls, own + more)}
-    monkeypatch.setitem(test_analysis.TREES, "tcp", tree)
-    return [str(first), str(write_run(folder / "second", **after))]
+    tree = {**TCP, f"{BASE};tcp_sendmsg": (2, 50 + more)}
+    second = write_run(folder / "second", tcp=tree, **after)
+    return [str(write_run(folder / "first")), str(second)]
 
 
 @pytest.mark.parametrize(
@@ -113,9 +108,9 @@ def test_the_allowance_is_instructions_or_a_part(more: int, allowance: str, hold
 
 
 def test_the_summary_is_short_and_ktap_has_a_result_for_each_cell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs = a_pair(tmp_path, monkeypatch, 7)
+    runs = a_pair(tmp_path, 7)
     assert main(["--diff", *runs, "--allowance", "7", "--quiet"]) == WITHIN
     capsys.readouterr()
     assert main(["--diff", *runs, "--allowance", "0"]) == BEYOND
@@ -139,21 +134,16 @@ def test_the_summary_is_short_and_ktap_has_a_result_for_each_cell(
     ],
 )
 def test_a_cell_that_failed_or_is_invalid_cannot_be_told(
-    after: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    after: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs = a_pair(tmp_path, monkeypatch, 0, **after)
+    runs = a_pair(tmp_path, 0, **after)
     assert main(["--diff", *runs, "--ktap"]) == UNTOLD
     lines = capsys.readouterr().out.splitlines()
     assert sum(bool(re.match(r"not ok \d - .* # ERROR [^#]+$", line)) for line in lines) == 2
 
 
-def test_a_damaged_run_cannot_be_told_and_a_wrong_allowance_is_wrong_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = a_pair(tmp_path, monkeypatch, 0)
+def test_a_damaged_run_cannot_be_told_and_a_wrong_allowance_is_wrong_use(tmp_path: Path) -> None:
+    runs = a_pair(tmp_path, 0)
     assert main(["--diff", *runs, "--allowance", "much"]) == 2
     Path(runs[1], "raw/exact-6.12.0/tree/1.tsv").unlink()
     assert main(["--diff", *runs, "--allowance", "0"]) == UNTOLD
@@ -188,23 +178,15 @@ CELLS: list[tuple[dict[str, Any] | None, Tree, list[dict[str, Any]]]] = [
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    target = tmp_path / "raw/exact-6.12.0"
-    (target / "tree").mkdir(parents=True)
     lines = []
     for number, (knob, tree, variants) in enumerate(CELLS, 1):
-        rows = [f"{path}\t{calls}\t{steps}\t{steps}\n" for path, (calls, steps) in tree.items()]
-        (target / f"tree/{number}.tsv").write_text(
-            "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
-        )
         steps = sum(steps for _, steps in tree.values())
         shapes = [shape("steady", 9, 9, steps, steps)]
         line = exact_line(number, "tcp", iterations=9, shapes=shapes, variants=variants, knob=knob)
         if knob and knob["name"] == "nft=10":
             line["checks"] = [{"name": "in force", "ok": False, "detail": "no call"}]
         lines.append(line)
-    exact = [exact_target(tmp_path / "raw", lines)]
-    (tmp_path / "run.json").write_text(json.dumps(manifest("made-up", exact=exact)))
-    return tmp_path
+    return exact_run(tmp_path, lines, [tree for _, tree, _ in CELLS])
 
 
 def by_name(run: Path) -> dict[str, ExactPair]:

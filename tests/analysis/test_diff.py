@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two made-up runs compared: what changed, what is noise, and what became of functions."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from analysis.paths.changes import renames
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp, make_run
-from tests.exact.test_analysis import write_run
+from tests.exact.test_analysis import BASE, TCP, write_run
 
 SIX = np.array([10.0, 11.0, 12.0, 13.0, 14.0, 15.0])
 
@@ -97,28 +96,12 @@ def test_a_function_is_renamed_where_its_callers_and_its_name_are_alike() -> Non
     }
 
 
-def an_exact_pair(tmp_path: Path, **changed: int) -> tuple[Path, Path]:
-    """The second's tcp round trip with other self counts, by function."""
-    first = write_run(tmp_path / "first")
-    second = write_run(tmp_path / "second")
-    folder = second / "raw/exact-6.12.0"
-    lines = [json.loads(line) for line in (folder / "cells.jsonl").open()]
-    text = (folder / "tree/2.tsv").read_text()
-    head, *rows = text.splitlines()
-    fields = [row.split("\t") for row in rows]
-    for row in fields:
-        row[2] = row[3] = str(changed.get(row[0].split(";")[-1], int(row[2])))
-    (folder / "tree/2.tsv").write_text("\n".join([head, *map("\t".join, fields)]) + "\n")
-    own = sum(int(row[2]) for row in fields)
-    lines[1]["shapes"][0] |= {"steps": own, "instructions": own}
-    (folder / "cells.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    return first, second
-
-
 def test_an_exact_change_is_told_to_the_instruction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = an_exact_pair(tmp_path, tcp_sendmsg=61, memset=0)
+    changed = {f"{BASE};tcp_sendmsg": (2, 61), f"{BASE};tcp_sendmsg;memset": (1, 0)}
+    first = write_run(tmp_path / "first")
+    second = write_run(tmp_path / "second", tcp={**TCP, **changed})
     assert main(["--diff", str(first), str(second), "--out", str(tmp_path / "out")]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "unix, 64 B, same-cpu, under SCHED_FIFO) takes the same 40" in said
@@ -132,7 +115,7 @@ def test_an_exact_change_is_told_to_the_instruction(
 
 
 def test_bad_input_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run, other = an_exact_pair(tmp_path)
+    run, other = (write_run(tmp_path / name) for name in ("first", "second"))
     alone = write_run(tmp_path / "alone", size=128)
     for arguments, said in (
         ([str(run), str(run)], "are one run"),

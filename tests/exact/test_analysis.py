@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Exact cells in the tidy table, the ledger and the report, from a made-up run."""
 
-import json
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +15,14 @@ from analysis.paths.export import folded
 from analysis.paths.figures import draw_exact
 from analysis.paths.tree import UNCLASSIFIED, Span, layer_of, own_layer
 from analysis.raw.run import read_run
-from tests.analysis.make_run import exact_line, exact_target, manifest, shape
+from tests.analysis.make_run import Tree, exact_line, exact_run, shape
 
 BASE = "client;[user];entry_SYSCALL_64"
-TREES = {
-    "unix": {BASE: (2, 10), f"{BASE};unix_stream_sendmsg": (2, 30)},
-    "tcp": {BASE: (2, 10), f"{BASE};tcp_sendmsg": (2, 50), f"{BASE};tcp_sendmsg;memset": (1, 7)},
+UNIX: Tree = {BASE: (2, 10), f"{BASE};unix_stream_sendmsg": (2, 30)}
+TCP: Tree = {
+    **{BASE: (2, 10), f"{BASE};tcp_sendmsg": (2, 50)},
+    f"{BASE};tcp_sendmsg;memset": (1, 7, 5),  # repeats its one string instruction
 }
-REPEATS = {"memset": 5}  # of its steps, those that only repeat its one string instruction
 WINDOW = {"steps": 21_000, "instructions": 20_100}
 PAYLOAD = {
     "messages": 46,
@@ -36,20 +35,15 @@ PAYLOAD = {
 }
 
 
-def write_run(folder: Path, schedulings: tuple[str, ...] = ("fifo",), **changes: Any) -> Path:
-    target = folder / "raw/exact-6.12.0"
-    (target / "tree").mkdir(parents=True)
+def write_run(
+    folder: Path, schedulings: tuple[str, ...] = ("fifo",), tcp: Tree = TCP, **changes: Any
+) -> Path:
+    """A run of both transports under each scheduler; `tcp`: TCP's tree, `changes`: of all cells."""
     lines = []
-    for number, (scheduling, transport) in enumerate(product(schedulings, TREES), 1):
-        tree = TREES[transport]
-        again = {path: REPEATS.get(path.rpartition(";")[2], 0) for path in tree}
-        rows = [
-            f"{path}\t{calls}\t{steps}\t{steps - again[path]}\n"
-            for path, (calls, steps) in tree.items()
-        ]
-        text = "path\tcalls\tsteps\tinstructions\n" + "".join(rows)
-        (target / f"tree/{number}.tsv").write_text(text)
-        steps, repeats = sum(steps for _, steps in tree.values()), sum(again.values())
+    kinds = [*product(schedulings, {"unix": UNIX, "tcp": tcp}.items())]
+    for number, (scheduling, (transport, tree)) in enumerate(kinds, 1):
+        steps = sum(row[1] for row in tree.values())
+        repeats = sum(sum(row[2:]) for row in tree.values())
         figures = {
             "sched": scheduling,
             "window": WINDOW,
@@ -63,9 +57,7 @@ def write_run(folder: Path, schedulings: tuple[str, ...] = ("fifo",), **changes:
         }
         failed = "error" in changes
         lines.append(exact_line(number, transport, **(changes if failed else figures | changes)))
-    exact = [exact_target(folder / "raw", lines)]
-    (folder / "run.json").write_text(json.dumps(manifest("made-up", exact=exact)))
-    return folder
+    return exact_run(folder, lines, [tree for _, (_, tree) in kinds])
 
 
 def test_the_tidy_table_has_the_steady_round_trip_and_the_windows_mean(tmp_path: Path) -> None:

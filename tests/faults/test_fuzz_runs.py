@@ -60,11 +60,8 @@ def base() -> Path:
     loopback: dict[str, Any] = {"nf_tables": {"found": []}}
     run = make_run(folder, MadeUp(repeats=1, loopback=loopback, change=watch))
     raw, half = run / "raw", shape("steady", 300, 300, 20, 20)
-    entry = exact_target(raw, [exact_line(1, "unix", shapes=[half], iterations=300)])
-    (raw / entry["folder"] / "tree").mkdir()
-    (raw / entry["folder"] / "tree/1.tsv").write_text(
-        "path\tcalls\tsteps\tinstructions\nclient;made_up_17\t2\t20\t20\n"
-    )
+    line = exact_line(1, "unix", shapes=[half], iterations=300)
+    entry = exact_target(raw, [line], [{"client;made_up_17": (2, 20)}])
     for guest in raw.glob("guest-*"):
         (guest / "perf/2").mkdir(parents=True)
         for name in ("profile.json", "profile.stderr", "profile-5.folded", "profile-6.folded"):
