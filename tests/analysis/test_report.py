@@ -55,18 +55,6 @@ def test_all_files_are_there_and_the_same_again(tmp_path: Path) -> None:
     assert files(run) == first
 
 
-def test_an_empty_setting_is_empty_and_not_absent(tmp_path: Path) -> None:
-    run = make_run(tmp_path, MadeUp(guest=False))
-    file = run / "raw/host/environment.json"
-    settings = {"/empty": "", "/absent": None, "/made/up": "1"}
-    text = json.dumps(json.loads(file.read_text()) | {"settings": settings})
-    file.write_text(text, encoding="utf-8")
-    assert main([str(run), "--quiet"]) == 0
-    text = (run / "report.html").read_text(encoding="utf-8")
-    found = re.findall(r"<td[^>]*><code>(/\w[^<]*)</code></td>\s*<td[^>]*>([^<]*)</td>", text)
-    assert found == [("/absent", "absent"), ("/empty", ""), ("/made/up", "1")]
-
-
 class Balance(HTMLParser):
     """Every element that opens closes, in order, and no id is there twice."""
 
@@ -88,12 +76,12 @@ class Balance(HTMLParser):
 
 
 def test_the_page_stands_alone_and_is_well_formed(plain_report: tuple[Path, str]) -> None:
-    _, text = plain_report
-    assert not re.search(r"<script\s|<link|@import|\bsrc=|url\((?!#)", text)
+    """Links lead to the run's own files, or to a claim's source."""
+    run, text = plain_report
+    assert not re.search(r"<script\s|<link|<iframe|@import|\bsrc=|url\((?!#)", text)
     assert text.count("<script") == 1  # explores figures
-    assert not re.search(
-        r'href="(?!#|raw/|figures/|https://|\w+\.(?:csv|json|md|html#))', text.split("<script")[0]
-    )
+    links = re.findall(r'href="(?!#|https://)([^"#]+)', text.split("<script")[0])
+    assert links and [name for name in links if not (run / name).exists()] == []
     balance = Balance()
     balance.feed(text)
     assert balance.open == []
@@ -156,14 +144,22 @@ def test_a_disagreement_comes_with_the_answer(tmp_path: Path) -> None:
     assert "Instruments disagree" in (run / "answer.md").read_text(encoding="utf-8")
 
 
-def test_missing_is_said(tmp_path: Path) -> None:
+def test_missing_is_said_and_an_empty_setting_is_empty_and_not_absent(tmp_path: Path) -> None:
     why = reason("no-function", function="made_up")
-    lacks = [missing(["skb_allocs"], why)]
 
     def fail(cell: Cell) -> None:
         if cell["id"] == 1:
             cell["error"], cell["result"] = "a made-up failure", None
 
-    _, text = report(tmp_path, MadeUp(guest=False, missing=lacks, change=fail))
+    run = make_run(
+        tmp_path, MadeUp(guest=False, missing=[missing(["skb_allocs"], why)], change=fail)
+    )
+    file = run / "raw/host/environment.json"
+    settings = {"/empty": "", "/absent": None, "/made/up": "1"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"settings": settings}))
+    assert main([str(run), "--quiet"]) == 0
+    text = (run / "report.html").read_text(encoding="utf-8")
     assert text.count(str(why)) >= 2  # in the ledger's row and in the list
     assert "a made-up failure" in text
+    cells = re.findall(r"<td[^>]*><code>(/\w[^<]*)</code></td>\s*<td[^>]*>([^<]*)</td>", text)
+    assert cells == [("/absent", "absent"), ("/empty", ""), ("/made/up", "1")]

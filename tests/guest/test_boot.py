@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Real boots: one that works, and one for each way in which a guest can fail."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -84,33 +79,3 @@ def test_an_output_that_does_not_fit_is_named(machine: guest.Guest, input_tar: P
 def test_a_machine_that_cannot_start_is_named(machine: guest.Guest, input_tar: Path) -> None:
     with pytest.raises(RunError, match=r"QEMU ended with status 1: .*memory"):
         boot(machine, input_tar, "true", memory=1 << 40)
-
-
-RUNNER = """
-import sys
-from pathlib import Path
-from runners import guest
-machine = guest.prepare(Path(sys.argv[1]), "6.12")
-source = Path(sys.argv[2])
-machine.run(source, source.parent / "out", ["sh", "-c", "echo up; sleep 600"], timeout=600,
-            on_line=lambda line: print(line, flush=True))
-"""
-
-
-def test_a_killed_runner_leaves_no_qemu(
-    machine: guest.Guest, cache_folder: Path, input_tar: Path
-) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-B", "-c", RUNNER, str(cache_folder), str(input_tar)],
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-    ) as runner:
-        assert runner.stdout is not None
-        assert runner.stdout.readline() == b"up\n"
-        children = Path(f"/proc/{runner.pid}/task/{runner.pid}/children").read_text().split()
-        assert children
-        runner.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 5
-    while any(Path("/proc", child, "cmdline").exists() for child in children):
-        assert time.monotonic() < deadline, "QEMU outlived its runner"
-        time.sleep(0.05)
