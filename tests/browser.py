@@ -5,9 +5,10 @@ import html
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
+
+from tests.processes import captured
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 DESKTOP = (1200, 900)
@@ -25,14 +26,15 @@ const answer = (what) => {
 def chromium(page: Path, folder: Path, *options: str, size: tuple[int, int] = DESKTOP) -> str:
     """Open `page` in a window of `size`; its profile is left in `folder`."""
     assert CHROMIUM is not None
-    return subprocess.run(
+    return captured(
         [
             *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
             *(f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}"),
             *(*options, page.as_uri()),
         ],
-        capture_output=True, text=True, check=True, timeout=SECONDS,
-    ).stdout  # fmt: skip
+        check=True,
+        timeout=SECONDS,
+    ).stdout
 
 
 def screenshot(page: Path, folder: Path, *options: str, size: tuple[int, int] = DESKTOP) -> Path:

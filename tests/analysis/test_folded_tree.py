@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The call tree in the terminal, out of folded stacks, by any Python."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from analysis.paths import folded
 from runners.process import REPOSITORY
+from tests.processes import captured
 
 FOLDED = """\
 client;main;write;send 40
@@ -35,7 +35,7 @@ def test_a_function_is_below_its_caller_with_all_that_it_calls(
     file = tmp_path / "one.folded"
     file.write_text(text)
     argv = ["/usr/bin/python3", "-B", "-m", "analysis.paths.folded", str(file), *options]
-    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True)
+    done = captured(argv, cwd=REPOSITORY)
     assert done.stdout == printed if printed in TREE else printed in done.stderr
 
 

@@ -10,7 +10,6 @@ import hashlib
 import html
 import re
 import shutil
-import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import pytest
 from analysis.__main__ import main
 from tests.browser import CHROMIUM, SECONDS, ask, screenshot
 from tests.exact.test_analysis import write_run
+from tests.processes import captured
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,6 +33,7 @@ AXE = "axe-core@4.14.1"
 AXE_SHA512 = (
     "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 )
+
 ASK_AXE = """
 for (const one of document.querySelectorAll("details")) one.open = true;
 axe.run({resultTypes: ["violations"]}).then((found) => answer(found.violations.map((one) =>
@@ -113,10 +114,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     if npm is None:
         pytest.skip("no npm is installed, which fetches axe-core")
     folder = tmp_path_factory.mktemp("axe")
-    got = subprocess.run(
-        [npm, "pack", AXE, "--silent"], cwd=folder, capture_output=True, text=True, check=False,
-        timeout=SECONDS,
-    )  # fmt: skip
+    got = captured([npm, "pack", AXE, "--silent"], cwd=folder, timeout=SECONDS)
     if got.returncode != 0:
         pytest.skip(f"npm could not fetch {AXE}")
     (file,) = folder.glob("*.tgz")

@@ -12,6 +12,7 @@ import pytest
 
 from runners.process import REPOSITORY
 from tests.box.prove import write_emulator
+from tests.processes import captured
 
 needs_vagrant = pytest.mark.skipif(shutil.which("vagrant") is None, reason="needs vagrant")
 
@@ -21,10 +22,7 @@ def validate(home: Path, **choices: str) -> subprocess.CompletedProcess[str]:
     own = {"VAGRANT_HOME": str(home), "VAGRANT_CHECKPOINT_DISABLE": "1"}
     own["VAGRANT_DEFAULT_PROVIDER"] = "libvirt"
     shutil.copy(REPOSITORY / "Vagrantfile", home)
-    return subprocess.run(
-        ["vagrant", "validate"],
-        cwd=home, env=os.environ | own | choices, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return captured(["vagrant", "validate"], cwd=home, env=os.environ | own | choices)
 
 
 @needs_vagrant
@@ -49,13 +47,13 @@ def test_the_emulator_answers_all_that_libvirt_asks_and_loads_nothing_of_the_hos
     """To list its types, QEMU loads all modules that it finds: the host's modules would end it."""
     program = write_emulator(tmp_path / "qemu")
     commands = [{"execute": name} for name in ("qmp_capabilities", "qom-list-types", "quit")]
-    done = subprocess.run(
+    done = captured(
         [
             *("strace", "-f", "-e", "trace=%file", "-o", tmp_path / "opened"),
             *(program, "-nodefaults", "-nographic", "-machine", "none", "-qmp", "stdio"),
         ],
-        input="".join(map(json.dumps, commands)), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        input="".join(map(json.dumps, commands)),
+    )
     assert done.returncode == 0, done.stderr
     assert '"name": "EPYC-x86_64-cpu"' in done.stdout
     opened = re.findall(r'"(/[^"]*/qemu/[^"]*[.]so)"', (tmp_path / "opened").read_text("utf-8"))

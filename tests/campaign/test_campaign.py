@@ -12,6 +12,7 @@ import pytest
 from runners.campaign import jobs, name_of
 from runners.process import REPOSITORY
 from tests.exact.conftest import built, exact_guest
+from tests.processes import captured
 
 __all__ = ["built", "exact_guest"]  # fixtures of exact mode
 PLAN = """\
@@ -26,6 +27,7 @@ WORDS = (
     *("--kernel", "6.12", "--sizes", "64,80", "--placements", "same-cpu", "--sched", "fifo"),
     *("--messages", "46"),
 )
+
 SCRIPT = REPOSITORY / "runners/run.sh"
 ORDER = ["kernel", "transport", "size", "cell", "quantity", "key"]
 
@@ -65,7 +67,7 @@ def test_a_job_has_one_size_and_a_name_of_all_that_decides_its_figures(
 
 def test_a_wrong_key_is_the_sentence_of_its_option(plan: Path) -> None:
     plan.write_text(PLAN + 'wait = "never"\n')
-    done = subprocess.run(argv(plan, "--dry-run"), capture_output=True, text=True, check=False)
+    done = captured(argv(plan, "--dry-run"))
     assert (done.returncode, done.stdout) == (2, "")
     assert "--wait" in done.stderr and "never" in done.stderr
 
@@ -75,7 +77,7 @@ def test_a_killed_campaign_goes_on_and_its_table_is_that_of_one_exact_run(
     plan: Path, tmp_path: Path, exact_guest: object
 ) -> None:
     runs = plan.with_suffix("") / "runs"
-    done = subprocess.run(argv(plan, "--dry-run"), capture_output=True, text=True, check=True)
+    done = captured(argv(plan, "--dry-run"), check=True)
     first, *_ = done.stdout.splitlines()
     subprocess.run(shlex.split(first), check=True)  # somebody else counted it
     with subprocess.Popen(argv(plan)) as controller:

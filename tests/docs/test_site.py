@@ -10,13 +10,12 @@ import pytest
 
 from analysis.claims.files import load_claims
 from runners.process import REPOSITORY
+from tests.processes import captured
 
 
 # One of each kind: a page, a section of one, a file.
 def build(*folders: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [REPOSITORY / "docs/build.sh", *folders], capture_output=True, text=True, check=False
-    )
+    return captured([REPOSITORY / "docs/build.sh", *folders])
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from markdown_it import MarkdownIt
 
 from runners.host.root import mount_tracing
 from runners.process import REPOSITORY
+from tests.processes import captured
 
 SECONDS = 900
 PROMPT = "$ "
@@ -74,12 +75,10 @@ def run(step: Step, folder: Path) -> list[str]:
     """
     root = os.geteuid() == 0
     command = SUDO.sub("", step.command) if root else step.command
-    done = subprocess.run(
+    done = captured(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=folder,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=SECONDS,
         preexec_fn=mount_tracing if root else None,
     )
@@ -117,11 +116,9 @@ def refresh(page: Path, folder: Path) -> None:
 
 def clone(folder: Path) -> None:
     """Copy the tree's files as a clone would have them; what a run leaves stays in the copy."""
-    listed = subprocess.run(
+    listed = captured(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
         check=True,
     )
     for name in filter(lambda name: (REPOSITORY / name).exists(), listed.stdout.splitlines()):

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,13 +13,14 @@ import pytest
 
 from runners.exact import kernel_tree as tree
 from tests.exact.conftest import REPOSITORY
+from tests.processes import captured, is_gone, wait_for
 
 CELL = ("--transports", "unix", "--messages", "100", "--no-install")
 
 
 def gate(out: Path, *words: str, verb: str = "gate") -> subprocess.CompletedProcess[str]:
     argv = [str(REPOSITORY / "runners/run.sh"), verb, *CELL, *words, "--out", str(out)]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
+    return captured(argv)
 
 
 @pytest.mark.emulated
@@ -92,13 +92,6 @@ BUILD = (
 )
 
 
-def wait_for(met: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + 30
-    while not met() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return bool(met())
-
-
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_a_build_that_is_ended_leaves_no_process(tmp_path: Path, end: signal.Signals) -> None:
     (tmp_path / "Makefile").write_text(MAKEFILE.format(tree=tmp_path))
@@ -107,9 +100,8 @@ def test_a_build_that_is_ended_leaves_no_process(tmp_path: Path, end: signal.Sig
         [sys.executable, "-c", BUILD, tmp_path], cwd=REPOSITORY, stderr=subprocess.DEVNULL
     ) as building:
         assert wait_for(lambda: noted.exists() and noted.read_text().strip())
-        below = Path("/proc", noted.read_text().strip())
         building.send_signal(end)
-    assert wait_for(lambda: not below.exists())
+    assert is_gone(noted.read_text().strip())
     # What was compiled until then may be of another commit than its time says.
     (tmp_path / "object.o").touch()
     with tree.alone(tmp_path, lambda: None):

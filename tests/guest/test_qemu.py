@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from runners.guest.image import Image
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import Ended, HangError, Qemu, explain, watch
 from runners.process import RunError
+from tests.processes import is_gone
 
 PANIC = "[    1.7] Kernel panic - not syncing: "
 
@@ -103,18 +103,7 @@ def test_the_machine_dies_with_a_killed_runner() -> None:
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )
-    process = Path("/proc") / done.stdout.decode().strip()
-    deadline = time.monotonic() + 5
-    while process.exists() and _state(process) != "Z":
-        assert time.monotonic() < deadline, "the machine outlived its runner"
-        time.sleep(0.02)
-
-
-def _state(process: Path) -> str:
-    try:
-        return (process / "stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "Z"
+    assert is_gone(done.stdout.decode().strip()), "the machine outlived its runner"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from runners.guest.store import Cache, LackingError, prune, read_manifest, suspe
 from runners.plan import Planner
 from runners.process import REPOSITORY, RunError
 from runners.run import waiting_plan
+from tests.processes import captured
 
 RECIPE: dict[str, object] = {"packages": ("a",), "version": 1}
 CONTENT = "0123456789"
@@ -161,11 +162,11 @@ def test_of_each_kind_only_the_last_used_stay(tmp_path: Path) -> None:
 
 
 def run_sh(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return captured(
         [sys.executable, "-B", "-m", "runners", *arguments],
         env=os.environ | {"PATHCOST_CACHE": str(cache), "PYTHONPATH": str(REPOSITORY)},
-        cwd=REPOSITORY, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=REPOSITORY,
+    )
 
 
 @pytest.fixture

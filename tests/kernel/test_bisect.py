@@ -11,6 +11,7 @@ import pytest
 
 from tests.exact.conftest import REPOSITORY
 from tests.kernel.series import SERIES, make
+from tests.processes import captured
 
 pytestmark = [pytest.mark.matrix, pytest.mark.emulated]
 SOURCE = os.environ.get("PATHCOST_LINUX_SOURCE", "")
@@ -31,7 +32,7 @@ def tree() -> Path:
 def bisect(tree: Path, out: Path, good: str, bad: str) -> subprocess.CompletedProcess[str]:
     argv = [str(REPOSITORY / "runners/run.sh"), "gate", "--kernel", str(tree)]
     argv += [f"--bisect={good}..{bad}", "--out", str(out), "--transports", "unix"]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
+    return captured(argv)
 
 
 @pytest.mark.parametrize("number", range(len(TAGS)))

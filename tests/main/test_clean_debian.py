@@ -21,6 +21,7 @@ from runners.guest.kernels import DEFAULT
 from runners.process import REPOSITORY
 from runners.store import invoker
 from tests.collected import Collected
+from tests.processes import captured
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 SEED = "busybox-static,ca-certificates"
@@ -36,11 +37,9 @@ PATHCOST_CACHE=$cache ./runners/run.sh --target host --no-install --messages 200
 
 def provision(root: Path) -> str:
     """Run setup.sh in the root, as the Vagrantfile does; what it said."""
-    done = subprocess.run(
-        ["unshare", "--mount", "--", "sh", "-c", f"mount -t proc proc {root}/proc && exec chroot "
-         f"{root} env -i PATH=/usr/sbin:/usr/bin HOME=/root sh -c '{IN_CHROOT}'"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    clean = f"env -i PATH=/usr/sbin:/usr/bin HOME=/root sh -c '{IN_CHROOT}'"
+    mounted = f"mount -t proc proc {root}/proc && exec chroot {root} {clean}"
+    done = captured(["unshare", "--mount", "--", "sh", "-c", mounted])
     assert done.returncode == 0, done.stderr
     return done.stdout
 

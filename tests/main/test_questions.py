@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What run.sh can tell without measuring."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,13 @@ import pytest
 from runners.cell import PATTERNS, TRANSPORTS
 from runners.host import preflight
 from runners.process import REPOSITORY
+from tests.processes import captured
 
 RUN = REPOSITORY / "runners/run.sh"
 
 
 def shown(*arguments: str) -> str:
-    return subprocess.run([RUN, *arguments], capture_output=True, text=True, check=True).stdout
+    return captured([RUN, *arguments], check=True).stdout
 
 
 @pytest.mark.slow
@@ -22,9 +22,7 @@ def test_modules_of_the_current_folder_are_not_taken(tmp_path: Path) -> None:
     (tmp_path / "runners").mkdir()
     for name in ("__init__.py", "__main__.py"):
         (tmp_path / "runners" / name).write_text('raise SystemExit("not ours")\n')
-    done = subprocess.run(
-        [RUN, "--version"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = captured([RUN, "--version"], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("pathcost ")
 

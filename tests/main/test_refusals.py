@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What cannot be done is refused in one sentence, with a status, and leaves nothing half made."""
 
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from runners.process import REPOSITORY
 from tests.analysis.make_run import make_run
 from tests.build import make
+from tests.processes import captured
 
 RUN, ANALYSIS = "./runners/run.sh", f"{sys.executable} -m analysis"
 NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups --"
@@ -21,10 +21,9 @@ BARE = "ln -s /bin/false {folder}/dpkg-query; PATH={folder}:$PATH"
 
 def said_by(command: str, folder: Path) -> tuple[int, str, list[str]]:
     """Exit status, standard output, and the lines on standard error, of a command of bash."""
-    done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {command.format(folder=folder)}"],
-        cwd=REPOSITORY, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = captured(
+        ["bash", "-c", f"set -o pipefail; {command.format(folder=folder)}"], cwd=REPOSITORY
+    )
     return done.returncode, done.stdout, done.stderr.splitlines()
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from runners.process import REPOSITORY
 from runners.store import invoker
+from tests.processes import captured
 
 pytestmark = pytest.mark.guest
 USER = 12345
@@ -72,17 +73,17 @@ class Place:
 
     def run(self, *arguments: str, out: str = "out") -> subprocess.CompletedProcess[str]:
         """run.sh as sudo starts it."""
-        return subprocess.run(
+        return captured(
             [REPOSITORY / "runners/run.sh", "--out", f"{self.home}/{out}", *arguments],
-            capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
             env=os.environ | self.sudo | {"TMPDIR": str(self.home / "tmp")},
-        )  # fmt: skip
+        )
 
     def listed(self, **sudo: str) -> str:
         """What `list` prints where tracefs is mounted, whose files are root's alone."""
         mounted = 'mount -t tracefs none /sys/kernel/tracing 2>/dev/null; exec "$0" list'
         argv = ["unshare", "--mount", "sh", "-c", mounted, str(REPOSITORY / "runners/run.sh")]
-        done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | sudo)
+        done = captured(argv, env=os.environ | sudo)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -105,8 +106,8 @@ def base() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     (folder / "cache").mkdir()
-    python = subprocess.run(
-        [REPOSITORY / "runners/setup.sh", "--analysis"], capture_output=True, text=True, check=True
+    python = captured(
+        [REPOSITORY / "runners/setup.sh", "--analysis"], check=True
     ).stdout.splitlines()[-1]
     entries = [str(path) for name in ("qemu-*", "kernel-*", "image-*") for path in cached(name)]
     copy = ["cp", "--archive", "--sparse=always", *entries, python, str(folder / "cache")]

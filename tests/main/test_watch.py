@@ -5,7 +5,6 @@ import json
 import os
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
 from runners.store import invoker
 from tests.docs.reference import RUN, unpack
+from tests.processes import captured, repeating
 
 EVERY_CALL = "100"
 REQUESTS = 4000
@@ -57,7 +57,7 @@ def predicted(folder: Path, seen: dict[str, Any]) -> dict[str, Any]:
     (folder / "watch.json").write_text(json.dumps(seen), encoding="utf-8")
     (folder / "prices.json").write_text(json.dumps(PRICES), encoding="utf-8")
     argv = ["python", "-m", "analysis", "--watch", str(folder), "--json"]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    done = captured(argv, cwd=REPOSITORY, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -139,9 +139,7 @@ def test_a_pair_across_two_network_namespaces(tmp_path: Path) -> None:
     """The workload's hop over a veth pair: each end has a namespace of its own."""
     argv = [str(WORKLOAD), "--transport", "tcp-veth", "--messages", "1000", "--warmup", "100"]
     with watching(60) as seen:
-        done = subprocess.run(
-            [*argv, "--dir", str(tmp_path)], capture_output=True, text=True, timeout=60
-        )
+        done = captured([*argv, "--dir", str(tmp_path)], timeout=60)
     if done.returncode == 2:
         pytest.skip(f"no veth pair here: {done.stderr.strip()}")
     ends = [end for end in seen["ends"] if end["comm"].startswith("pathcost-worklo")]
@@ -157,25 +155,17 @@ def test_a_pair_across_two_network_namespaces(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_where_the_rate_is_high_it_is_sampled() -> None:
-    """Two threads that do nothing but send: every call counted would take more than 0.2 %."""
+    """Somebody who does nothing but send: every call counted would take more than 0.2 %."""
     left, right = socket.socketpair()
-    stop = threading.Event()
 
-    def send() -> None:
-        while not stop.is_set():
-            left.sendall(b"x")
-            right.recv(1)
-            right.sendall(b"x")
-            left.recv(1)
+    def there_and_back() -> None:
+        for source, sink in ((left, right), (right, left)):
+            source.sendall(b"x")
+            sink.recv(1)
 
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        argv = [instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), "4", "0.2"]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    finally:
-        stop.set()
-        thread.join()
+    argv = [instrument.PYTHON, "-B", "-P", PROBES / "bcc/pairs.py", 4, 0.2]
+    with repeating(there_and_back):
+        done = captured(argv, check=True)
     seen = json.loads(done.stdout)
     assert seen["active_s"] < 0.6 * seen["seconds"]
     assert any(end["pid"] == os.getpid() for end in seen["ends"])
@@ -188,28 +178,19 @@ def test_the_command_shows_a_pair_and_stores_it(prices: str, tmp_path: Path) -> 
     if prices == "stored":
         unpack(REPOSITORY / RUN, tmp_path / "prices")
     own = ["--prices", str(tmp_path / "prices")] if prices == "stored" else []
-    stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         server, _ = listener.accept()
 
         def talk() -> None:
-            while not stop.wait(0.005):
-                client.sendall(b"ping")
-                server.sendall(server.recv(4))
-                client.recv(4)
+            client.sendall(b"ping")
+            server.sendall(server.recv(4))
+            client.recv(4)
 
-        thread = threading.Thread(target=talk)
-        thread.start()
-        port = str(listener.getsockname()[1])
-        try:
-            words = ["watch", "2", "--port", port, "--limit", "100", "--out", str(tmp_path / "out")]
-            done = subprocess.run(
-                ["./runners/run.sh", *words, *own], cwd=REPOSITORY, capture_output=True, text=True
-            )
-        finally:
-            stop.set()
-            thread.join()
+        port = listener.getsockname()[1]
+        words = ["watch", 2, "--port", port, "--limit", 100, "--out", tmp_path / "out", *own]
+        with repeating(talk, 0.005):
+            done = captured(["./runners/run.sh", *words], cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
     assert f"127.0.0.1:{port}" in done.stdout
     assert len(done.stdout.splitlines()) <= 25

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tools that a learner runs alone: on this kernel, beside a running workload."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from probes.scripts import PROBES, Script, read_scripts
-from runners import process
-from runners.host import preflight
-from runners.host.root import mount_tracing
+from runners.process import WORKLOAD
 from tests import alone
+from tests.processes import captured
 
 BCC_TOOLS = sorted(path.name for path in (PROBES / "bcc").glob("*.py") if path.name[0] != "_")
 MODULES = ("frame.py", "pairs.py", "people.py")  # which the tools import
@@ -20,10 +18,7 @@ SCRIPTS = [script for script in read_scripts().values() if script.text]
 @pytest.mark.parametrize("tool", [name for name in BCC_TOOLS if name not in MODULES])
 @pytest.mark.slow
 def test_a_bcc_tool_says_what_it_is_without_root_and_without_bcc(tool: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["/usr/bin/python3", "-I", PROBES / "bcc" / tool, "--help"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = captured(["/usr/bin/python3", "-I", PROBES / "bcc" / tool, "--help"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for word in ("USAGE", "HOOK", "OUTPUT", "READ", "--pids PID"):
         assert word in done.stdout
@@ -36,22 +31,14 @@ def test_a_header_shows_what_the_script_prints(script: Script) -> None:
     assert shown <= set(script.quantities)
 
 
-@pytest.fixture(scope="module")
-def workload(tmp_path_factory: pytest.TempPathFactory) -> str:
-    mount_tracing()
-    if preflight.probe_level(preflight.checks()) == "counters":
-        pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
-    return str(process.WORKLOAD)
-
-
 @pytest.mark.root
 @pytest.mark.matrix  # test_host attaches the same scripts together, and holds their counts
 def test_each_tracepoint_script_alone(
-    workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    probe_level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     scripts = alone.scripts_of("tracepoint")
-    said = alone.run_scripts(workload, scripts)
+    said = alone.run_scripts(str(WORKLOAD), scripts)
     for script in scripts:
         if not said[script.name].startswith("this kernel has no "):
             assert alone.unlike(script, said[script.name]) == [], said[script.name]
@@ -59,7 +46,7 @@ def test_each_tracepoint_script_alone(
 
 @pytest.mark.root
 def test_each_bcc_tool_alone_on_two_running_processes(
-    workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    probe_level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    alone.check_bcc(alone.run_bcc(workload))
+    alone.check_bcc(alone.run_bcc(str(WORKLOAD)))

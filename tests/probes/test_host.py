@@ -1,51 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every script that this kernel allows, attached for real; counts checked by a second source."""
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from runners import process
 from runners.cli import parse
-from runners.host import preflight
-from runners.host.root import mount_tracing
 from runners.plan import HOST, plan_for
 from tests.analysis.contract import check_contract
 from tests.collected import Collected, out_segments, sent_elsewhere, switches
+from tests.probes.conftest import collect
 
-COLLECT = (sys.executable, "-B", "-m", "runners.host")
 pytestmark = pytest.mark.root
 HEADERS = 66  # Ethernet 14, IPv4 20, TCP 20 and 12 of timestamps
-
-
-@pytest.fixture(scope="module")
-def probe_level() -> str:
-    mount_tracing()
-    found = preflight.probe_level(preflight.checks())
-    if found == "counters":
-        pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
-    return found
 
 
 @pytest.fixture(scope="module", params=[46, pytest.param(2000, marks=pytest.mark.matrix)])
 def collected(
     request: pytest.FixtureRequest, probe_level: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Collected:
-    folder = tmp_path_factory.mktemp("host")
-    out = folder / "raw/host"
     asked = parse(["--messages", str(request.param), "--repeats", "3", "--instruments", "all"])
-    plan = plan_for(asked, HOST, probe_level)
-    (folder / "plan.json").write_text(plan.text(), encoding="utf-8")
-    subprocess.run(
-        [*COLLECT, folder / "plan.json", out, "--workload", process.WORKLOAD],
-        cwd=process.REPOSITORY,
-        env=os.environ | {"TMPDIR": str(folder)},
-        check=True,
-    )
-    return Collected(out)
+    run = tmp_path_factory.mktemp("host") / "run"
+    return Collected(collect(plan_for(asked, HOST, probe_level), run))
 
 
 def test_every_cell_ran_and_every_script_attached(collected: Collected) -> None:

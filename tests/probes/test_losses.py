@@ -9,11 +9,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,21 +18,13 @@ from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
 from runners import process
 from runners.cli import parse
-from runners.host import preflight
-from runners.host.root import mount_tracing
 from runners.plan import HOST, plan_for
 from tests.analysis.make_run import manifest
+from tests.probes.conftest import collect
+from tests.processes import repeating
 
-COLLECT = (sys.executable, "-B", "-m", "runners.host")
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("probe_level")]
 TINY = {"BPFTRACE_MAX_MAP_KEYS": "2", "BPFTRACE_MAP_KEYS_MAX": "2"}  # of 0.23, and of 0.17
-
-
-@pytest.fixture(scope="module", autouse=True)
-def probe_level() -> None:
-    mount_tracing()
-    if preflight.probe_level(preflight.checks()) == "counters":
-        pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
 
 
 @pytest.fixture
@@ -49,34 +36,22 @@ def program(tmp_path: Path) -> Path:
     return tmp_path / "program"
 
 
-def collect(
-    folder: Path,
-    scripts: tuple[str, ...],
-    program: Path,
-    environment: dict[str, str],
-    messages: int = 2000,
-) -> Analysis:
+def analysed(
+    folder: Path, scripts: tuple[str, ...], program: Path = process.REPOSITORY,
+    environment: dict[str, str] | None = None,
+) -> Analysis:  # fmt: skip
     """One probed run of each transport on this kernel, analysed."""
-    count = ["--messages", str(messages)]
-    asked = parse([*count, "--repeats", "1", "--placements", "same-cpu"])
+    asked = parse(["--messages", "2000", "--repeats", "1", "--placements", "same-cpu"])
     whole = plan_for(asked, HOST, "tracepoint")
     probed = [replace(part, scripts=scripts) for part in whole.passes if part.scripts][:1]
     plan = replace(whole, passes=tuple(probed))
-    raw = folder / "run/raw"
-    raw.mkdir(parents=True)
-    (folder / "plan.json").write_text(plan.text(), encoding="utf-8")
-    subprocess.run(
-        [*COLLECT, folder / "plan.json", raw / "host", "--workload", process.WORKLOAD],
-        cwd=program,
-        env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(program)} | environment,
-        check=True,
-    )
+    host = collect(plan, folder / "run", program, environment)
     target = {
         **{"folder": "host", "kind": "host", "probe_level": "tracepoint"},
         "kernel": os.uname().release,
         **{"accelerator": None, "runs": plan.runs},
     }
-    missing = json.loads((raw / "host/missing.json").read_text())
+    missing = json.loads((host / "missing.json").read_text())
     missing = [entry | {"target": "host"} for entry in missing]
     text = json.dumps(manifest("losses", targets=[target], missing=missing))
     (folder / "run/run.json").write_text(text)
@@ -99,7 +74,7 @@ def test_a_hook_with_a_wrong_name_is_missing_and_not_zero(tmp_path: Path, progra
     misspell(table, "\tlock:contention_begin\t", "\tlock:never_begins\t")
     misspell(table, "sched:sched_migrate_task", "sched:no_such_event")
     misspell(table, "irq:softirq_entry", "irq:no_such_event")
-    analysis = collect(tmp_path, ("locks", "syscalls", "counts", "stat"), program, {})
+    analysis = analysed(tmp_path, ("locks", "syscalls", "counts", "stat"), program)
     for instrument, gone, there in (
         ("bpftrace", "lock_contentions", "syscalls"),
         ("bcc", "migrations", "switches"),
@@ -117,7 +92,7 @@ def test_a_hook_with_a_wrong_name_is_missing_and_not_zero(tmp_path: Path, progra
 def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, program: Path) -> None:
     script, hook = program / "probes/bpftrace/switches.bt", "tracepoint:sched:sched_waking "
     misspell(script, hook, f"tracepoint:sched:no_such_event,\n{hook}")
-    analysis = collect(tmp_path, ("switches", "migrations"), program, {})
+    analysis = analysed(tmp_path, ("switches", "migrations"), program)
     assert measured(analysis, "migrations")
     assert not measured(analysis, "switches")
     whys = [lack.why for lack in analysis.tables.missing if "(bpftrace switches)" in lack.what]
@@ -125,7 +100,7 @@ def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, progr
 
 
 def test_a_map_that_is_full_makes_its_cells_invalid(tmp_path: Path) -> None:
-    analysis = collect(tmp_path, ("switches",), process.REPOSITORY, TINY)
+    analysis = analysed(tmp_path, ("switches",), environment=TINY)
     assert "bpftrace switches lost" in reasons(analysis)
     assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
 
@@ -138,32 +113,14 @@ def reasons(analysis: Analysis) -> str:
 def test_windows_for_which_bcc_has_no_room_make_their_cells_invalid(
     tmp_path: Path, tool: str
 ) -> None:
-    analysis = collect(tmp_path, (tool,), process.REPOSITORY, {"PATHCOST_BCC_ENTRIES": "2"})
+    analysis = analysed(tmp_path, (tool,), environment={"PATHCOST_BCC_ENTRIES": "2"})
     assert f"bcc {tool} lost" in reasons(analysis)
     assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
 
 
-@contextmanager
-def background_traffic() -> Iterator[None]:
-    """Somebody who sends datagrams over lo all the time."""
-    done = threading.Event()
-
-    def talk() -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
-            end.bind(("127.0.0.1", 0))
-            while not done.wait(0.001):
-                end.sendto(b"hello", end.getsockname())
-
-    thread = threading.Thread(target=talk)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 def test_background_traffic_on_lo_makes_the_cell_invalid(tmp_path: Path) -> None:
-    with background_traffic():
-        analysis = collect(tmp_path, ("background",), process.REPOSITORY, {})
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.bind(("127.0.0.1", 0))
+        with repeating(lambda: end.sendto(b"hello", end.getsockname()), 0.001):
+            analysis = analysed(tmp_path, ("background",))
     assert "other programs sent" in reasons(analysis)

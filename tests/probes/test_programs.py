@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from runners.host import preflight
-from runners.host.root import Monitor, Root, mount_tracing
+from runners.host.root import Monitor, Root
 from runners.programs import engine, experiments
 from runners.programs.engine import Service
 from runners.programs.experiments import Experiment
@@ -29,9 +28,8 @@ REQUEST = len("*2\r\n$4\r\nincr\r\n$3\r\nfoo\r\n")
 
 
 @pytest.fixture(scope="module")
-def root() -> Iterator[Root]:
+def root(probe_level: str) -> Iterator[Root]:
     """Root's process, as a thread of ours."""
-    mount_tracing()  # before the thread begins: a mount namespace is a thread's
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     monitor = Monitor(invoker())
     serving = Thread(target=monitor.serve, args=(ours,))
@@ -44,8 +42,6 @@ def root() -> Iterator[Root]:
 
 @pytest.fixture(scope="module")
 def watch(root: Root) -> Iterator[Watch]:
-    if preflight.probe_level(preflight.checks()) == "counters":
-        pytest.skip("this kernel attaches neither tracepoints nor uprobes (see --preflight)")
     with Probes(root).attached() as attached:
         assert attached is not None
         yield attached

@@ -7,7 +7,6 @@ that the long one has more, to the event.
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from probes.callsite import TRACEFS
 from probes.transports import holding
 from runners import process
 from runners.host.root import mount_tracing
+from tests.processes import captured
 
 pytestmark = pytest.mark.root
 FEW, MANY = 46, 1046
@@ -43,9 +43,7 @@ def run(argv: list[str], transport: str, messages: int, folder: Path) -> None:
     own.mkdir()
     cell = ["--transport", transport, "--messages", str(messages), "--warmup", "100"]
     cell += ["--placement", "cross-cpu", "--dir", str(own)]
-    done = subprocess.run(
-        [*argv, str(process.WORKLOAD), *cell], capture_output=True, text=True, check=False
-    )
+    done = captured([*argv, str(process.WORKLOAD), *cell])
     if done.returncode == 2:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr

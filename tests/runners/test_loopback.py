@@ -5,7 +5,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from probes import bpf
 from runners.host import loopback
 from runners.host.environment import environment
 from runners.process import REPOSITORY
+from tests.processes import captured
 from tests.runners import bpf_programs
 
 LO = 1
@@ -30,7 +30,7 @@ def test_a_mount_whose_name_is_not_utf_8_is_no_trouble(tmp_path: Path) -> None:
     look = "from runners.host import loopback; assert loopback.loopback()['cgroup BPF']"
     mounted = 'mount -t tmpfs none "$0" && exec "$1" -B -c "$2"'
     argv = ["unshare", "--mount", "sh", "-c", mounted, str(folder), sys.executable, look]
-    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = captured(argv, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
 
 
@@ -73,43 +73,14 @@ def in_a_namespace(*commands: str) -> Any:
 
 def unshared(*command: str) -> str:
     """What a program prints in a network namespace of its own."""
-    done = subprocess.run(
-        ["unshare", "--net", "--", *command],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY,
-    )  # fmt: skip
+    done = captured(["unshare", "--net", "--", *command], cwd=REPOSITORY)
     if done.returncode == bpf_programs.CANNOT or "unshare failed" in done.stderr:
         pytest.skip(f"not on this machine: {done.stderr.strip()[-200:]}")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-RULES = """
-table inet made_up {
-    chain inp { type filter hook input priority 7; ct state established accept;
-    }
-    chain forw { type filter hook forward priority 2;
-    }
-    chain called {
-    }
-}
-table ip6 six {
-    chain out { type filter hook output priority -5;
-    }
-}
-table bridge b {
-    chain inp { type filter hook input priority 0;
-    }
-}
-table ip asleep {
-    flags dormant;
-    chain inp { type filter hook input priority 0;
-    }
-}
-table netdev n {
-    chain onlo { type filter hook ingress device lo priority 3;
-    }
-}
-"""
+RULES = Path(__file__).with_name("made_up.nft")
 
 CONNECTS = (
     'import socket; s = socket.create_server(("127.0.0.1", 0)); '
@@ -118,13 +89,12 @@ CONNECTS = (
 
 
 @pytest.mark.root
-def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not(tmp_path: Path) -> None:
+def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not() -> None:
     """Nothing is loaded, and no rule of this machine is touched."""
     assert loopback.met(in_a_namespace()) == ""
     if not shutil.which("nft"):
         pytest.skip("nft is not installed")
-    (tmp_path / "rules").write_text(RULES)
-    record = in_a_namespace(f"nft -f {tmp_path}/rules", "tc qdisc add dev lo clsact")
+    record = in_a_namespace(f"nft -f {RULES}", "tc qdisc add dev lo clsact")
     assert record["nf_tables"]["found"] == [
         "inet made_up inp (hook input, priority 7, rules 1)",
         "ip6 six out (hook output, priority -5, rules 0)",
@@ -133,7 +103,7 @@ def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not(tmp_path: 
     assert record["qdisc on lo"]["found"] == ["clsact"]
     assert record["conntrack"] != {"found": []}  # unknown where the kernel lists none
     connect = f"{sys.executable} -c '{CONNECTS}'"
-    record = in_a_namespace(f"nft -f {tmp_path}/rules", connect, "nft flush ruleset")
+    record = in_a_namespace(f"nft -f {RULES}", connect, "nft flush ruleset")
     assert record["conntrack"].get("found") != ["active"], "an old entry outlives its rule"
 
 

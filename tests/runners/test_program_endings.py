@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from runners.process import REPOSITORY
 from runners.programs import engine, keeper
+from tests.processes import is_gone, wait_for
 from tests.runners.echo_program import PYTHON, write
 
 GRANDCHILD = """
@@ -29,13 +29,6 @@ time.sleep(600)
 """
 
 
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("how", ["its input ends", signal.SIGTERM])
 @pytest.mark.slow
 def test_a_daemon_of_the_server_ends_with_it(tmp_path: Path, how: Any) -> None:
@@ -44,7 +37,7 @@ def test_a_daemon_of_the_server_ends_with_it(tmp_path: Path, how: Any) -> None:
     argv = [*engine.KEEPER, PYTHON, "-c", GRANDCHILD, str(note)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) as keeping:
         try:
-            wait_until(lambda: note.exists() and note.read_text())
+            assert wait_for(lambda: note.exists() and note.read_text())
             daemon = int(note.read_text())
             assert daemon in keeper.descendants(keeping.pid)
             assert keeping.stdin is not None
@@ -79,7 +72,7 @@ def test_a_killed_runner_leaves_no_server(tmp_path: Path) -> None:
         try:
             assert pids
             runner.kill()
-            wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+            assert all(map(is_gone, pids))
         finally:
             for pid in pids:
                 with suppress(ProcessLookupError):

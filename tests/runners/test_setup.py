@@ -4,7 +4,6 @@
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners.process import REPOSITORY
+from tests.processes import captured, is_gone, wait_for
 
 SETUP = REPOSITORY / "runners/setup.sh"
 # Set-up's last part, with an installation of two files; PIP may have it fail or last.
@@ -33,10 +33,9 @@ make_environment
 
 def set_up(cache: Path, pip: str = ":") -> subprocess.CompletedProcess[str]:
     cache.mkdir(exist_ok=True)
-    return subprocess.run(
-        ["bash", "-c", SCRIPT, "bash", str(SETUP), str(cache)],
-        capture_output=True, text=True, env=os.environ | {"PIP": pip},
-    )  # fmt: skip
+    return captured(
+        ["bash", "-c", SCRIPT, "bash", str(SETUP), str(cache)], env=os.environ | {"PIP": pip}
+    )
 
 
 def printed(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
@@ -110,18 +109,10 @@ def test_what_a_killed_set_up_started_dies_and_is_removed(tmp_path: Path) -> Non
         ["bash", "-c", SCRIPT, "bash", str(SETUP), str(tmp_path)],
         stdout=subprocess.DEVNULL, env=os.environ | {"PIP": pip},
     )  # fmt: skip
-    deadline = time.monotonic() + 60
-    while not (text := _text(tmp_path / "pid")):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    note = tmp_path / "pid"
+    assert wait_for(lambda: note.exists() and note.read_text())
     killed.kill()
     killed.wait()
-    while Path(f"/proc/{int(text)}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert is_gone(note.read_text().strip())
     assert printed(set_up(tmp_path)) == (0, "making the Python environment\n", "")
     assert not list(tmp_path.glob("*.partial"))
-
-
-def _text(file: Path) -> str:
-    return file.read_text() if file.exists() else ""

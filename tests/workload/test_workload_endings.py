@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import is_gone
+
 from .conftest import Fault
-from .workload import TRANSPORTS, InWindow, is_gone, run
+from .workload import TRANSPORTS, InWindow, run
 
 
 def caught(program: Path, private: Path, transport: str, *more: object) -> InWindow:

@@ -3,13 +3,14 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .workload import PATIENCE, InWindow, is_gone
+from tests.processes import captured, is_gone
+
+from .workload import PATIENCE, InWindow
 
 HOPS = ["tcp-veth", "tcp-bridge-nat", "tcp-redirect", "unix-mounted"]
 NO_NAMESPACE = "echo 0 >/proc/sys/user/max_net_namespaces"
@@ -62,7 +63,7 @@ def test_what_lacks_has_one_sentence(
     need("tcp-veth")
     own = ["unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c"]
     argv = [*own, f'{obstacle}; exec "$0" --transport tcp-veth', str(program)]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
+    ended = captured(argv, timeout=PATIENCE)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert sentence in ended.stderr and ended.stderr.count("\n") == 1
 

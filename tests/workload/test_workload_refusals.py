@@ -3,11 +3,12 @@
 
 import resource
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.processes import captured
 
 from .workload import Ended, run
 
@@ -84,7 +85,7 @@ def test_stdout_that_takes_nothing(
 ) -> None:
     script = f'"$0" --transport unix --dir "$1" --samples "$1/samples" >{where}'
     argv = ["sh", "-c", script, str(program), str(private)]
-    ended = subprocess.run(argv, capture_output=True, text=True)
+    ended = captured(argv)
     check_failed(Ended(ended.returncode, ended.stdout, ended.stderr), status, sentence, private)
 
 

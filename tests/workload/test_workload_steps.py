@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import captured
+
 from .workload import ALONE, PATIENCE, TRANSPORTS
 
 MOST = 40  # instructions for each message between two system calls
@@ -33,7 +35,7 @@ def stepper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def addresses(program: Path) -> dict[str, str]:
-    ended = subprocess.run(["nm", program], capture_output=True, text=True, check=True)
+    ended = captured(["nm", program], check=True)
     return {name: where for where, name in re.findall(r"^(\w+) \w (\w+)$", ended.stdout, re.M)}
 
 
@@ -46,10 +48,8 @@ def steps(
     options = ["--transport", transport, "--dir", str(private), "--placement", "free"]
     options += ["--messages", str(2 * ITERATIONS), *chosen]
     over = " ".join(where[name] for name in RINGS.get(transport, []))
-    ended = subprocess.run(
+    ended = captured(
         [*argv, *options],
-        capture_output=True,
-        text=True,
         timeout=PATIENCE,
         check=True,
         env={**os.environ, "STEP_OVER": over, **FORWARDER.get(transport, {})},

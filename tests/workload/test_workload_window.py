@@ -4,10 +4,11 @@
 import platform
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.processes import captured
 
 from .workload import SOURCE
 
@@ -15,7 +16,7 @@ from .workload import SOURCE
 def tool(name: str, *arguments: object) -> str:
     if not shutil.which(name):
         pytest.skip(f"{name} is not installed")
-    ended = subprocess.run([name, *map(str, arguments)], capture_output=True, text=True, check=True)
+    ended = captured([name, *map(str, arguments)], check=True)
     return ended.stdout
 
 

@@ -4,13 +4,13 @@
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runners import cell as factors
+from tests.processes import captured
 
 SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
 TRANSPORTS, PATTERNS = list(factors.TRANSPORTS), list(factors.PATTERNS)
@@ -60,10 +60,8 @@ def run(
     before: Callable[[], None] | None = None,
 ) -> Ended:
     """`before` runs in the new process, just before it becomes the program."""
-    ended = subprocess.run(
+    ended = captured(
         command(program, arguments),
-        capture_output=True,
-        text=True,
         timeout=PATIENCE,
         pass_fds=pass_fds,
         env={**os.environ, **(environment or {})},
@@ -102,16 +100,3 @@ def child_of(parent: int) -> int:
     """The server: it is forked last, after a forwarder."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return max(map(int, children))
-
-
-def is_gone(pid: int) -> bool:
-    """True as soon as the process is dead; a zombie waits only for somebody else's wait()."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-                return True
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        time.sleep(0.005)
-    return False
