@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from probes import callsite
 from probes.callsite import TRACEFS
-from probes.files import read_rows
+from probes.files import read_rows, typed
 from probes.reasons import Reason, ReasonError, reason
 from probes.transports import holding
 
@@ -42,10 +42,8 @@ class Counter(NamedTuple):
 @cache
 def read_counters(by: str = "") -> tuple[Counter, ...]:
     """All lines, or those of one instrument."""
-    counters = []
-    for row in read_rows(Path(__file__).with_name("counters.tsv")):
-        lists = {key: tuple(row[key].split()) for key in ("by", "transports")}
-        counters.append(Counter(**(row | lists)))
+    rows = read_rows(Path(__file__).with_name("counters.tsv"))
+    counters = (Counter(**typed(Counter, row)) for row in rows)
     return tuple(counter for counter in counters if not by or by in counter.by)
 
 

@@ -6,13 +6,24 @@ import errno
 import os
 import stat
 import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from probes.messages import UsageError
 
 MOST = 1 << 30  # bytes of a file of a stored run
 MOST_TOML = 1 << 20
+# A field's type → how a text becomes one; any other type takes the text as it is.
+Readers = Mapping[Any, Callable[[str], Any]]
+READ: Readers = {
+    bool: bool,
+    int: lambda text: int(text or 0),
+    float: lambda text: float(text or 0),
+    int | None: lambda text: int(text) if text else None,
+    tuple[str, ...]: lambda text: tuple(text.split()),
+    frozenset[str]: lambda text: frozenset(text.split()),
+}
 
 
 def read_regular(path: Path, most: int = MOST) -> bytes:
@@ -46,3 +57,9 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as lines:
         rows = (line for line in lines if not line.startswith("#"))
         return list(csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE, restval=""))
+
+
+def typed(kind: type, row: Mapping[str, str], readers: Readers = READ) -> dict[str, Any]:
+    """The fields of a class, made of a row's texts as they are typed; where one lacks, of none."""
+    hints = get_type_hints(kind)
+    return {name: readers.get(hints[name], str)(row.get(name, "")) for name in hints}

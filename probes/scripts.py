@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from probes.counters import Counter, read_counters
-from probes.files import read_rows
+from probes.files import read_rows, typed
 
 PROBES = Path(__file__).parent
 MAP = re.compile(r"@(?!helper)(\w+)\[")
@@ -70,19 +70,8 @@ def _script(row: dict[str, str]) -> Script:
     file = PROBES / "bpftrace" / f"{name}.bt"
     text = file.read_text(encoding="utf-8") if instrument == "bpftrace" and file.exists() else ""
     quantities = [*row["quantities"].split(), *MAP.findall(text), *(c.quantity for c in counters)]
-    return Script(
-        name,
-        instrument,
-        tuple(row["headline"].split()),
-        row["group"],
-        int(row["most"]) if row["most"] else None,
-        tuple(row["calls"].split()),
-        row["question"],
-        row["notes"],
-        counters,
-        text,
-        tuple(dict.fromkeys(quantities)),
-    )
+    made = {"name": name, "counters": counters, "text": text}
+    return Script(**typed(Script, row) | made | {"quantities": tuple(dict.fromkeys(quantities))})
 
 
 def instruments(names: Iterable[str] | None = None) -> tuple[str, ...]:

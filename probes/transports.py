@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from probes.files import READ, typed
+
 DIRECTIONS = ("in", "kernel", "out")
 
 
@@ -89,29 +91,18 @@ def _transport(name: str, tables: dict[str, dict[str, Any]]) -> Transport:
     while kind := tables[kinds[-1]].get("like"):
         kinds.append(kind)
         values = tables[kind] | values
-    text = {key: str(value) for key, value in values.items()}
-    words = {key: tuple(value.split()) for key, value in text.items()}
-    return Transport(
-        name,
-        tuple(kinds),
-        text["words"],
-        tables[name].get("called", name),
-        text.get("family", ""),
-        _names(text.get("sends", "")),
-        _names(text.get("receives", "")),
-        {way: tuple(map(_names, words.get(way, ()))) for way in DIRECTIONS},
-        text["between"],
-        _names(text.get("wakes", "")),
-        frozenset(words.get("repeats", ())),
-        frozenset(words["checks"]),
-        frozenset(words.get("lacks", ())),
-        values.get("waits", {}),
-        int(text.get("legs", 1)),
-        tuple(map(_names, words.get("through", ()))),
-        words.get("modules", ()),
-        words.get("programs", ()),
-        words.get("capabilities", ()),
-    )
+    text = {"legs": "1"} | {key: str(value) for key, value in values.items()}
+    text |= {"name": name, "kinds": " ".join(kinds), "called": tables[name].get("called", name)}
+    readers = READ | {Names: _names, tuple[Names, ...]: _each}
+    tabled = {
+        "copies": {way: _each(text.get(way, "")) for way in DIRECTIONS},
+        "waits": values.get("waits", {}),
+    }
+    return Transport(**typed(Transport, text, readers) | tabled)
+
+
+def _each(text: str) -> tuple[Names, ...]:
+    return tuple(map(_names, text.split()))
 
 
 def _names(text: str) -> Names:

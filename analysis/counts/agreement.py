@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.measures import ELSEWHERE, MACHINE_WIDE, TIMES, WORKLOAD, rows_of
-from probes.files import read_rows
+from probes.files import read_rows, typed
 from probes.transports import forwarded, read_transports
 
 # Two figures agree when they differ by no more than one of these, or when the reason is known.
@@ -147,11 +147,7 @@ class Allowance(NamedTuple):
 
 @cache
 def read_reasons(path: Path = REASONS) -> tuple[Allowance, ...]:
-    rows: list[dict[str, Any]] = [*read_rows(path)]
-    return tuple(
-        Allowance(**row | {name: float(row[name] or 0) for name in ("least", "most", "each")})
-        for row in rows
-    )
+    return tuple(Allowance(**typed(Allowance, row)) for row in read_rows(path))
 
 
 def explain(

@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.statistics import Estimate
 from analysis.wording import listed, source_text
-from probes.files import read_rows
+from probes.files import read_rows, typed
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it
@@ -104,16 +104,12 @@ def _measure(row: dict[str, Any]) -> Measure:
     flags = set(row["flags"].split())
     if strange := flags - {*FLAGS, "unlisted"}:
         raise ValueError(f"{TABLE.name}: {row['measure']} has the flag {strange.pop()}")
-    columns = ("words", "quantity", "per", "unit", "hit", "over")
-    named: dict[str, Any] = {name: row[name] for name in columns}
-    named |= {flag: flag in flags for flag in FLAGS}
-    return Measure(
-        id=row["measure"],
-        keys=tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),
-        ledger="unlisted" not in flags,
-        instruments=tuple(filter(None, row["instrument"].split(","))),
-        **named,
-    )
+    return Measure(**typed(Measure, row) | {flag: flag in flags for flag in FLAGS} | {
+        "id": row["measure"],
+        "keys": tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),
+        "ledger": "unlisted" not in flags,
+        "instruments": tuple(filter(None, row["instrument"].split(","))),
+    })  # fmt: skip
 
 
 MEASURES = tuple(map(_measure, read_rows(TABLE)))

@@ -134,8 +134,8 @@ class ProgramRuns(Model):
     ns: Count
 
 
-class Cell(Model):
-    """One run of a cell. The lines stand in the order in which the cells ran."""
+class PlannedCell(Model):
+    """What each cell has, run or failed."""
 
     id: Positive  # the number that the workload's marker carries, unique in its target
     transport: Word
@@ -144,6 +144,11 @@ class Cell(Model):
     placement: Word
     messages: Positive
     warmup: Count  # messages before the window
+
+
+class Cell(PlannedCell):
+    """One run of a cell. The lines stand in the order in which the cells ran."""
+
     wait: Wait
     sched: Sched
     topology: Topology  # how many connections

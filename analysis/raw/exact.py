@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Discriminator, Field, Tag, TypeAdapter
 
-from analysis.raw.cells import Result
+from analysis.raw.cells import PlannedCell, Result
 from analysis.raw.record import Change, Count, Model, Name, Positive, Word, failed
 from runners.cell import Cell
 
@@ -93,16 +93,9 @@ class Payload(Model):
         return sum(self.copied.values()) / (self.messages * size)
 
 
-class ExactPlan(Model):
+class ExactPlan(PlannedCell):
     """What each exact cell has, counted or failed."""
 
-    id: Positive
-    transport: Word
-    pattern: Word
-    size: Positive
-    placement: Word
-    messages: Positive
-    warmup: Count
     # `fifo`: SCHED_FIFO; `other`: the default scheduler. Older runs call it `scheduling`
     sched: Word = Field(validation_alias=AliasChoices("sched", "scheduling"))
     wait: Word = "block"

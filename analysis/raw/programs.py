@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import AfterValidator, Discriminator, Tag, TypeAdapter, model_validator
 
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, failed
-from probes.files import read_rows
+from probes.files import read_rows, typed
 from probes.messages import one_line
 
 Name = Annotated[str, AfterValidator(one_line)]  # another user's, with any character in it
@@ -135,14 +135,8 @@ class Kind(NamedTuple):
     many: bool
 
 
-def _kind(row: dict[str, str]) -> Kind:
-    lists = {name: tuple(row[name].split()) for name in ("fields", "agree")}
-    numbers = {"each": int(row["each"]), "size": int(row["size"] or 0), "many": bool(row["many"])}
-    texts = {name: row[name] for name in ("pattern", "messages", "rate", "counters", "placement")}
-    return Kind(**texts, **lists, **numbers)  # type: ignore[arg-type]
-
-
-KINDS = {row["program"]: _kind(row) for row in read_rows(Path(__file__).with_suffix(".tsv"))}
+ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
+KINDS = {row["program"]: Kind(**typed(Kind, row)) for row in ROWS}
 
 
 PROGRAM_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(
