@@ -5,6 +5,7 @@ Colours of ink, rules and background are marked with hex codes that nothing else
 report can swap them for its own: the figures then follow its dark mode and its print style.
 """
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -27,6 +28,7 @@ INK, FAINT, RULE, CARD = (
 COLOURS = {"unix": "#0072b2", "tcp": "#d55e00"}
 OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#8c6bb1", "#56b4e9")
 MARKERS = ("o", "s", "D", "^", "v", "P")
+WORDS = tomllib.loads(Path(__file__).with_name("figures.toml").read_text(encoding="utf-8"))
 PNG_DPI = 192  # twice what a screen has
 
 
@@ -58,26 +60,31 @@ class Drawn:
     explored: Mapping[str, Any] | None = None
 
 
-def drawn(
-    name: str,
-    title: str,
-    caption: str,
-    alt: str,
-    plot: Callable[..., Any],
-    *what: Any,
-    data: pd.DataFrame | None = None,
-    explored: Mapping[str, Any] | None = None,
-) -> Drawn:
-    """A figure as SVG and PNG, the same bytes for the same data."""
+def words(figure: str, part: str, **values: object) -> str:
+    """A text of figures.toml."""
+    return str(WORDS[figure][part].format(**values))
+
+
+def rendered(plot: Callable[..., Any], *what: Any) -> tuple[str, bytes]:
+    """A plot as SVG and PNG, the same bytes for the same data."""
     with mpl.rc_context(STYLE):
         figure = plot(*what)
         svg, png = BytesIO(), BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
         figure.set_layout_engine("none")  # it is laid out; doing it again takes as long as drawing
         figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
-    return Drawn(name, title, caption, alt, svg.getvalue().decode(), png.getvalue(), data, explored)
+    return svg.getvalue().decode(), png.getvalue()
 
 
-def not_drawn(name: str, title: str, lacks: str) -> Drawn:
-    """`lacks`: what follows "this run has", such as "no valid counts"."""
+def drawn(
+    name: str, plot: Callable[..., Any], *what: Any, entry: str = "", caption: str = "caption",
+    data: pd.DataFrame | None = None, explored: Mapping[str, Any] | None = None, **values: Any,
+) -> Drawn:  # fmt: skip
+    """A figure, with the words of its entry in figures.toml."""
+    title, text, alt = (words(entry or name, part, **values) for part in ("title", caption, "alt"))
+    return Drawn(name, title, text, alt, *rendered(plot, *what), data, explored)
+
+
+def not_drawn(name: str, **values: object) -> Drawn:
+    title, lacks = (words(name, part, **values) for part in ("title", "lacks"))
     return Drawn(name, title, f"Not drawn: this run has {lacks}.", "")

@@ -17,7 +17,7 @@ from analysis.counts.measures import (
     rows_of,
     source_of,
 )
-from analysis.drawing import FAINT, MARKERS, Drawn, axes_row, colour, drawn, not_drawn
+from analysis.drawing import FAINT, MARKERS, Drawn, axes_row, colour, drawn, not_drawn, words
 from analysis.wording import listed, number, place_title, size_text
 
 COMPARED = (
@@ -52,7 +52,6 @@ def _points(ledger: Ledger, row: Row) -> list[tuple[str, str, float, float, floa
 
 
 def _ledger(ledger: Ledger, conditions: str) -> Drawn:
-    title = "What one message costs, in counts"
     end = "" if ledger.pattern in ROUND_TRIP_PATTERNS else "_per_message"
     measures = [*COMPARED, *(f"{name}{end}" for name in SCHEDULED)]
     points = {row: found for row in map(ledger.row, measures) if (found := _points(ledger, row))}
@@ -60,7 +59,7 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     note = ""
     if 0 < len(alike) < len(points):
         each = [f"{row.measure.words} ({number(points.pop(row)[0][2])})" for row in alike]
-        note = f"Not drawn, since they are the same for all: {listed(each)}."
+        note = words("ledger", "note", each=listed(each))
     per = {"round trip": " per round trip"}
     rows = [
         (place, f"{row.measure.words}{per.get(row.measure.per, '')} ({row.target})", *figure)
@@ -68,25 +67,21 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
         for place, *figure in found
     ]
     if not rows:
-        return not_drawn("ledger", title, "no valid counts")
+        return not_drawn("ledger")
     table = pd.DataFrame(rows, columns=COLUMNS)
     table = table.iloc[table["panel"].map(ledger.conditions.index).argsort(kind="stable")]
     sources = listed(list(dict.fromkeys(row.source for row in points)))
-    caption = (
-        "Read the line between the two marks: its length is the difference between the transports "
-        f"({conditions}; copies are per payload byte, all else per message unless noted; median "
-        f"over repeats). {note} Numbers: {sources}."
-    )
-    alt = f"Dot plot of {len(points)} counts per message for each transport, by placement."
-    return drawn("ledger", title, caption, alt, ledger_plot, table, data=table)
+    return drawn(
+        "ledger", ledger_plot, table, data=table, conditions=conditions, note=note,
+        sources=sources, number=len(points),
+    )  # fmt: skip
 
 
 def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
-    title = "Context switches of a round trip, repeat by repeat"
     cells = (measured["pattern"] == ledger.pattern) & (measured["size"] == ledger.size)
     rows = measured[cells & measured["measure"].isin(list(KINDS)) & measured["valid"].astype(bool)]
     if rows.empty:
-        return not_drawn("switches", title, "no valid count of switches")
+        return not_drawn("switches")
     best = best_source(rows, MEASURE_BY_ID["switches"])
     best = in_reading_order(best.sort_values(["repeat", "value"]))
     best = best.iloc[best["measure"].map(list(KINDS).index).argsort(kind="stable")]
@@ -94,13 +89,9 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
         panel=best["measure"].map(KINDS), label=best["conditions"], low=best["value"],
         high=best["value"],
     )[COLUMNS]  # fmt: skip
-    caption = (
-        f"Each mark is one repeat ({conditions}), both processes together. Two groups of marks in "
-        f"a column are two kinds of repeat, which a median would hide. Numbers: "
-        f"{source_of(best)}."
+    return drawn(
+        "switches", switches_plot, table, data=table, conditions=conditions, source=source_of(best)
     )
-    alt = "Strip plot of voluntary and involuntary context switches per round trip, by placement."
-    return drawn("switches", title, caption, alt, switches_plot, table, data=table)
 
 
 def _panels(

@@ -194,13 +194,8 @@ SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, EQUAL, GREW])
 
 def draw_diff(pairs: Sequence[ExactPair]) -> Iterator[Drawn]:
     """Of the first scheduling, size and placement."""
-    caption = (
-        "As wide as in the second run: what vanished is not in it. Orange: it takes more itself in "
-        "the second run; blue: less; grey: as much. The transports are on one scale."
-    )
     if pairs:
-        title, alt = "Differential flame graph", "Flame graphs coloured by what changed."
-        yield drawn("diff-flame", title, caption, alt, _plot, of_first_conditions(pairs))
+        yield drawn("diff-flame", _plot, of_first_conditions(pairs))
 
 
 def folded(pair: ExactPair) -> tuple[str, str]:

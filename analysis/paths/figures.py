@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from analysis.counts.ledger import MOST_TOGETHER
-from analysis.drawing import CARD, INK, RULE, Drawn, colour, drawn, not_drawn
+from analysis.drawing import CARD, INK, RULE, Drawn, colour, drawn, not_drawn, words
 from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.functions import Profile
 from analysis.paths.journey import journeys
@@ -203,39 +203,33 @@ def usual_first(comparison: Comparison) -> tuple[bool, bool]:
 
 
 def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
-    title = f"The journey of one message, {place}"
     views = [(c, made) for c in comparisons if (made := journeys(c, comparisons))]
     if not views:
-        lacks = "no round trip in its order (made before that was kept)"
-        return not_drawn("journey", title, lacks)
+        return not_drawn("journey", place=place)
     comparison, shown = views[0]
     costs = [f"{message.total:,} over {message.transport}" for message in shown]
     softirqs = (
-        f" Over {message.transport} {sum(message.softirq.values()) / message.total:.0%} of them "
-        f"lie in the receive softirq, which runs in {listed(list(message.softirq))}."
+        words(
+            "journey",
+            "softirq",
+            transport=message.transport,
+            share=sum(message.softirq.values()) / message.total,
+            calls=listed(list(message.softirq)),
+        )
         for message in shown
         if message.softirq
     )
-    caption = (
-        "The client's message, from its system call to the server's return from its own, in the "
-        f"most frequent round trip ({comparison.title}): {listed(costs)} instructions. "
-        "It differs from the mean of a message, which is over both directions and every round trip."
-        f"{''.join(softirqs)} A box lies below the layer that called it and is as wide as its "
-        "instructions. The grey row says who is in which system call. Signs mark where payload is "
-        "copied, a sleeper is woken, and the CPU switches."
-    )
-    alt = "; ".join(
+    stages = "; ".join(
         f"{message.transport}: " + ", ".join(f"{name} {n:,}" for name, n in message.by_stage())
         for message in shown
     )
     colours = palette(cell.layers() for cell in comparison.cells)
-    unit, graphs = (
-        "instructions since the sender's system call",
-        {c.title: made for c, made in views},
-    )
+    graphs = {c.title: made for c, made in views}
     return drawn(
-        "journey", title, caption, alt, layered, shown, unit, colours, ABOVE,
-        explored=explored("instructions", colours, graphs, comparison.kernel),
+        "journey", layered, shown, "instructions since the sender's system call", colours, ABOVE,
+        explored=explored("instructions", colours, graphs, comparison.kernel), place=place,
+        scheduling=comparison.title, costs=listed(costs), softirqs="".join(softirqs),
+        stages=stages,
     )  # fmt: skip
 
 
@@ -247,24 +241,21 @@ def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
         ]
         for c in comparisons
     }
-    caption = (
-        f"{comparisons[0].title}: a function lies below its caller and is as wide as its "
-        "instructions; equal paths of the two processes are one box."
-    )
-    title, first = f"Every instruction of a round trip, {place}", comparisons[0]
+    first = comparisons[0]
     colours = palette(cell.layers() for cell in first.cells)
-    return _graphs("exact-flame", title, caption, UNIT, views, colours, first.kernel)
+    named = {"place": place, "scheduling": first.title}
+    return _graphs("exact-flame", UNIT, views, colours, first.kernel, **named)
 
 
 def _graphs(
-    name: str, title: str, caption: str, unit: str, views: dict[str, list[View]],
-    colours: dict[str, str], kernel: str,
+    name: str, unit: str, views: dict[str, list[View]], colours: dict[str, str], kernel: str,
+    **values: Any,
 ) -> Drawn:  # fmt: skip
     """Flame graphs of the first view; explore.js can show the others."""
     shown = next(iter(views.values()))
     return drawn(
-        name, title, caption, "A flame graph for each transport.", layered, shown, unit, colours,
-        explored=explored(unit.split()[0], colours, views, kernel),
+        name, layered, shown, unit, colours,
+        explored=explored(unit.split()[0], colours, views, kernel), **values,
     )  # fmt: skip
 
 
@@ -284,12 +275,9 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
         flame_graph(f"{p.transport}: {counted(p.samples, 'sample')}", p.spans) for p in profiles
     ]
     colours = palette(by_layer(profile.spans) for profile in profiles)
-    emulated = " The CPU is emulated: widths are no times." if first.emulated else ""
-    caption = (
-        f"{first.where}. Samples of both processes by a clock (perf record, cpu-clock). All of "
-        "user space is one frame. Where interrupts are off the clock waits: such code is charged "
-        f"to the function that lets them in again, as _raw_spin_unlock_irqrestore.{emulated}"
-    )
-    title = f"Where the time on the CPU goes, {conditions}"
-    name = f"profile-{conditions.replace('+', '-')}"
-    return _graphs(name, title, caption, "samples", {conditions: shown}, colours, first.kernel)
+    emulated = words("profile", "emulated") if first.emulated else ""
+    return _graphs(
+        f"profile-{conditions.replace('+', '-')}", "samples", {conditions: shown}, colours,
+        first.kernel, entry="profile", conditions=conditions, cell=first.where,
+        emulated=emulated,
+    )  # fmt: skip

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
-from analysis.drawing import CARD, COLOURS, FAINT, INK, Drawn, colour, drawn, not_drawn
+from analysis.drawing import CARD, COLOURS, FAINT, INK, Drawn, colour, drawn, not_drawn, words
 from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Times
 from analysis.times.waterfall import REST, STACK_OF, Parts, lacking, uneven
 from analysis.wording import amount, listed, place, place_title, size_text
@@ -21,8 +21,6 @@ from probes.transports import read_transports
 
 QUANTILES = 300
 FAMILIES = tuple(dict.fromkeys(one.family for one in read_transports().values() if one.family))
-GREY = " Grey: unix and tcp, to compare with."
-ALL_SIZES = "--target host --sizes 1,64,1K,4K,16K,64K,256K,1M"
 STYLES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
 STEP_UP, STEP_DOWN = "#8a9096", "#009e73"
 PARTS = ["placement", "transport", "than", "bytes", "part", "ns", "low_ns", "high_ns", "repeats"]
@@ -53,11 +51,11 @@ def _latency(
     ledger: Ledger, requested: set[str], iterations: Iterations, timings: Sequence[Times],
     source: str,
 ) -> Drawn:  # fmt: skip
-    title = f"How long a {ITERATION.get(ledger.pattern, ROUND_TRIP)} takes"
+    iteration = ITERATION.get(ledger.pattern, ROUND_TRIP)
     pattern, size = ledger.pattern, ledger.size
     cells = {key[2:]: repeats for key, repeats in iterations.items() if key[:2] == (pattern, size)}
     if not cells:
-        return not_drawn("latency", title, "no valid, unprobed cell of the host")
+        return not_drawn("latency", iteration=iteration)
     many = len({transport for _, transport in cells}) > MOST_TOGETHER
     share = np.linspace(0, 100, QUANTILES)
     points = pd.concat(
@@ -67,18 +65,11 @@ def _latency(
         if not many or conditions in requested
         for line, times in enumerate([np.concatenate(repeats)] if many else repeats)
     )  # fmt: skip
-    lines, agree = "repeat", " Lines of one colour that lie on each other: repeats agree."
-    if many:
-        lines, agree = "transport, its repeats together", ""
-    caption = (
-        f"Each line is one {lines} ({pattern}, {size_text(size)}): the share of iterations that "
-        f"took no longer than x.{agree} A step: two kinds of iteration."
-        f"{GREY if many else ' A dot is the median, a stroke a mode.'} "
-        f"The slowest are beyond the right end: the table has p99. {source}"
-    )
-    alt = "Cumulative distribution of iteration times, for each transport and placement."
     marked = [] if many else [times for times in timings if times.size == size]
-    return drawn("latency", title, caption, alt, cdf_plot, points, marked, data=points)
+    return drawn(
+        "latency", cdf_plot, points, marked, data=points, caption="many" if many else "caption",
+        iteration=iteration, cell=f"{pattern}, {size_text(size)}", source=source,
+    )  # fmt: skip
 
 
 def _order(conditions: str, transport: str) -> tuple[object, ...]:
@@ -86,7 +77,6 @@ def _order(conditions: str, transport: str) -> tuple[object, ...]:
 
 
 def _sizes(timings: Sequence[Times], source: str) -> Drawn:
-    title = "The median by message size"
     table = pd.DataFrame(
         [
             (times.conditions, times.transport, times.size, p50.value, p50.low, p50.high,
@@ -97,35 +87,24 @@ def _sizes(timings: Sequence[Times], source: str) -> Drawn:
         columns=["conditions", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],
     )  # fmt: skip
     if table["bytes"].nunique() < 2:
-        return not_drawn("sizes", title, f"one message size; {ALL_SIZES} gives the whole range")
+        return not_drawn("sizes")
     many = table["transport"].nunique() > MOST_TOGETHER
     axis = f"p50 of a {timings[0].iteration}"
-    caption = (
-        f"{axis} against the payload, both logarithmic; the band is the 95 % interval of the mean "
-        "over repeats. Flat: what a message costs whatever it carries. Rising along a diagonal: "
-        "the bytes are what costs. A line that ends early: the transport carries no larger "
-        f"message, see what is missing.{GREY if many else ''} {source}"
+    grey = words("sizes", "grey") if many else ""
+    return drawn(
+        "sizes", sizes_plot, table, f"{axis}, µs", data=table, axis=axis, grey=grey, source=source
     )
-    alt = f"{axis} by message size for each transport, by placement."
-    return drawn("sizes", title, caption, alt, sizes_plot, table, f"{axis}, µs", data=table)
 
 
 def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
-    title = "What the time of a message is made of"
     divided = [part for part in parts if "rest" in part.figures]
     alone = [part for part in parts if not part.than]
     why = [text for part in alone for text in (uneven(part), lacking(part)) if text]
     if not divided:
-        none = not_drawn("waterfall", title, "not the cells for it")
+        none = not_drawn("waterfall")
         return replace(none, caption=" ".join([none.caption, *why]))
     cells = "; ".join(
         f"{place(conditions)}, the stack is {words}" for conditions, words in STACK_OF.items()
-    )
-    caption = (
-        f"What a message of {size_text(divided[0].size)} takes, by cells that differ in one "
-        f"thing: {cells}; below it, what the usual pair takes longer. A bar begins where the "
-        "one above ends; a green one shortens the time. The difference has an axis of its own. "
-        f"Black: 95 % interval, where there are repeats enough. {' '.join([*why, source])}"
     )
     table = pd.DataFrame(
         [
@@ -135,9 +114,11 @@ def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
         ],
         columns=PARTS,
     )
-    names = listed(list(dict.fromkeys(part.transport for part in divided)))
-    alt = f"Stack, and switching or sleeping, of a message's time for {names}."
-    return drawn("waterfall", title, caption, alt, waterfall_plot, divided, data=table)
+    return drawn(
+        "waterfall", waterfall_plot, divided, data=table, size=size_text(divided[0].size),
+        cells=cells, why=" ".join([*why, source]),
+        names=listed(list(dict.fromkeys(part.transport for part in divided))),
+    )  # fmt: skip
 
 
 def _small_multiples(

@@ -20,7 +20,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from analysis.drawing import MARKERS, OTHERS, axes_row, drawn
+from analysis.drawing import MARKERS, OTHERS, axes_row, rendered
 from analysis.paths.cells import WHOLE, ExactCell, read_exact
 from analysis.paths.changes import CALLS, WORK, Moved, most_alike
 from analysis.paths.tree import function_layer
@@ -205,8 +205,8 @@ def main(runs: Sequence[str]) -> None:
     for name, table in (tables(map(Path, runs)) if runs else {}).items():
         table.to_csv(ROWS / name, index=False, lineterminator="\n")
     rows = Rows()
-    figure = drawn("over-time", "", "", "", plot, rows)
-    (ROWS / FIGURE).write_text(figure.svg, encoding="utf-8")
+    svg, _ = rendered(plot, rows)
+    (ROWS / FIGURE).write_text(svg, encoding="utf-8")
     PAGE.write_text(page(rows), encoding="utf-8")
 
 
