@@ -45,6 +45,11 @@ def of_programs(table: pd.DataFrame) -> "pd.Series[bool]":
     return table["pattern"].map(program_of).astype(bool)
 
 
+def of_times(tidy: pd.DataFrame) -> pd.DataFrame:
+    """The rows of which times are times: of valid, unprobed cells of the host."""
+    return tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
+
+
 @dataclass(frozen=True)
 class Workload:
     """What the cells of one table have in common; `conditions` is `str` of `Conditions`."""

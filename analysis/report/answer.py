@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.analyse import Analysis, Figures
 from analysis.counts.ledger import Row, in_conditions
-from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS, WORKLOAD
+from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS, WORKLOAD, of_times
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.raw.run import Run
 from analysis.statistics import Estimate, Values, compared
@@ -198,8 +198,7 @@ def build_answer(found: Figures) -> Answer | None:
     names = tuple(ledger.transports[:2])
     timings = [times for times in found.timings
                if (times.pattern, times.size) == (ledger.pattern, ledger.size)]  # fmt: skip
-    tidy = found.tables.tidy
-    timed = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
+    timed = of_times(found.tables.tidy)
     shown = [c for c in dict.fromkeys(t.conditions for t in timings)
              if c in {*PLACES, *ledger.conditions}]  # fmt: skip
     placed = [_placed(timed, [t for t in timings if t.conditions == c], names) for c in shown]

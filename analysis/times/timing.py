@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.counts.ledger import all_conditions, in_conditions, transport_order
-from analysis.counts.measures import SAMPLED, Workload
+from analysis.counts.measures import SAMPLED, Workload, of_times
 from analysis.raw.cells import Cell
 from analysis.raw.files import read_samples
 from analysis.raw.run import Run, Target
@@ -68,7 +68,7 @@ def read_iterations(run: Run, invalid: set[tuple[str, int]]) -> Iterations:
 
 def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ...]:
     """Latency, throughput and ratios under all conditions that have valid, unprobed times."""
-    times = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
+    times = of_times(tidy)
     times = times[times["quantity"].isin(QUANTITIES)]
     results = []
     for workload in all_conditions(times):

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts.ledger import transport_order
+from analysis.counts.measures import of_times
 from analysis.statistics import Estimate, estimates, mean
 from analysis.times.timing import iteration_times
 from analysis.wording import amount, number, place, signed_amount, size_text
@@ -51,7 +52,7 @@ class Parts:
 
 def decompose(tidy: pd.DataFrame) -> tuple[Parts, ...]:
     """By size and placement: each transport's parts, then those of its difference to the first."""
-    times = tidy[tidy["valid"] & ~tidy["probed"] & (tidy["target"] == "host")]
+    times = of_times(tidy)
     sizes = times[(times["pattern"] == "pingpong") & (times["quantity"] == "rtt_ns")]["size"]
     return tuple(
         parts

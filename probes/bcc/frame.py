@@ -78,17 +78,35 @@ static inline struct window *nobodys(void)
 	return anyone.lookup(&cell);
 }
 
-int window_begin(struct pt_regs *ctx)
+static inline struct window *open_window(u32 tid, u32 cell)
 {
-	u32 tid = bpf_get_current_pid_tgid(), cell = PT_REGS_PARM1(ctx), next = cell + 1;
 	int zero = 0;
 	struct window *window = blank.lookup(&zero);
 	if (!window)
-		return PASS;
+		return 0;
 	window->cell = cell;
 	if (windows.update(&tid, window))
 		lose();
-	if (PT_REGS_PARM2(ctx) == 0) {
+	return window;
+}
+
+static inline void close_window(u32 tid)
+{
+	struct window *window = windows.lookup(&tid);
+	if (!window)
+		return;
+	struct task task = {.cell = window->cell, .tid = tid};
+	if (closed.insert(&task, window))
+		lose();
+	windows.delete(&tid);
+}
+
+int window_begin(struct pt_regs *ctx)
+{
+	u32 cell = PT_REGS_PARM1(ctx), next = cell + 1;
+	int zero = 0;
+	struct window *window = open_window(bpf_get_current_pid_tgid(), cell);
+	if (window && PT_REGS_PARM2(ctx) == 0) {
 		if (anyone.update(&cell, window))
 			lose();
 		open_cell.update(&zero, &next);
@@ -98,17 +116,11 @@ int window_begin(struct pt_regs *ctx)
 
 int window_end(struct pt_regs *ctx)
 {
-	u32 tid = bpf_get_current_pid_tgid(), none = 0;
+	u32 none = 0;
 	int zero = 0;
-	struct window *window = windows.lookup(&tid);
 	if (PT_REGS_PARM2(ctx) == 0)
 		open_cell.update(&zero, &none);
-	if (!window)
-		return PASS;
-	struct task task = {.cell = window->cell, .tid = tid};
-	if (closed.update(&task, window))
-		lose();
-	windows.delete(&tid);
+	close_window(bpf_get_current_pid_tgid());
 	return PASS;
 }
 """
@@ -118,30 +130,15 @@ int window_end(struct pt_regs *ctx)
 FOLLOW = """
 TRACEPOINT_PROBE(sched, sched_process_fork)
 {
-	struct window *own = mine(), *window;
-	u32 child = args->child_pid;
-	int zero = 0;
-	if (!own)
-		return PASS;
-	window = blank.lookup(&zero);
-	if (!window)
-		return PASS;
-	window->cell = own->cell;
-	if (windows.update(&child, window))
-		lose();
+	struct window *own = mine();
+	if (own)
+		open_window(args->child_pid, own->cell);
 	return PASS;
 }
 
 TRACEPOINT_PROBE(sched, sched_process_exit)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct window *window = windows.lookup(&tid);
-	if (!window)
-		return PASS;
-	struct task task = {.cell = window->cell, .tid = tid};
-	if (closed.insert(&task, window))
-		lose();
-	windows.delete(&tid);
+	close_window(bpf_get_current_pid_tgid());
 	return PASS;
 }
 """

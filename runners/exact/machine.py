@@ -24,7 +24,7 @@ from pathlib import Path
 from runners.exact.knobs import NAME_LENGTH
 from runners.guest.image import initramfs, strip_elf
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import Ended, Qemu, Snapshot, explain, watch
+from runners.guest.qemu import MACHINES, Ended, Qemu, Snapshot, explain, watch
 from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError, run_tool
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
@@ -34,22 +34,14 @@ CPU = "qemu64"
 # time for its first line. Two CPUs may hang at boot (guest.BOOTS).
 SECONDS, IDLE_SECONDS, BOOT_WORK = 300.0, 10.0, 40.0
 TRIES = 6  # to store a machine
-MEMORY = 512
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
 REFUSED = "pathcost: failed: refused: pathcost-workload:"  # a cell, by the workload
 # What QEMU says of a CPU that it cannot emulate.
 NO_CPU = re.compile(r"(?:TCG doesn't support requested|unable to find CPU|Property '\S*-cpu).*")
 COMM = WORKLOAD.name[:15]  # the kernel keeps this much of a program's name
-MACHINE = (
-    "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
-    "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "42",
-    "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-m", str(MEMORY),
-    "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-    "-serial", "stdio", "-device", "pvpanic",
-)  # fmt: skip
-# No address is random; the console shows only failures.
-KERNEL_OPTIONS = "console=ttyS0 quiet nokaslr norandmaps panic=-1 oops=panic cryptomgr.notests"
+MACHINE = MACHINES["exact"]["machine"].split()
+KERNEL_OPTIONS = MACHINES["exact"]["kernel"]
 
 Order = Sequence[Sequence[str]]
 """Steps for the guest's first program, each a list of words: see runners/exact/init/init.c."""

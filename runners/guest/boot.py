@@ -26,7 +26,7 @@ from typing import BinaryIO
 from runners.cell import PLAN_START, WAITING
 from runners.guest.image import INIT, INIT_PATH, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import BARE, Ended, Qemu, Snapshot, explain, watch
+from runners.guest.qemu import MACHINES, Ended, Qemu, Snapshot, explain, watch
 from runners.guest.store import Cache, read_manifest, suspect
 from runners.process import RunError, last_words
 
@@ -40,12 +40,7 @@ KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
 # A kretprobe of 5.10 sees as many calls at a time as the kernel could have CPUs: with two, it
 # misses the third process that receives.
 RETURN_PROBES = "possible_cpus=8"
-# A named CPU has the same features, and the same mitigations, whatever the host has. Under TCG it
-# is also a tenth faster than `max`, whose five page-table levels cost time.
-ACCELERATOR = {
-    "tcg": ("-accel", "tcg,thread=multi", "-cpu", "EPYC"),
-    "kvm": ("-accel", "kvm", "-cpu", "host"),
-}
+MACHINE = MACHINES["guest"]
 KVM = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TRIAL_SECONDS, SILENT_SECONDS = 8.0, 3.0  # a kernel under a working KVM takes one
@@ -122,7 +117,7 @@ class Guest:
         the driver, disks are virtio's: QEMU cannot store a machine that has NVMe.
         """
         argv = [
-            *self.qemu.argv, *BARE, *ACCELERATOR[self.accelerator],
+            *self.qemu.argv, *MACHINE["bare"].split(), *MACHINE[self.accelerator].split(),
             "-smp", "2", "-m", str(memory), "-kernel", str(self.kernel.file),
             "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
             f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} {options}",

@@ -20,6 +20,7 @@ from probes.files import read_toml
 from runners.guest.store import Cache, Say
 from runners.process import RunError, attempt, command, find_program, plain_environment, run_tool
 
+TABLES = read_toml(Path(__file__).with_name("packages.toml"))
 TRIXIE = ("trixie", "trixie-security")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
@@ -46,8 +47,7 @@ Mirror = Mapping[bool, str]
 
 def packages(name: str) -> tuple[list[str], list[str]]:
     """The packages of a table of packages.toml, and the paths in them that nobody needs."""
-    table = read_toml(Path(__file__).with_name("packages.toml"))[name]
-    return table["packages"], table["unused"]
+    return TABLES[name]["packages"], TABLES[name]["unused"]
 
 
 def source_line(mirror: Mirror, suite: str) -> str:

@@ -19,18 +19,13 @@ from typing import NamedTuple
 
 from probes.files import read_regular
 from probes.transports import every_module
-from runners.guest.debian import TRIXIE, Archive, PackageSources
+from runners.guest.debian import TABLES, Archive, PackageSources
 from runners.guest.qemu import NEEDS, Qemu
 from runners.guest.store import Cache, LackingError, read_manifest
 from runners.process import UsageError, command, plain_environment
 
 DEFAULT = "6.12"
-SUITES: Mapping[str, tuple[str, ...]] = {
-    "5.10": ("bullseye-security",),
-    "6.1": ("bookworm", "bookworm-security"),
-    "6.12": TRIXIE,
-    "7.2": ("trixie-backports",),
-}
+SUITES: Mapping[str, Sequence[str]] = TABLES["kernels"]
 SERIES = tuple(SUITES)
 PROBED = SERIES[1:]  # exact mode alone is tested on 5.10
 PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"

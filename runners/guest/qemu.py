@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from probes.bcc.people import stat_fields
+from probes.files import read_toml
 from runners.guest.debian import TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
 from runners.process import RunError, command, plain_environment
@@ -32,12 +33,7 @@ PACKAGES, UNUSED = packages("qemu")
 RECIPE = {"version": 1, "suites": TRIXIE, "packages": PACKAGES, "unused": UNUSED}
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
-# A machine with a serial console on QEMU's standard output, and no other device.
-BARE = (
-    "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
-    "-serial", "stdio",
-    "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-)  # fmt: skip
+MACHINES = read_toml(Path(__file__).with_name("machines.toml"))
 # Options that a guest's kernel must have built in.
 NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
 HAS_CONSOLE = "has it CONFIG_SERIAL_8250_CONSOLE?"

@@ -27,6 +27,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.statistics import compared
+from probes.files import read_rows, typed
 from runners.host.workload import private_directory
 from runners.process import WORKLOAD, RunError, command, free_port, last_words
 from runners.programs.experiments import interleaved
@@ -38,15 +39,15 @@ CELL = ["placement", "transport", "peer", "size", "statistic"]
 
 @dataclass(frozen=True)
 class Peer:
-    """A program over one transport, and the commands of its client and its server."""
+    """A row of peers.tsv."""
 
     name: str
-    transport: str  # as we call it
-    statistic: str  # the statistic that it prints: p50 or mean
-    answer: str  # a pattern whose one group is a round trip in microseconds
+    transport: str
+    statistic: str
+    size: int
+    answer: str
     client: str
-    server: str = ""  # none: the client forks its own
-    size: int = 0  # that it always sends; 0 for any size
+    server: str
 
     def parse(self, text: str) -> float:
         """Return the printed figure in ns. Raises RunError where the program printed none."""
@@ -56,18 +57,8 @@ class Peer:
         return float(match[1]) * 1000
 
 
-def _sockperf(transport: str, kind: str) -> Peer:
-    where = f"-i 127.0.0.1 -p {{port}}{kind}"
-    client = f"sockperf ping-pong {where} -m {{size}} -t 1 --full-rtt"
-    printed = r"percentile 50\.000 = +([\d.]+)"
-    return Peer("sockperf", transport, "p50", printed, client, f"sockperf server {where}")
-
-
-PERF = "perf bench sched pipe -l {round_trips}"
-PEERS = (
-    *(_sockperf("tcp", " --tcp"), _sockperf("udp", "")),
-    Peer("perf", "pipe", "mean", r"([\d.]+) usecs/op", PERF, size=4),
-)
+ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
+PEERS = tuple(Peer(**typed(Peer, row)) for row in ROWS)
 
 
 def measure_peer(peer: Peer, cpus: tuple[int, int], size: int, round_trips: int) -> float:
