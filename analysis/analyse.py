@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.claims.answers import read_observed
 from analysis.claims.files import Claim, load_claims, quantities
-from analysis.claims.judge import judge, read_observed
+from analysis.claims.judge import judge
 from analysis.claims.verdict import NOT_MEASURED, Verdict
 from analysis.counts.agreement import df_pairs
 from analysis.counts.ledger import build_ledgers, df_kernels

@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 
 from analysis.raw.record import Model
 from analysis.wording import listed, number
+from probes.files import read_rows, typed
 from probes.messages import shown
 
 FOLDER = Path(__file__).parent
@@ -176,37 +177,25 @@ class Across(Quotient):
 
 
 class Relation(NamedTuple):
-    """One relation: what is computed from the numbers is held against the last of `needs`."""
+    """A row of relations.tsv."""
 
     name: str
     needs: tuple[str, ...]
+    by: str
     formula: str
-    compute: Callable[..., float]
 
 
-def _saving(larger: float, smaller: float) -> float:
-    return 100 * (1 - smaller / larger)
-
-
-def _share(part: float, whole: float) -> float:
-    return 100 * part / whole
-
-
-SAVING, SHARE = ("1 - smaller / larger, in percent", _saving), ("part / whole, in percent", _share)
-# Little's law: what is in a system is what arrives a second times the time that each stays (Little,
-# Operations Research 9, 1961). A load generator that keeps N connections busy has N in flight.
-CHECKS = (
-    Relation("quotient", ("larger", "smaller", "times"), "larger / smaller", truediv),
-    Relation("saving", ("larger", "smaller", "saved_percent"), *SAVING),
-    Relation("saving", ("larger", "smaller", "saved_percent_least"), *SAVING),
-    Relation("share", ("part", "whole", "percent"), *SHARE),
-    Relation("share", ("part", "whole", "percent_below"), *SHARE),
-    Relation("sum", ("parts", "total"), "the sum of the parts", float),
-    Relation("rate", ("count", "seconds", "per_s"), "count / seconds", truediv),
-    Relation("time of each", ("seconds", "count", "seconds_each"), "seconds / count", truediv),
-    Relation("Little's law", ("per_s", "latency_s", "connections"),
-             "requests a second times latency: requests in flight", mul),
-)  # fmt: skip
+COMPUTED: dict[str, Callable[..., float]] = {
+    "quotient": truediv,
+    "saving": lambda larger, smaller: 100 * (1 - smaller / larger),
+    "share": lambda part, total: 100 * part / total,
+    "sum": float,
+    # Little's law: what is in a system is what arrives a second times the time that each stays
+    # (Little, Operations Research 9, 1961). A load generator that keeps N connections busy has N in
+    # flight.
+    "product": mul,
+}
+CHECKS = tuple(Relation(**typed(Relation, row)) for row in read_rows(FOLDER / "relations.tsv"))
 LIMITS = {"_least": "at least ", "_below": "below "}  # one-sided, by the end of the name
 
 
@@ -249,8 +238,8 @@ class Stated(Model, extra="allow"):
             *given, against = check.needs
             # Every formula grows or falls with each number, so the corners have the extremes.
             corners = product(*(stands_for(numbers[name]) for name in given))
-            values = [check.compute(*corner) for corner in corners]
-            value = check.compute(*(numbers[name] for name in given))
+            values = [COMPUTED[check.by](*corner) for corner in corners]
+            value = COMPUTED[check.by](*(numbers[name] for name in given))
             low, high = stands_for(numbers[against])
             end = next((end for end in LIMITS if against.endswith(end)), "")
             agrees = {

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from analysis.claims.answers import Answer, Tool
 from analysis.claims.files import load_claims
-from analysis.claims.judge import Answer, Tool, judge
+from analysis.claims.judge import judge
 from analysis.claims.rules import Option
 from tests.analysis.made_claims import claim, measured
 

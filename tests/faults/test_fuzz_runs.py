@@ -22,7 +22,7 @@ import pytest
 from hypothesis import strategies as st
 
 from analysis.__main__ import main
-from analysis.claims.judge import read_observed
+from analysis.claims.answers import read_observed
 from analysis.paths.cells import read_exact
 from analysis.raw.run import read_run
 from analysis.tidy import COLUMNS, build_tables
