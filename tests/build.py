@@ -4,13 +4,17 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from runners.process import REPOSITORY, RunError
 from runners.programs import engine
 from runners.store import invoker
+
+T = TypeVar("T")
 
 
 def make(folder: Path, *targets: str) -> None:
@@ -25,12 +29,17 @@ def make(folder: Path, *targets: str) -> None:
     )
 
 
+def or_skip(make: Callable[[], T]) -> T:
+    """What `make` makes; where it cannot be had, the test is skipped with the reason."""
+    try:
+        return make()
+    except RunError as error:
+        pytest.skip(str(error))
+
+
 def packages_or_skip(name: str) -> Path | None:
     """The program's packages, unpacked; without a package mirror the test is skipped."""
     if shutil.which("apt-get") is None:
         pytest.skip("there is no apt-get here")
     make(REPOSITORY / "runners/programs/tools")
-    try:
-        return engine.unpacked(engine.find(name), invoker().cache, lambda _: None)
-    except RunError as error:
-        pytest.skip(f"the packages cannot be had: {error}")
+    return or_skip(lambda: engine.unpacked(engine.find(name), invoker().cache, lambda _: None))

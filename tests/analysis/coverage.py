@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How often an interval covers the truth, and how often a verdict by it is wrong.
 
-    python -m tests.analysis.coverage                  the tables of docs/how-to-read-the-report.md
-    python -m tests.analysis.coverage --record RUN …   add these default runs to runs.csv
+    python -m tests.analysis.coverage      # the tables of docs/how-to-read-the-report.md
 
 Made-up runs have a fixed seed. `runs.csv` has default runs of one machine, spread over hours: the
 median round trip of each repeat over either transport, in ns (columns: run, conditions, repeat,
 unix, tcp).
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -130,25 +128,7 @@ def _outside(figure: Estimate, value: float) -> bool:
     return not low <= value <= high
 
 
-def record(folders: list[Path]) -> None:
-    """Add runs to RECORDED."""
-    tables = [pd.read_csv(RECORDED)]
-    for number, folder in enumerate(folders, tables[0]["run"].max() + 1):
-        rows = pd.read_parquet(folder / "measurements.parquet")
-        rows = rows.query(
-            "not probed and target == 'host' and pattern == 'pingpong' and size == 64"
-        )
-        rows = rows[(rows["quantity"] == "rtt_ns") & (rows["key"] == "p50")]
-        keys = ["conditions", "repeat"]
-        table = rows.pivot_table(index=keys, columns="transport", values="value").reset_index()
-        tables.append(table.assign(run=number).dropna()[["run", *keys, "unix", "tcp"]])
-    pd.concat(tables).to_csv(RECORDED, index=False, float_format="%.0f")
-
-
-def main(arguments: list[str]) -> None:
-    if arguments[:1] == ["--record"]:
-        record([Path(name) for name in arguments[1:]])
-        return
+def main() -> None:
     print(f"| repeats | {' | '.join(MADE_UP)} |\n|{' ---: |' * (len(MADE_UP) + 1)}")
     for repeats in REPEATS:
         shares = [coverage(series, repeats) for series in MADE_UP.values()]
@@ -169,4 +149,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

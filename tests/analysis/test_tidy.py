@@ -22,43 +22,36 @@ def one(tidy: pd.DataFrame, **wanted: object) -> float:
     return float(rows["value"].iloc[0])
 
 
-@pytest.mark.parametrize(
-    ("instrument", "quantity", "key", "value"),
-    [
-        ("workload", "payload_bytes", "received", 80),
-        ("workload", "rtt_ns", "p50", 222_001),
-        ("workload", "rtt_ns", "max", 222_001),
-        ("workload", "messages_per_s", "", 8e9 / (4 * 222_001)),
-        ("kernel", "switches", "voluntary", 12),
-        ("kernel", "cpu_ns", "system", 120_000),
-        ("kernel", "segments", "out", 8),
-        ("kernel", "segments", "data", 8),
-        ("kernel", "lo_bytes", "ip", 608),
-        ("kernel", "softirqs", "NET_RX", 8),
-    ],
-)
-def test_host_cell(plain: Analysis, instrument: str, quantity: str, key: str, value: float) -> None:
-    tidy = plain.tables.tidy
-    cell = {"target": "host", "transport": "tcp", "conditions": "cross-cpu", "repeat": 1}
-    assert one(tidy, **cell, instrument=instrument, quantity=quantity, key=key) == value
+HOST = {"target": "host", "transport": "tcp", "conditions": "cross-cpu", "repeat": 1}
+GUEST = {"target": "guest", "transport": "unix", "probed": True}
 
 
 @pytest.mark.parametrize(
-    ("instrument", "quantity", "key", "value"),
+    ("cell", "instrument", "quantity", "key", "value"),
     [
-        ("bpftrace", "copy_bytes", "kernel", 400),
-        ("bpftrace", "skb_allocs", "", 8),
-        ("bpftrace", "softirqs", "NET_RX elsewhere", 0),
-        ("bpftrace", "function_calls", "made_up_1", 8),
-        ("ftrace", "function_calls", "made_up_17", 24),
+        (HOST, "workload", "payload_bytes", "received", 80),
+        (HOST, "workload", "rtt_ns", "p50", 222_001),
+        (HOST, "workload", "rtt_ns", "max", 222_001),
+        (HOST, "workload", "messages_per_s", "", 8e9 / (4 * 222_001)),
+        (HOST, "kernel", "switches", "voluntary", 12),
+        (HOST, "kernel", "cpu_ns", "system", 120_000),
+        (HOST, "kernel", "segments", "out", 8),
+        (HOST, "kernel", "segments", "data", 8),
+        (HOST, "kernel", "lo_bytes", "ip", 608),
+        (HOST, "kernel", "softirqs", "NET_RX", 8),
+        (GUEST, "bpftrace", "copy_bytes", "kernel", 400),
+        (GUEST, "bpftrace", "skb_allocs", "", 8),
+        (GUEST, "bpftrace", "softirqs", "NET_RX elsewhere", 0),
+        (GUEST, "bpftrace", "function_calls", "made_up_1", 8),
+        (GUEST, "ftrace", "function_calls", "made_up_17", 24),
     ],
 )
-def test_guest_cell(
-    plain: Analysis, instrument: str, quantity: str, key: str, value: float
-) -> None:
-    tidy = plain.tables.tidy
-    cell = {"target": "guest", "transport": "unix", "probed": True}
-    assert one(tidy, **cell, instrument=instrument, quantity=quantity, key=key) == value
+def test_a_cells_rows(
+    plain: Analysis,
+    cell: dict[str, object], instrument: str, quantity: str, key: str, value: float,
+) -> None:  # fmt: skip
+    row = {**cell, "instrument": instrument, "quantity": quantity, "key": key}
+    assert one(plain.tables.tidy, **row) == value
 
 
 @pytest.mark.parametrize(("transport", "key"), [("tcp-ktls", "record"), ("tcp", "kernel")])

@@ -155,10 +155,9 @@ def test_a_block_in_two_parts_runs_once(machine: RecordWriter) -> None:
     assert result[ENTRY] == (1, 4)
 
 
-def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction() -> None:
-    machine = RecordWriter()
-    machine.run("", SYSCALL)
-    machine.run("entry_SYSCALL_64", CALL)
+def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction(
+    machine: RecordWriter,
+) -> None:
     machine.blocks.append(CodeBlock(AT["f"], b"\x90\xf3\xa4", b"\x01\x02"))
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 2)
     machine.blocks.append(CodeBlock(AT["f"] + 1, b"\xf3\xa4", b"\x02"))

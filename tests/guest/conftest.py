@@ -13,8 +13,9 @@ from runners.cell import Plan
 from runners.cli import parse
 from runners.guest.kernels import DEFAULT
 from runners.host.session import Session
-from runners.process import Progress, RunError
+from runners.process import Progress
 from runners.run import prepare_guests, run_in_guest
+from tests.build import or_skip
 from tests.collected import Collected
 from tests.guest import exactness
 
@@ -31,10 +32,7 @@ def cache_folder() -> Path:
 @pytest.fixture(scope="session")
 def machine(cache_folder: Path) -> guest.Guest:
     """A guest with the default kernel; skips where none can be had, with the reason."""
-    try:
-        return guest.prepare(cache_folder, DEFAULT, storable=True)
-    except RunError as error:
-        pytest.skip(str(error))
+    return or_skip(lambda: guest.prepare(cache_folder, DEFAULT, storable=True))
 
 
 @pytest.fixture(scope="session", params=[DEFAULT, *MATRIX])

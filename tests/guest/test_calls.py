@@ -11,10 +11,10 @@ import pytest
 
 from runners import guest, process
 from runners.guest.kernels import DEFAULT
-from runners.process import RunError
 from runners.run import GUEST_MEMORY, PAYLOAD, source_only
 from tests import alone
 from tests.alone import MESSAGES
+from tests.build import or_skip
 
 # test_counts has the same scripts in the same guest, together.
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
@@ -30,10 +30,7 @@ def kernel(request: pytest.FixtureRequest) -> str:
 def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the tools left in one boot."""
     folder = tmp_path_factory.mktemp("calls")
-    try:
-        machine = guest.prepare(cache_folder, kernel)
-    except RunError as error:
-        pytest.skip(str(error))
+    machine = or_skip(lambda: guest.prepare(cache_folder, kernel))
     with tarfile.open(folder / "in.tar", "w") as tar:
         for name in PAYLOAD:
             tar.add(process.REPOSITORY / name, name, filter=source_only)

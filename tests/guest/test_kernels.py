@@ -48,12 +48,8 @@ def test_a_name_is_a_series_a_release_or_a_version(name: str, package: str | Non
 def test_an_unknown_kernel_is_one_sentence_with_what_is_offered(tmp_path: Path, name: str) -> None:
     empty = SimpleNamespace(versions=lambda pattern: {})
     sources: Any = SimpleNamespace(archive=lambda suites: empty)
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match=rf'kernel "{name}": take 5.10, 6.1, 6.12, 7.2'):
         prepare_kernel(Cache(tmp_path, print), sources, Qemu(tmp_path, "", ""), name)
-    assert str(error.value) == (
-        f'no Debian suite offers a kernel "{name}": '
-        "take 5.10, 6.1, 6.12, 7.2, a release of theirs, or the path of a bzImage."
-    )
 
 
 def test_a_bzimage_of_ones_own_is_known_by_its_release(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 from analysis.predict.pairs import pairs
 from analysis.raw.programs import Watched
 from runners import guest
-from runners.process import RunError
 from runners.run import pack
+from tests.build import or_skip
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 
@@ -29,10 +29,7 @@ wait $watcher
 
 
 def test_function_probes_count_every_turn(cache_folder: Path, tmp_path: Path) -> None:
-    try:
-        machine = guest.prepare(cache_folder, "6.1")
-    except RunError as error:
-        pytest.skip(str(error))
+    machine = or_skip(lambda: guest.prepare(cache_folder, "6.1"))
     payload = tmp_path / "in.tar"
     pack(payload)
     commands = "\n".join(
