@@ -94,10 +94,7 @@ def instead(name: str, make: Callable[[Path], None]) -> Damage:
         (cut("raw/host/samples/1.u32"), "it has 13 bytes, and 4 round trips make 16"),
         (whole("raw/host/samples/1.u32", bytes(16)), "1.u32: a round trip took 0 ns"),
         (manifest(targets=[HOST_ENTRY, HOST_ENTRY]), "names a target twice"),
-        (
-            manifest(targets=[HOST_ENTRY | {"kernel": "7"}]),
-            "json: it is of kernel 9.9.",
-        ),
+        (manifest(targets=[HOST_ENTRY | {"kernel": "7"}]), "json: it is of kernel 9.9."),
         (cell(scripts=["counts"], instruments=["bcc"]), "counts.json: it is missing, and cell 1"),
         (remove(f"{PASS}/copies.json"), "copies.json: it is missing, and cell 3 ran it"),
         (remove(f"{GUEST_FOLDER}/ftrace/5.tsv"), "5.tsv: it is missing, and cell 5 ran it"),
@@ -114,10 +111,7 @@ def instead(name: str, make: Callable[[Path], None]) -> Damage:
     ],
 )
 def test_one_sentence_and_no_report(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    damage: Damage,
-    place: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: Damage, place: str
 ) -> None:
     run = make_run(tmp_path)
     damage(run)

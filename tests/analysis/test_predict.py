@@ -11,16 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.__main__ import main
-from analysis.predict.model import (
-    FITS,
-    Fitted,
-    Limit,
-    State,
-    Verdict,
-    limit_of,
-    predict,
-    saved,
-)
+from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
 from analysis.predict.pairs import Observed, Pair, pairs
 from analysis.predict.prices import Price, Prices
 from analysis.predict.show import Described, change

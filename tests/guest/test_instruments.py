@@ -8,13 +8,7 @@ import pytest
 
 from runners.host import loopback
 from tests.collected import Collected, switches
-from tests.guest.exactness import (
-    EDGE_TICKS,
-    LONGEST_HEADER,
-    PAGE,
-    SMALL,
-    of,
-)
+from tests.guest.exactness import EDGE_TICKS, LONGEST_HEADER, PAGE, SMALL, of
 
 pytestmark = pytest.mark.guest
 TRANSPORTS = ("unix", "tcp")

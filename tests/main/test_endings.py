@@ -87,10 +87,7 @@ def test_a_second_run_is_told_that_the_first_is_measuring(run_sh: Start) -> None
 def test_a_disk_that_fills_up_ends_in_one_sentence(run_sh: Start, small_disk: Path) -> None:
     run = run_sh(*HOST, *SOME, out=small_disk)
     run.wait_until_running("pathcost-workload")
-    with (
-        (small_disk / "filler").open("wb", buffering=0) as filler,
-        contextlib.suppress(OSError),
-    ):
+    with (small_disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
         while True:
             filler.write(bytes(1 << 20))
     status, output, complaint = run.finish()

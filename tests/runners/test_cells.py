@@ -64,10 +64,7 @@ def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
         }
 
     host, guest = HOST, GUEST
-    assert lengths() == {
-        (False, host.messages, host.warmup),
-        (True, host.watched, guest.warmup),
-    }
+    assert lengths() == {(False, host.messages, host.warmup), (True, host.watched, guest.warmup)}
     assert lengths("--messages", "5000") == {
         (probed, 5000, host.warmup) for probed in (False, True)
     }

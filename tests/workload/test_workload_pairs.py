@@ -80,11 +80,7 @@ def test_transports_know_the_patterns_that_they_lack(refusal: Refusal) -> None:
 
 @pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
 def test_pair_interrupted(
-    sanitized: Path,
-    private: Path,
-    need: Callable[..., None],
-    fault: Fault,
-    pair: tuple[str, str],
+    sanitized: Path, private: Path, need: Callable[..., None], fault: Fault, pair: tuple[str, str]
 ) -> None:
     """Signals in the middle of every call, for the whole of the cell."""
     transport, pattern = pair
