@@ -44,8 +44,6 @@ TOPICS = {
     "disturbance by others": ("steal_ns", "others_ns", "interrupts", "frequency_khz", "load"),
     "other counts": (),
 }
-# Older analyses leave them out.
-OPTIONAL = {("steps", "total"), ("steady_share", "")}
 NEAR = 1e-9  # relative: of times, rates and means, which are no whole numbers
 
 
@@ -59,17 +57,11 @@ def compare(table: Figures, computed: Figures) -> Iterator[tuple[Where, str]]:
     for where in sorted({*table, *computed}):
         stored, own = table.get(where), computed.get(where)
         if stored is None and own:
-            yield (
-                where,
-                f"the raw files give {own.value:.12g}, and measurements.csv has no such row",
-            )
+            yield where, f"the raw files give {own.value:.12g}; measurements.csv has no such row"
         elif own is None and stored:
             yield where, f"measurements.csv has {stored.value:.12g}, and no raw file gives it"
         elif stored and own and not _equal(stored, own):
-            yield (
-                where,
-                f"measurements.csv has {_words(stored)}, and the raw files give {_words(own)}",
-            )
+            yield where, f"measurements.csv has {_words(stored)}, the raw files give {_words(own)}"
 
 
 def _equal(stored: Figure, own: Figure) -> bool:
@@ -82,17 +74,14 @@ def _equal(stored: Figure, own: Figure) -> bool:
 
 def _words(figure: Figure) -> str:
     valid = "valid" if figure.valid else "invalid"
-    return (
-        f"{figure.value:.12g} {figure.unit} of {figure.messages} messages "
-        f"({figure.probe_level}, {valid})"
-    )
+    of = f"{figure.unit} of {figure.messages} messages ({figure.probe_level}, {valid})"
+    return f"{figure.value:.12g} {of}"
 
 
 def may_lack(where: Where) -> bool:
     """Whether an analysis may leave this figure out."""
     by_path = where.instrument in ("bcc", "perf") and where.quantity in validity.OF_A_PATH
-    other_path = by_path and where.transport not in validity.SEEN_BY_ALL
-    return other_path or (where.quantity, where.key) in OPTIONAL
+    return by_path and where.transport not in validity.SEEN_BY_ALL
 
 
 def _of_a_program(where: Where) -> bool:

@@ -68,6 +68,10 @@ def a_count_of_the_table(run: Path) -> None:
     change(run / "measurements.csv", r"(skb_clones,,)2000,", r"\g<1>2001,")
 
 
+def a_row_twice(run: Path) -> None:
+    change(run / "measurements.csv", r"^(.*,syscalls,.*\n)", r"\1\1")
+
+
 def a_sample(run: Path) -> None:
     path = run / HOST / "samples/2.u32"
     first, *others = (time for (time,) in struct.iter_unpack("<I", path.read_bytes()))
@@ -92,6 +96,7 @@ def the_loopback_counter(run: Path) -> None:
 
 CHANGES: dict[Callable[[Path], None], str] = {
     a_count_of_the_table: r"bpftrace: skb_clones: measurements.csv has 2001 .* give 2000 ",
+    a_row_twice: r"syscalls.* stands twice",
     a_time_of_the_answer: r"same-cpu: iteration, added, value: answer.json has 9",
     a_sample: r"host .* cell 2 .*: rtt_ns mean: ",
     a_map: r"cell \d+ .*bpftrace: switches voluntary: .* give 1\d+ ",
