@@ -11,7 +11,8 @@ from typing import TypeVar
 import pytest
 
 from runners.process import REPOSITORY, RunError
-from runners.programs import engine
+from runners.programs.place import unpacked
+from runners.programs.program import find
 from runners.store import invoker
 
 T = TypeVar("T")
@@ -42,4 +43,4 @@ def packages_or_skip(name: str) -> Path | None:
     if shutil.which("apt-get") is None:
         pytest.skip("there is no apt-get here")
     make(REPOSITORY / "runners/programs/tools")
-    return or_skip(lambda: engine.unpacked(engine.find(name), invoker().cache, lambda _: None))
+    return or_skip(lambda: unpacked(find(name), invoker().cache, lambda _: None))

@@ -26,13 +26,7 @@ from probes.bcc.people import stat_fields, switches
 from runners.host.workload import private_directory
 from runners.process import RunError, attempt, command, last_words, stop
 from runners.programs.keeper import PATIENCE, descendants
-from runners.programs.place import (
-    Place,
-    answers,
-    run_as,
-    socket_address,
-    unpacked,
-)
+from runners.programs.place import Place, answers, run_as, socket_address
 from runners.programs.program import (
     HERE,
     NS,
@@ -43,11 +37,8 @@ from runners.programs.program import (
     Program,
     Values,
     client_command,
-    find,
 )
 from runners.programs.watch import Watch
-
-__all__ = ["Service", "find", "serving", "unpacked"]
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
 CLIENT_SECONDS = 60  # for one measurement

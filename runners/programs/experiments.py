@@ -20,6 +20,7 @@ from runners.guest.store import Say
 from runners.host.root import Root
 from runners.process import Progress, RunError
 from runners.programs import PROGRAMS, engine
+from runners.programs.place import unpacked
 from runners.programs.program import Program, find, start_of
 from runners.programs.watch import Probes, Watch
 
@@ -109,7 +110,7 @@ class Experiments:
                 with self.progress.step(f"set-up for {Path(name).stem}"):
                     build("--programs")
                     made, tell = experiment(name), (self.progress.say, self.progress.note)
-                    made.root = engine.unpacked(made.program, self.cache, *tell)
+                    made.root = unpacked(made.program, self.cache, *tell)
             except RunError as error:
                 self.lacking[name] = str(error).rstrip(".")
                 self.progress.note(f"without {Path(name).stem}: {error}")

@@ -18,6 +18,8 @@ from runners.host import instrument
 from runners.host.root import mount_tracing
 from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
+from runners.programs.place import unpacked
+from runners.programs.program import find
 from runners.store import invoker
 from tests.docs.reference import RUN, unpack
 from tests.processes import captured, repeating
@@ -76,9 +78,9 @@ PRICES = {
 @pytest.mark.root
 @pytest.mark.slow
 def test_requests_are_those_of_memcacheds_own_counter(tmp_path: Path) -> None:
-    program = engine.find("memcached")
+    program = find("memcached")
     (case,) = (case for case in program.cases if case.name == "get")
-    root = engine.unpacked(program, invoker().cache, print)
+    root = unpacked(program, invoker().cache, print)
     with ExitStack() as stack:
         services = {}
         for transport in ("tcp", "unix"):

@@ -15,6 +15,7 @@ from runners.host.root import Monitor, Root
 from runners.programs import engine, experiments
 from runners.programs.engine import Service
 from runners.programs.experiments import Experiment
+from runners.programs.program import find
 from runners.programs.watch import Probes, Watch
 from runners.store import invoker
 from tests.build import packages_or_skip
@@ -121,7 +122,7 @@ def probed(
     monkeypatch.setattr(experiments, "REPEATS", 0)
     monkeypatch.setattr(experiments, "PROBED_REPEATS", 1)
     monkeypatch.setattr(Service, "warm_up", lambda *_: {"error": None})
-    found, packages = engine.find(name), packages_or_skip(name)
+    found, packages = find(name), packages_or_skip(name)
     few = [replace(case, requests=N * case.clients) for case in found.cases if case.name in cases]
     experiment = Experiment(replace(found, cases=tuple(few)), packages)
     runs = list(experiment.run(lambda _: None, Probes(root)))

@@ -11,12 +11,13 @@ from analysis.counts import programs as records
 from analysis.raw.programs import PROGRAM_LINES, MeasuredRun
 from runners.programs import PROGRAMS, engine, experiments, program
 from runners.programs.experiments import Experiment
+from runners.programs.program import find
 from tests.build import packages_or_skip
 
 
 def counted_exactly(name: str) -> None:
     """Each case over both transports: the server counts what the client sent."""
-    found, root = engine.find(name), packages_or_skip(name)
+    found, root = find(name), packages_or_skip(name)
     for case in found.cases:
         for transport in program.TRANSPORTS:
             with engine.serving(found, case, transport, root) as running:
@@ -46,7 +47,7 @@ def test_every_real_server_counts_every_request(name: str) -> None:
 def measured(name: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """A line for each case and transport, of some of its requests; all are valid."""
     monkeypatch.setattr(experiments, "REPEATS", 1)
-    found, root = engine.find(name), packages_or_skip(name)
+    found, root = find(name), packages_or_skip(name)
     cases = [replace(case, requests=case.requests // 20) for case in found.cases]
     lines = list(Experiment(replace(found, cases=tuple(cases)), root).run(lambda _: None))
     for line in lines:

@@ -55,7 +55,8 @@ def test_a_daemon_of_the_server_ends_with_it(tmp_path: Path, how: Any) -> None:
 RUNNER = """
 import sys, time
 from runners.programs import engine
-found = engine.find(sys.argv[1])
+from runners.programs.program import find
+found = find(sys.argv[1])
 with engine.serving(found, found.cases[0], "unix", None) as running:
     print(running.place.directory, *running.pids, flush=True)
     time.sleep(600)

@@ -16,7 +16,7 @@ from runners.cli import parse
 from runners.process import REPOSITORY, RunError, UsageError
 from runners.programs import PROGRAMS, engine, experiments, place, program
 from runners.programs.experiments import Experiment, experiment
-from runners.programs.program import read
+from runners.programs.program import find, read
 from tests.runners.echo_program import CLIENT, WHOLE, changed, write
 
 
@@ -92,7 +92,7 @@ UNCOUNTED = {"clamav", "lighttpd", "nbd", "ovsdb", "tarantool", "tor", "unbound"
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_of_ours_can_be_read(name: str) -> None:
-    found = engine.find(name)
+    found = find(name)
     assert found.counter or name in UNCOUNTED or name in PATTERN_PROGRAMS.values()
     assert 0 < experiment(name).seconds <= 120
     for case in found.cases:
