@@ -22,7 +22,7 @@ from analysis import drawing, wording
 from analysis.claims.verdict import by_verdict, steadiness, tally
 from analysis.drawing import Drawn
 from analysis.paths.cells import scheduling_text
-from analysis.times.waterfall import part_text
+from analysis.times.timing import part_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 FIGURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')

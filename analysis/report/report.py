@@ -29,8 +29,7 @@ from analysis.report.answer import (
 )
 from analysis.report.render import render, sentence
 from analysis.statistics import LEAST_REPEATS
-from analysis.times import waterfall as words
-from analysis.times.timing import Times
+from analysis.times.timing import Times, part_text
 from analysis.wording import amount, capital, number, size_text, title_of
 from probes.transports import holding
 
@@ -188,7 +187,7 @@ def _both(ns: Iterable[float]) -> str:
 
 def _pair(pair: Pair) -> tuple[str, str, str]:
     first, second = amount(pair.first.value, "ns"), amount(pair.second.value, "ns")
-    return first, second, words.part_text(pair.added)
+    return first, second, part_text(pair.added)
 
 
 def shares(found: Answer) -> pd.DataFrame:

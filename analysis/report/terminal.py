@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from analysis.report.report import COUNTS, Report, compared
-from analysis.times.waterfall import part_text
+from analysis.times.timing import part_text
 from analysis.wording import amount, capital, counted
 from probes.messages import one_line
 

@@ -14,8 +14,17 @@ from matplotlib.ticker import LogLocator
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import CARD, COLOURS, FAINT, INK, Drawn, colour, drawn, not_drawn, words
-from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Times
-from analysis.times.waterfall import REST, STACK_OF, Parts, lacking, uneven
+from analysis.times.timing import (
+    ITERATION,
+    REST,
+    ROUND_TRIP,
+    STACK_OF,
+    Iterations,
+    Parts,
+    Times,
+    lacking,
+    uneven,
+)
 from analysis.wording import amount, listed, place, place_title, size_text
 from probes.transports import read_transports
 

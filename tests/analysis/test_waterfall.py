@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from analysis.times import waterfall as words
-from analysis.times.waterfall import Parts
+from analysis.times import timing as words
+from analysis.times.timing import Parts
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp
 
