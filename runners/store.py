@@ -216,15 +216,24 @@ def hold(folder: Path, say: Callable[[str], None] = lambda _: None, *, alone: bo
         return
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / "in-use", os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-    how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+    if alone:
+        lock(descriptor, f"another run uses the cache {folder}: wait for its end.")
+    else:
+        lock(descriptor, f"waiting: somebody clears {folder}", say, fcntl.LOCK_SH)
+    _held[folder] = descriptor
+
+
+def lock(
+    descriptor: int, taken: str, say: Callable[[str], None] | None = None, how: int = fcntl.LOCK_EX
+) -> None:
+    """Lock an open file. Where it is `taken`, say so and wait; RunError with nobody to tell."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
-        if alone:
-            raise RunError(f"another run uses the cache {folder}: wait for its end.") from None
-        say(f"waiting: somebody clears {folder}")
+        if say is None:
+            raise RunError(taken) from None
+        say(taken)
         fcntl.flock(descriptor, how)
-    _held[folder] = descriptor
 
 
 @contextmanager

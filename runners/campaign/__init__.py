@@ -5,7 +5,6 @@ A job is one run of `run.sh exact`: a kernel, a transport, a pattern and a size.
 all that decides its figures, so a run that is there is never made again (docs/campaigns.md).
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -27,6 +26,7 @@ from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
 from runners.host.session import Session
 from runners.process import DONE, FAILED, REPOSITORY, RunError, UsageError, command, last_words
+from runners.store import lock
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 SCRIPT = REPOSITORY / "runners/run.sh"
@@ -58,11 +58,8 @@ def campaign(options: Options, parse: Parse) -> int:
         return DONE
     for name in ("runs", "locks", "logs"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"another campaign works in {folder}: wait for its end.") from None
+    with (folder / "lock").open("w") as held:
+        lock(held.fileno(), f"another campaign works in {folder}: wait for its end.")
         session.progress.note(f"{len(commands)} jobs, {len(commands) - len(todo)} counted already")
         if todo:
             count(session, folder, todo)

@@ -5,17 +5,17 @@ The objects stay in the cache, one folder for each tree, so that a changed file 
 date, user or host is in the kernel: equal sources make equal files.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from runners.guest.store import Say, remove
 from runners.process import SEARCH, RunError, command
+from runners.store import lock, open_folder
 
 CONFIG = Path(__file__).parent / "minimal.config"
 IMAGE = Path("arch/x86/boot/bzImage")
@@ -46,45 +46,41 @@ def build_tree(cache: Path, tree: Path, say: Say) -> Path:
     folder = cache / f"build-{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
     os.utime(folder)
-    with alone(folder, lambda: say(f"waiting: {tree} is being built")) as lock:
+    with alone(folder, f"waiting: {tree} is being built", say) as held:
         say(f"building {tree}")
         # Without this the kernel would be the last one that did build.
         (folder / IMAGE).unlink(missing_ok=True)
-        _make(tree, folder, lock, "allnoconfig", f"KCONFIG_ALLCONFIG={CONFIG}")
-        _make(tree, folder, lock, f"-j{len(os.sched_getaffinity(0))}", "bzImage")
+        _make(tree, folder, held, "allnoconfig", f"KCONFIG_ALLCONFIG={CONFIG}")
+        _make(tree, folder, held, f"-j{len(os.sched_getaffinity(0))}", "bzImage")
     return folder / IMAGE
 
 
 @contextmanager
-def alone(folder: Path, waiting: Callable[[], None]) -> Iterator[int]:
+def alone(folder: Path, taken: str, say: Say) -> Iterator[int]:
     """No other build has these objects meanwhile, nor what is left of one that was ended.
 
     make tells by times what has changed: an object that it finishes after the source became another
     commit's is taken for that commit's. So a build that was ended leaves UNFINISHED behind, and the
     next one begins from nothing. make inherits the lock, which lasts until it has really ended.
     """
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    held = open_folder(folder)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock(held, taken, say)
         if (folder / UNFINISHED).exists():
             for left in folder.iterdir():
                 remove(left)
         (folder / UNFINISHED).touch()
         try:
-            yield lock
+            yield held
         except BuildError:
             (folder / UNFINISHED).unlink()
             raise
         (folder / UNFINISHED).unlink()
     finally:
-        os.close(lock)
+        os.close(held)
 
 
-def _make(tree: Path, folder: Path, lock: int, *words: str) -> None:
+def _make(tree: Path, folder: Path, held: int, *words: str) -> None:
     """Run make, niced. Raises BuildError."""
     compiler = ["CC=ccache gcc"] if shutil.which("ccache", path=SEARCH) else []
     argv = ["nice", "-n", "10", "make", "-C", str(tree), f"O={folder}", *compiler, *words]
@@ -93,7 +89,7 @@ def _make(tree: Path, folder: Path, lock: int, *words: str) -> None:
     with subprocess.Popen(
         command(argv, death="TERM"),
         env={"PATH": SEARCH, "LC_ALL": "C.UTF-8", **kept, **FIXED},
-        pass_fds=(lock,), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        pass_fds=(held,), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, errors="replace",
     ) as process:  # fmt: skip
         try:

@@ -8,7 +8,6 @@ An entry that lacks a file, or with which a guest failed, is made anew. To have 
 remove the entry.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 
 from probes.files import read_regular, read_rows
 from runners.process import RunError
-from runners.store import OURS, hold, make_folder, open_folder, sweep
+from runners.store import OURS, hold, lock, make_folder, open_folder, sweep
 
 Say = Callable[[str], None]
 FORMAT = 3  # of an entry: another one has other names
@@ -126,7 +125,7 @@ class Cache:
         """Yield an empty folder in which nobody else makes this entry. Raises RunError."""
         folder = entry.with_name(f"{entry.name}.pathcost-{entry.name[-8:]}")
         try:
-            lock = self._lock(folder)
+            held = self._lock(folder)
         except OSError as error:
             raise RunError(f"cannot write to the cache: {error}") from None
         try:
@@ -136,24 +135,20 @@ class Cache:
         except OSError as error:
             raise RunError(f"cannot make {entry.name} in the cache: {error}") from error
         finally:
-            if _is_at(folder, lock):
+            if _is_at(folder, held):
                 remove(folder)
-            os.close(lock)
+            os.close(held)
 
     def _lock(self, folder: Path) -> int:
         """Make and lock a folder; the descriptor holds the lock. Raises OSError."""
         while True:
             folder.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):  # another start has removed it before we could
-                lock = open_folder(folder)
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    self.say(f"waiting: another run makes {folder.stem}")
-                    fcntl.flock(lock, fcntl.LOCK_EX)
-                if _is_at(folder, lock):
-                    return lock
-                os.close(lock)
+                held = open_folder(folder)
+                lock(held, f"waiting: another run makes {folder.stem}", self.say)
+                if _is_at(folder, held):
+                    return held
+                os.close(held)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:

@@ -104,7 +104,7 @@ def test_a_build_that_is_ended_leaves_no_process(tmp_path: Path, end: signal.Sig
     assert is_gone(noted.read_text().strip())
     # What was compiled until then may be of another commit than its time says.
     (tmp_path / "object.o").touch()
-    with tree.alone(tmp_path, lambda: None):
+    with tree.alone(tmp_path, "", print):
         assert [path.name for path in tmp_path.iterdir()] == [tree.UNFINISHED]
 
 
@@ -124,11 +124,11 @@ def test_two_builds_do_not_share_their_objects(tmp_path: Path) -> None:
     steps: list[str] = []
 
     def second() -> None:
-        with tree.alone(tmp_path, lambda: steps.append("waits")):
+        with tree.alone(tmp_path, "waits", steps.append):
             steps.append("builds")
 
     with ThreadPoolExecutor(1) as pool:
-        with tree.alone(tmp_path, lambda: None):
+        with tree.alone(tmp_path, "", print):
             running = pool.submit(second)
             assert wait_for(lambda: steps)
             steps.append("the first is over")

@@ -13,21 +13,19 @@ import pytest
 from runners.process import REPOSITORY
 from tests.processes import captured, is_gone, wait_for
 
-SETUP = REPOSITORY / "runners/setup.sh"
+SETUP = REPOSITORY / "runners/environment.sh"
 # Set-up's last part, with an installation of two files; PIP may have it fail or last.
 SCRIPT = r"""
 set -euo pipefail
-source <(sed -n '/^fail()/,/^install_lock()/p' "$1" | sed '$d')
+source "$1"
 install_lock() {
 	words=$(become sh -ec "${PIP-:}" 2>&1) || return
 	mkdir -p "$1/bin" "$1/lib" && ln -s /usr/bin/python3 "$1/bin/python"
 	: >"$1/lib/py.typed"
 	echo 'import numpy' >"$1/lib/pandas.py"
 }
-source <(sed -n '/^files_of()/,/^}/p' "$1")
 cd "$2"
-lock=$1 environment=python-0123456789ab
-make_environment
+make_environment python-0123456789ab "$1"
 """
 
 

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# make_environment NAME LOCK: the Python environment, in the working directory. setup.sh sources this.
+
+fail() {
+	echo "pathcost: $*" >&2
+	exit 1
+}
+
+# Become a program that dies with our first process, whatever ends that: call this in ( ) or $( ).
+become() { exec setpriv --pdeathsig KILL -- "$@"; }
+
+# What a program said last of an error.
+why() { grep -E '^(E|Err|ERROR):|error:|Permission denied' <<<"$1" | tail -n 1 | grep . || tail -n 1 <<<"$1"; }
+
+# Whether the environment is there with all files of the list that was left when it was complete: `lost` has
+# the first that is not. To read them all would take seconds at each start.
+is_whole() {
+	local list
+	lost="its list"
+	list=$(cat "$environment/complete" 2>/dev/null) && [ -n "$list" ] || return
+	lost=$(export LC_ALL=C && comm --nocheck-order -23 <(echo "$list") <(files_of "$environment") |
+		sed -n '1{s/ [0-9]* [0-9.]*$//;p}' | tr -c '[:print:]\n' '?')
+	[ -z "$lost" ] || return
+	touch -c "$environment/complete" 2>/dev/null || true # when it was last used
+}
+
+# As the user, in the cache. A new environment is made beside the old one, which stays where that fails.
+make_environment() {
+	local environment=$1 lock=$2 lost words
+	local partial=$environment.partial
+	! is_whole || return 0
+	exec 9>set-up # the lock on what is made here
+	flock 9
+	! is_whole || return 0 # who waited finds what another made
+	[ ! -e "$environment" ] || echo "pathcost: the Python environment $PWD/$environment is damaged ($lost): making it anew" >&2
+	echo "making the Python environment"
+	rm -rf python-*.partial # of those who were killed
+	if ! install_lock "$partial"; then
+		rm -rf "$partial"
+		[ -x "$environment/bin/python" ] || fail "the Python packages of $lock cannot be installed in $PWD ($(why "$words")): is there room, and a package index to reach?"
+		echo "pathcost: it cannot be made anew ($(why "$words")), and is used as it is" >&2
+		return 0
+	fi
+	rm -rf "$environment"
+	mv "$partial" "$environment"
+	# Written whole or not at all: a list that breaks off would miss what is lost.
+	files_of "$environment" >"$environment/complete.partial"
+	mv "$environment/complete.partial" "$environment/complete"
+}
+
+# The distribution's own pip, of which an environment needs no copy, unpacks; all CPUs compile, but not the
+# packages' own tests. Scripts name the place where the environment will be. `words` is what was last said.
+install_lock() {
+	local pip=(/usr/share/python-wheels/pip-*.whl)
+	words=$(become /usr/bin/python3 -m venv --without-pip "$1" 2>&1) || return
+	words=$(mkdir "$1/tmp" 2>&1) || return
+	words=$(TMPDIR=$PWD/$1/tmp become "$1/bin/python" "${pip[0]}/pip" --quiet \
+		--disable-pip-version-check install --no-compile --require-hashes -r "$lock" 2>&1) || return
+	words=$(become "$1/bin/python" -m compileall -qq -j 0 -x /tests/ "$1/lib" 2>&1) || return
+	rm -rf "$1/tmp"
+	{ grep -lIr "^#!$PWD/$1/" "$1/bin" || true; } | xargs -r sed -i "1s|/$1/|/${1%.partial}/|"
+}
+
+# Each file of an environment, its size and time; links count as their target's name does.
+files_of() {
+	find -H "$1" ! -type d ! -path "$1/complete*" -printf '%P %s %T@\n' | LC_ALL=C sort
+}
