@@ -43,8 +43,11 @@ def _counters() -> Iterator[str]:
         names = " or ".join(_code(name) for name in counter.hook.split("|") if name)
         row = f"{names} ({', '.join(counter.by)})"
         hooks.setdefault(counter.name[0], []).append(row)
+    quantities: dict[str, list[str]] = {}
     for quantity, rows in hooks.items():
-        yield f"{quantity} | {', '.join(dict.fromkeys(rows))}"
+        quantities.setdefault(", ".join(dict.fromkeys(rows)), []).append(quantity)
+    for rows_, names_ in quantities.items():
+        yield f"{', '.join(names_)} | {rows_}"
 
 
 def _code(text: str) -> str:

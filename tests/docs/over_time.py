@@ -36,7 +36,6 @@ REFRESH = "python -m tests.docs.over_time"
 WHERE = ["pattern", "transport", "size", "placement", "scheduling", "cpu"]
 USUAL = {"pattern": "pingpong", "placement": "same-cpu", "scheduling": "fifo", "cpu": "qemu64"}
 LEAST = 10  # instructions: functions that changed by less are one row
-MOST = 9  # functions that the page shows
 OTHERS_ROW = "(others)"
 
 
@@ -130,15 +129,6 @@ class Rows:
     def change(self, first: str, second: str, *cell: Any) -> float:
         """By which part of the first kernel's figure the second's differs."""
         return float(self.of(second, *cell) / self.of(first, *cell) - 1)
-
-    def largest(
-        self, first: str, second: str, transport: str, sizes: Sequence[int]
-    ) -> list[tuple[str, list[int]]]:
-        """The functions that changed most between two kernels, with the difference at each size."""
-        sums = [self._differences(first, second, transport, size) for size in sizes]
-        names = {name for of_size in sums for name in of_size} - {OTHERS_ROW}
-        found = [(name, [of_size.get(name, 0) for of_size in sums]) for name in names]
-        return sorted(found, key=lambda row: (-max(map(abs, row[1])), row[0]))[:MOST]
 
     def _differences(self, first: str, second: str, transport: str, size: int) -> dict[str, int]:
         where = {"first": first, "second": second, "transport": transport, "size": size}
