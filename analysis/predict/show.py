@@ -34,6 +34,11 @@ MOST_ROWS, MOST_SENTENCES = 10, 4
 PROGRAMS = Path(__file__).with_name("programs.toml")
 # In a terminal, of the columns of `row`
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
+# docs/af-unix/README.md has a pair that loses.
+UNBOUND = (
+    "Where the scheduler would put programs that are bound to no CPU: a Unix socket may change it, "
+    "for better or worse. Measure it: ./runners/run.sh --target host --placements free"
+)
 Predicted = tuple[Pair, Prediction | None]
 
 
@@ -94,15 +99,17 @@ def lines(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
         yield from textwrap.wrap(spoken(pair, prediction), WIDTH, subsequent_indent="  ")
         if prediction.time.ends[0] > 0 and (known := "; ".join(advice(pair))):
             yield from [f"  {text}" for text in textwrap.wrap(known, WIDTH - 2)[:2]]
-    yield from remarks(watched)
+    yield from remarks(watched, predicted)
 
 
 def spoken(pair: Pair, prediction: Prediction) -> str:
     return f"{pair.client.comm} to {pair.place}: {change(prediction)}."
 
 
-def remarks(watched: Watched) -> Iterator[str]:
+def remarks(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
     """What could not be seen."""
+    if any(prediction and not pair.observed.bound for pair, prediction in predicted):
+        yield UNBOUND
     if ends := unpaired(watched):
         yield (
             f"{counted(ends, 'end')} without the other: that did not talk in this time, is on "
@@ -212,7 +219,7 @@ def figures(prediction: Prediction) -> dict[str, Any]:
 
 def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> str:
     """Make the page of a run's folder of this name; it needs no network."""
-    unseen = [*remarks(watched), "What messages hold: only their sizes are read."]
+    unseen = [*remarks(watched, predicted), "What messages hold: only their sizes are read."]
     if watched.sampled:
         unseen.append("Calls in the time in which the probes did not count; rates are of the rest.")
     unseen.append("Whose CPU time and sleeps: both are a process's, with all else that it does.")

@@ -14,7 +14,7 @@ from analysis.__main__ import main
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
 from analysis.predict.pairs import Observed, Pair, pairs
 from analysis.predict.prices import Price, Prices
-from analysis.predict.show import Described, change
+from analysis.predict.show import UNBOUND, Described, change, predictions, remarks
 from analysis.raw.programs import PriceList, Watched
 from runners.cli import parse
 
@@ -284,3 +284,13 @@ def test_names_of_other_people_s_processes_stay_text(
     assert "fake row" in printed
     assert not {"\x1b", "\x07"} & set(printed)
     assert not [line for line in printed.splitlines() if line.startswith("fake row")]
+
+
+@pytest.mark.parametrize("allowed", [[0], [0, 1]])
+def test_a_pair_that_nobody_bound_may_be_placed_otherwise(
+    allowed: list[int], prices: Prices
+) -> None:
+    people = {pid: {"comm": "one", "allowed": allowed} for pid in ("1", "2")}
+    seen = Watched.model_validate_json(json.dumps(watched(*TALK, processes=people)))
+    found = remarks(seen, predictions(seen, prices))
+    assert (UNBOUND in found) == (len(allowed) > 1)
