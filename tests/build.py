@@ -14,6 +14,7 @@ from runners.process import REPOSITORY, RunError
 from runners.programs.place import unpacked
 from runners.programs.program import find
 from runners.store import invoker
+from tests.processes import captured
 
 T = TypeVar("T")
 
@@ -28,6 +29,12 @@ def make(folder: Path, *targets: str) -> None:
     subprocess.run(
         [*lock, "make", "--silent", f"-j{jobs}", "-C", str(folder), *targets], check=True
     )
+
+
+def environment() -> Path:
+    """The analysis's Python environment. The cache may hold others, of older locks."""
+    done = captured([REPOSITORY / "runners/setup.sh", "--analysis"], check=True)
+    return Path(done.stdout.splitlines()[-1])
 
 
 def or_skip(make: Callable[[], T]) -> T:

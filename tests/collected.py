@@ -72,7 +72,7 @@ def switches(cell: dict[str, Any]) -> dict[str, int]:
 
 def out_segments(cell: dict[str, Any]) -> int:
     """TCP segments sent over the window, those sent again included, by /proc/net/snmp."""
-    return _tcp_delta(cell, "OutSegs") + segments_again(cell)
+    return _delta(cell, "Tcp", "OutSegs") + segments_again(cell)
 
 
 def sent_elsewhere(cell: dict[str, Any]) -> int:
@@ -90,16 +90,12 @@ def sent_elsewhere(cell: dict[str, Any]) -> int:
 
 def segments_again(cell: dict[str, Any]) -> int:
     """TCP segments sent again over the window: a starved guest's timers send one now and then."""
-    return _tcp_delta(cell, "RetransSegs")
+    return _delta(cell, "Tcp", "RetransSegs")
 
 
 def datagrams(cell: dict[str, Any]) -> tuple[int, int]:
     """UDP datagrams sent and received over the window, by /proc/net/snmp."""
     return _delta(cell, "Udp", "OutDatagrams"), _delta(cell, "Udp", "InDatagrams")
-
-
-def _tcp_delta(cell: dict[str, Any], counter: str) -> int:
-    return _delta(cell, "Tcp", counter)
 
 
 def _delta(cell: dict[str, Any], protocol: str, counter: str) -> int:

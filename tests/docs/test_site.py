@@ -2,7 +2,6 @@
 """docs/build.sh makes a page of every document and claim, and refuses a link that leads nowhere."""
 
 import re
-import subprocess
 from html import unescape
 from pathlib import Path
 
@@ -13,15 +12,10 @@ from runners.process import REPOSITORY
 from tests.processes import captured
 
 
-# One of each kind: a page, a section of one, a file.
-def build(*folders: Path) -> subprocess.CompletedProcess[str]:
-    return captured([REPOSITORY / "docs/build.sh", *folders])
-
-
 @pytest.mark.slow
 def test_the_site_has_a_page_for_each_claim(tmp_path: Path) -> None:
     site, tree = tmp_path / "site", tmp_path / "tree"
-    built = build(site, tree)
+    built = captured([REPOSITORY / "docs/build.sh", site, tree])
     assert built.returncode == 0, built.stderr
     for claim in load_claims():
         page = unescape((site / f"claims/{claim.id}.html").read_text(encoding="utf-8"))

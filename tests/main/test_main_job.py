@@ -20,7 +20,7 @@ import pytest
 from runners.guest.store import read_manifest
 from runners.process import REPOSITORY
 from runners.store import invoker
-from tests.build import make
+from tests.build import environment, make
 from tests.exact.conftest import PARTS, prepared
 from tests.processes import captured
 
@@ -63,8 +63,6 @@ def job(request: pytest.FixtureRequest) -> Iterator[Job]:
     clone, cache = home / "pathcost", home / "cache"
     if request.param == "filled":
         cache.mkdir()
-        # Its last line names the environment; the cache may hold others of older locks.
-        done = captured([REPOSITORY / "runners/setup.sh", "--analysis"], check=True)
         ours = invoker().cache
         for part in PARTS:
             make(REPOSITORY / part)
@@ -74,8 +72,7 @@ def job(request: pytest.FixtureRequest) -> Iterator[Job]:
         entries += [
             p for p in ours.glob("symbols-*") if read_manifest(p).get("recipe") == of_stored
         ]
-        entries.append(Path(done.stdout.splitlines()[-1]))
-        subprocess.run(["cp", "--archive", *entries, cache], check=True)
+        subprocess.run(["cp", "--archive", *entries, environment(), cache], check=True)
     subprocess.run(["git", "clone", "--quiet", REPOSITORY, clone], check=True)
     subprocess.run(["chown", "-R", f"{USER}:{USER}", home], check=True)
     sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(cache)}
@@ -141,9 +138,9 @@ def test_the_report_can_be_made_again_elsewhere_by_anybody(job: Job) -> None:
     for path in made:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     subprocess.run(["chown", "-R", f"{USER}:{USER}", copy], check=True)
-    environment = next(job.cache.glob("python-*"))
+    python = next(job.cache.glob("python-*/bin/python"))
     again = captured(
-        [*AS_USER, environment / "bin/python", "-m", "analysis", copy],
+        [*AS_USER, python, "-m", "analysis", copy],
         cwd=job.clone,
         env=os.environ | {"MPLCONFIGDIR": str(job.home / "matplotlib")},
     )

@@ -19,6 +19,7 @@ import pytest
 
 from runners.process import REPOSITORY
 from runners.store import invoker
+from tests.build import environment
 from tests.processes import captured
 
 pytestmark = pytest.mark.guest
@@ -106,11 +107,15 @@ def base() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     (folder / "cache").mkdir()
-    python = captured(
-        [REPOSITORY / "runners/setup.sh", "--analysis"], check=True
-    ).stdout.splitlines()[-1]
     entries = [str(path) for name in ("qemu-*", "kernel-*", "image-*") for path in cached(name)]
-    copy = ["cp", "--archive", "--sparse=always", *entries, python, str(folder / "cache")]
+    copy = [
+        "cp",
+        "--archive",
+        "--sparse=always",
+        *entries,
+        str(environment()),
+        str(folder / "cache"),
+    ]
     subprocess.run(copy, check=True)
     subprocess.run(["chown", "-R", f"{USER}:{USER}", folder / "cache"], check=True)
     yield folder
