@@ -33,10 +33,8 @@ from runners.store import hold, invoker, place
 
 WIDTH, NAME_WIDTH = 100, 18
 # Rounded up, as seen on two cores without KVM (docs/reliability.md).
-SECONDS_PER_MESSAGE = {"host": 17e-6, "guest": 150e-6}
-SECONDS_PER_CELL = {"host": 0.06, "guest": 0.7}
-SECONDS_PER_BYTE = {"host": 0.0, "guest": 45e-9}
-SECONDS_AROUND = {"host": 3, "guest": 25}
+# By target: for each message, each of its bytes, each cell, and around all of them.
+SECONDS = {"host": (17e-6, 0.0, 0.06, 3), "guest": (150e-6, 45e-9, 0.7, 25)}
 SECONDS_OF_ANALYSIS = 10
 SHOWN_REPEATS = 6  # of --dry-run: those after it are the same, without probes
 CACHE_COLUMNS = "{:20}{:52}{:>9}  {}"
@@ -204,14 +202,15 @@ def bare_cells(plan: Plan) -> list[Cell]:
 def seconds(plan: Plan, target: str, more: int = 0) -> float:
     """How long a plan takes on one kernel, without set-up, with so many repeats more."""
 
+    message, byte, each, around = SECONDS[target]
+
     def cost(cell: Cell) -> float:
         messages = cell.messages + cell.warmup
         paced = messages / 2 / cell.rate if cell.rate else 0.0
-        per_message = SECONDS_PER_MESSAGE[target] + cell.size * SECONDS_PER_BYTE[target]
-        return paced + messages * per_message + SECONDS_PER_CELL[target]
+        return paced + messages * (message + cell.size * byte) + each
 
     listed, further = (sum(map(cost, cells)) for cells in (plan.cells, bare_cells(plan)))
-    return listed + more * further + SECONDS_AROUND[target]
+    return listed + more * further + around
 
 
 def show_plan(plan: Plan) -> None:

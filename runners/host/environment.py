@@ -9,7 +9,6 @@ import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,14 +17,7 @@ from runners.host.loopback import loopback
 from runners.process import answer
 
 SETTINGS = Path(__file__).with_name("settings.tsv")
-# Which CPUs share a core, a cache, a socket: what "across CPUs" means here.
-CPUS = Path("/sys/devices/system/cpu")
-TOPOLOGY = (
-    "topology/core_cpus_list",
-    "topology/package_cpus_list",
-    "cache/index2/shared_cpu_list",
-    "cache/index3/shared_cpu_list",
-)
+ROOT = Path("/")  # of their paths
 TOOLS = {
     "bpftrace": ("bpftrace", "--version"),
     "bcc": ("/usr/bin/python3", "-c", "import bcc; print('bcc', bcc.__version__)"),
@@ -47,7 +39,7 @@ def environment() -> dict[str, Any]:
         # After " -- " it is for init, and may be private.
         "command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "tools": {"python3": platform.python_version()} | _tool_versions(),
-        "settings": _settings() | _topology(),
+        "settings": _settings(),
         "loopback": loopback(),
     }
 
@@ -60,25 +52,28 @@ def _read(path: Path) -> str | None:
 
 
 def _settings() -> dict[str, str | None]:
-    """Path → text, or null where this kernel has no such file; `*` stands for all of a folder."""
-    paths = [Path(row["path"]) for row in read_rows(SETTINGS)]
-    files = [sorted(path.parent.glob("*")) if path.name == "*" else [path] for path in paths]
-    return {str(path): _read(path) for path in chain.from_iterable(files)}
+    """Path → text, or null where this kernel has no such file; a last `*` stands for all files.
+
+    Of `cpu*` each group of CPUs that share something is there once: `0,64 1,65 …`.
+    """
+    found: dict[str, str | None] = {}
+    for path in (row["path"] for row in read_rows(SETTINGS)):
+        texts = {str(file): _read(file) for file in sorted(ROOT.glob(path[1:]))}
+        if "/cpu*/" in path:
+            groups = sorted({*texts.values()} - {None, ""}, key=_first_number)
+            found[path] = " ".join(map(str, groups)) or None
+        else:
+            found |= texts if path.endswith("*") else {path: texts.get(path)}
+    return found
+
+
+def _first_number(text: str | None) -> int:
+    return int(re.split("[,-]", text or "")[0])
 
 
 def cpu_model() -> str | None:
     line = re.search(r"^model name\s*:(.*)", _read(Path("/proc/cpuinfo")) or "", re.MULTILINE)
     return line[1].strip() if line else None
-
-
-def _topology() -> dict[str, str | None]:
-    """Each group of CPUs that share something, once, with blanks between them: `0,64 1,65 …`."""
-    groups_by_name: dict[str, str | None] = {}
-    for name in TOPOLOGY:
-        groups = {_read(path) for path in CPUS.glob(f"cpu[0-9]*/{name}")} - {None, ""}
-        ordered = sorted(map(str, groups), key=lambda group: int(re.split("[,-]", group)[0]))
-        groups_by_name[f"{CPUS}/cpu*/{name}"] = " ".join(ordered) or None
-    return groups_by_name
 
 
 def _tool_versions() -> dict[str, str]:

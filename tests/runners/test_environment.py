@@ -21,16 +21,17 @@ SIBLINGS = {0: "0,10", 1: "1,11", 10: "0,10", 11: "1,11"}
 
 
 def test_cpus_that_share_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "CPUS", tmp_path)
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    cpus = "/sys/devices/system/cpu"
     for number, siblings in SIBLINGS.items():
-        folder = tmp_path / f"cpu{number}/topology"
+        folder = tmp_path / f"{cpus[1:]}/cpu{number}/topology"
         folder.mkdir(parents=True)
         (folder / "core_cpus_list").write_text(f"{siblings}\n")
         (folder / "package_cpus_list").write_text("0-1,10-11\n")
     settings = environment.environment()["settings"]
-    assert settings[f"{tmp_path}/cpu*/topology/core_cpus_list"] == "0,10 1,11"
-    assert settings[f"{tmp_path}/cpu*/topology/package_cpus_list"] == "0-1,10-11"
-    assert settings[f"{tmp_path}/cpu*/cache/index3/shared_cpu_list"] is None
+    assert settings[f"{cpus}/cpu*/topology/core_cpus_list"] == "0,10 1,11"
+    assert settings[f"{cpus}/cpu*/topology/package_cpus_list"] == "0-1,10-11"
+    assert settings[f"{cpus}/cpu*/cache/index3/shared_cpu_list"] is None
 
 
 @pytest.fixture(scope="module")
