@@ -80,7 +80,7 @@ def test_a_program_that_cannot_be_built_is_missing(
         if program.name == "gin":
             raise RunError("gin does not compile.")
 
-    monkeypatch.setattr(engine, "unpacked", prepared)
+    monkeypatch.setattr("runners.programs.experiments.unpacked", prepared)
     monkeypatch.setattr(Experiment, "run", lambda *_: iter([{"program": "go", "made": "up"}]))
     experiments = Experiments(("go", "gin"), Progress(), tmp_path)
     experiments.set_up(build)
