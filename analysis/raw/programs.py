@@ -8,7 +8,7 @@ client, its server, all their threads and what these start. Its times are in no 
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, Discriminator, Tag, TypeAdapter, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter, model_validator
 
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, failed
 from probes.files import read_rows, typed
@@ -158,17 +158,24 @@ class ProbeCost(Model):
     share: NotNegative | None  # of that, the programs and the way to them; null without any
 
 
+# For which timer: the peer's delayed ACK, before Nagle's algorithm sends more; a corked socket's;
+# a probe of a closed window; the repetition of data or of a SYN
+Wait = Literal["delayed-ack", "cork", "no-window", "resent", "syn"]
+
+
 class End(Model):
-    """One end of one connection: what its process sent and received through it."""
+    """One end of one connection, or of all that closed between two processes: what its process
+    sent and received through it."""
 
     family: Literal["tcp", "unix"]
     net: Count  # stands for the network namespace of loopback addresses; 0 for others
     own: str  # address and port; of a Unix socket a number
     peer: str  # the own address of the other end
     comm: Name  # of the thread that used it first
-    opened: Literal[
-        "", "connected", "accepted"
-    ]  # in the time that was watched, and from which side
+    opened: Literal["", "connected", "accepted"]  # from which side, where it is known
+    datagram: bool = False
+    # Whether it has sent more messages than it has received since it opened: it spoke first
+    leads: bool | None = None
     path: Name  # of a Unix socket, if it has one; an abstract name begins with @
     sizes: dict[str, Count]  # sends by the power of two below their bytes
     pid: Count
@@ -176,7 +183,8 @@ class End(Model):
     received: Count
     sends: Count
     receives: Count
-    empty: Count  # calls that failed: mostly there was nothing to receive
+    empty: Count  # receives that failed: mostly there was nothing
+    full: Count = 0  # sends that failed, as there was no room
     turns: Count  # how often it sent after it had received, or first
     answers: Count  # how often it received after it had sent
     answer_ns: Count  # from its last send to these
@@ -186,6 +194,8 @@ class End(Model):
     far: Count  # the same, sent on another CPU
     cpus: Count  # a bit for each CPU
     connections: Count  # that opened in the time that was watched
+    connect_ns: Count = 0  # what connecting took
+    waits: dict[Wait, tuple[Count, Count]] = Field({})  # times that what it sent waited, and ns
     namespace: Count  # network namespace
     inode: Count  # of a Unix socket
 
@@ -198,6 +208,8 @@ class Owner(Model):
     system_ms: int = 0
     voluntary: Count = 0  # context switches because a thread slept
     involuntary: Count = 0
+    waited_us: Count = 0  # how long its threads waited for a CPU
+    ran_ms: Count = 0  # how long the thread that ran most did
     busiest_ms: Count = 0  # how long the thread that wanted to run most ran or waited for a CPU
     uid: Count = 0
     # What tells folders apart in which sockets often lie (device and inode of /tmp, /run, …)
@@ -206,6 +218,14 @@ class Owner(Model):
     threads: Count = 0
     listening: tuple[Count, ...] = ()  # ports, in its network namespace
     ended: bool = False  # it was gone when the watch ended
+
+
+class Failure(Model):
+    """connect(2) of a process to a place that failed."""
+
+    pid: Count
+    place: Name
+    count: Count
 
 
 class Only(Model):
@@ -230,7 +250,10 @@ class Watched(Model):
     own_cpu_ms: Count = 0  # CPU time of the tool itself, compiling included
     lost: Count  # ends without room in the kernel's table
     ends: tuple[End, ...]
+    failures: tuple[Failure, ...] = ()
     processes: dict[str, Owner]  # by pid
+    # Network namespace → what it has counted meanwhile (`TcpExt` of /proc/net/netstat)
+    namespaces: dict[str, dict[str, int]] = Field({})
     only: Only = Only()
 
     @property

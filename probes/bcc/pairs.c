@@ -1,43 +1,58 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Traffic of each end of every local connection. pairs.py compiles this, with the offsets of the
- * running kernel's structures as macros.
+ * running kernel's structures and the addresses of its functions as macros.
  *
  * An end's key is (namespace, own address, peer's address), so swapping the addresses gives the
  * other end. Nothing is read of what is sent.
  */
-enum { UNIX = 1, INET = 2, INET6 = 10, IS_TCP = 6 };
-enum { ESTABLISHED = 1, SYN_SENT = 2 };
+enum { UNIX = 1, INET = 2, INET6 = 10, IS_TCP = 6, DATAGRAM = 2 };
+enum { ESTABLISHED = 1, SYN_SENT = 2, CLOSE = 7 };
 enum { NOTHING, SENT, RECEIVED };
-enum { NOT_OPENED, CONNECTED, ACCEPTED };
-#define SIZES 24
-#define PATH 108
-#define WINDOW 64 /* jiffies */
-#define OLD (1ull << 48) /* no address of the kernel's begins with it */
+enum { UNKNOWN, CONNECTED, ACCEPTED };
+enum { FOLLOWS = 1, LEADS };
+enum { DELAYED_ACK, CORK, NO_WINDOW, RESENT, SYN, WAITS };
+enum { ACK_TIMER = 2, PROBE = 3 }; /* of icsk_ack.pending and icsk_pending */
+enum { PEEK = 2, NR_CONNECT = 42, AGAIN = -11, NO_BUFFERS = -105 };
+#define SIZES  24
+#define PATH   108
+#define WINDOW 64	    /* jiffies */
+#define CLOSED (1ull << 63) /* turned over in the namespace of an end that has closed */
+#define STACK  16384	    /* bytes of a task's kernel stack on x86-64 */
 
 struct end {
 	u64 net, own, peer;
 };
 
 struct traffic {
+	/* A connection that ends adds these, up to `cpus`, to those of its two processes. */
 	u64 sent, received; /* bytes */
-	u64 sends, receives, empty;
-	u64 turns; /* times that it sent after it had received, or first */
+	u64 sends, receives;
+	u64 empty, full;	/* calls that failed: nothing to receive, no room to send */
+	u64 turns;		/* times that it sent after it had received, or first */
 	u64 answers, answer_ns; /* the same of receiving, and the time since its last send */
-	u64 works, work_ns; /* the same from its receiving to its next send */
+	u64 works, work_ns;	/* the same from its receiving to its next send */
 	u64 near, far; /* answers that were sent on the CPU that received them, and elsewhere */
-	u64 cpus, since, window, inode;
-	u32 pid, cpu, family, opened, connections, namespace;
-	u32 sizes[SIZES]; /* sends by the power of two */
-	u32 last, ended;
+	u64 connections, connect_ns;
+	u64 waits[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
+	u64 sizes[SIZES];		  /* sends by the power of two */
+	u64 cpus, since, until, window, inode, place, sk;
+	u32 pid, other, cpu, family, side, namespace, lead, last, datagram;
 	char comm[16];
 	u8 path[PATH];
 };
+#define SUMS (__builtin_offsetof(struct traffic, cpus) / 8)
+
+struct opening {
+	u64 since;
+	u32 pid;
+};
 
 BPF_F_TABLE("hash", struct end, struct traffic, ends, ENTRIES, 1); /* BPF_F_NO_PREALLOC */
+BPF_TABLE("lru_hash", u64, struct opening, opening, 8192);
 BPF_PERCPU_ARRAY(blank, struct traffic, 1);
 BPF_ARRAY(lost, u64, 1);
-BPF_ARRAY(share, u64, 1); /* jiffies of each WINDOW that are counted */
+BPF_ARRAY(share, u64, 1);   /* jiffies of each WINDOW that are counted */
 BPF_ARRAY(resumed, u64, 1); /* when the programs were attached, after a pause or first */
 
 struct common {
@@ -46,6 +61,39 @@ struct common {
 	u8 rest[NET - FAMILY - 2];
 	u64 net;
 };
+
+static inline u64 word(void *at)
+{
+	u64 read = 0;
+
+	bpf_probe_read_kernel(&read, 8, at);
+	return read;
+}
+
+static inline u32 half(void *at)
+{
+	u32 read = 0;
+
+	bpf_probe_read_kernel(&read, 4, at);
+	return read;
+}
+
+static inline u8 byte(void *at)
+{
+	u8 read = 0;
+
+	bpf_probe_read_kernel(&read, 1, at);
+	return read;
+}
+
+/* How many jiffies of each window are counted, if this is one of them. */
+static inline u64 counting(void)
+{
+	int zero = 0;
+	u64 *counted = share.lookup(&zero);
+
+	return counted && bpf_jiffies64() % WINDOW < *counted ? *counted : 0;
+}
 
 static inline u32 folded(u32 *words)
 {
@@ -61,63 +109,77 @@ static inline int identify(void *sk, struct end *end, struct common *common)
 
 	bpf_probe_read_kernel(common, sizeof(*common), sk);
 	if (common->family == UNIX) {
-		bpf_probe_read_kernel(&end->peer, 8, (char *)sk + PEER);
+		end->peer = word(sk + PEER);
 		end->net = 1;
 		end->own = (u64)sk;
-		return end->peer != 0;
+		/* Who receives datagrams may have no peer of its own. */
+		return end->peer || (half(sk + TYPE) & 0xffff) == DATAGRAM;
 	}
 	if (common->family == INET) {
 		loopback = (common->peer & 0xff) == 127;
 	} else if (common->family == INET6) {
-		bpf_probe_read_kernel(six, sizeof(six), (char *)sk + DADDR6);
+		bpf_probe_read_kernel(six, sizeof(six), sk + DADDR6);
 		common->peer = folded(six);
 		common->own = folded(six + 4);
 		loopback = (common->peer & 0xff) == 127 || common->peer == __builtin_bswap32(1);
 	} else {
 		return 0;
 	}
-	/* Namespaces have loopback addresses of their own; other addresses lead from one to another. */
+	/* Namespaces have loopback addresses of their own; other addresses lead from one to
+	 * another. */
 	end->net = loopback ? common->net : 0;
 	end->own = (u64)common->own << 16 | common->port;
 	end->peer = (u64)common->peer << 16 | __builtin_bswap16(common->peer_port);
 	return 1;
 }
 
-static inline void describe(void *sk, struct traffic *traffic, struct common *common)
+static inline u64 inode_of(void *sk)
 {
-	void *found = 0, *address = 0;
-	u64 length = 0; /* of the family and the name: an abstract one has no end of its own */
+	void *socket = (void *)word(sk + SOCKET);
+
+	return socket ? word(socket + INODE) : 0;
+}
+
+static inline void describe(void *sk, struct traffic *traffic, struct end *end,
+			    struct common *common)
+{
+	void *address;
+	u64 length; /* of the family and the name: an abstract one has no end of its own */
 
 	traffic->family = common->family;
-	bpf_probe_read_kernel(&traffic->namespace, 4, (char *)common->net + INUM);
-	traffic->inode = 0;
+	traffic->sk = (u64)sk;
+	traffic->namespace = half((void *)common->net + INUM);
+	traffic->inode = traffic->place = traffic->connections = traffic->side = traffic->datagram =
+		0;
 	__builtin_memset(traffic->path, 0, PATH);
 	if (common->family != UNIX)
 		return;
-	bpf_probe_read_kernel(&found, 8, (char *)sk + SOCKET);
-	if (found)
-		bpf_probe_read_kernel(&traffic->inode, 8, (char *)found + INODE);
-	bpf_probe_read_kernel(&address, 8, (char *)sk + ADDRESS);
-	if (!address)
+	traffic->inode = inode_of(sk);
+	traffic->connections = 1;
+	traffic->datagram = (half(sk + TYPE) & 0xffff) == DATAGRAM;
+	address = (void *)word(sk + ADDRESS);
+	traffic->place = (u64)address;
+	traffic->side = ACCEPTED;
+	if (!address) {
+		traffic->place = word((void *)end->peer + ADDRESS);
+		traffic->side = traffic->place ? CONNECTED : UNKNOWN;
 		return;
-	bpf_probe_read_kernel(&length, 4, (char *)address + LENGTH);
-	length = (length - 2) & 127;
+	}
+	length = (half(address + LENGTH) - 2) & 127;
 	asm volatile("" : "+r"(length)); /* the verifier must see both bounds on one register */
 	if (length <= PATH)
-		bpf_probe_read_kernel(traffic->path, length, (char *)address + NAME + 2);
+		bpf_probe_read_kernel(traffic->path, length, address + NAME + 2);
 }
 
 static inline struct traffic *new_end(void *sk, struct end *end, struct common *common)
 {
 	int zero = 0;
-	u16 protocol = 0;
 	u64 *count;
 	struct traffic *fresh = blank.lookup(&zero);
 
-	bpf_probe_read_kernel(&protocol, 2, (char *)sk + PROTOCOL);
-	if (!fresh || (common->family != UNIX && protocol != IS_TCP))
+	if (!fresh || (common->family != UNIX && (half(sk + PROTOCOL) & 0xffff) != IS_TCP))
 		return 0;
-	describe(sk, fresh, common);
+	describe(sk, fresh, end, common);
 	if (ends.insert(end, fresh)) {
 		if (!ends.lookup(end) && (count = lost.lookup(&zero)))
 			lock_xadd(count, 1);
@@ -125,84 +187,133 @@ static inline struct traffic *new_end(void *sk, struct end *end, struct common *
 	return ends.lookup(end);
 }
 
+static inline struct traffic *other_end(struct end *end)
+{
+	struct end mirror = {.net = end->net, .own = end->peer, .peer = end->own};
+
+	return ends.lookup(&mirror);
+}
+
+/* Add what a connection did to the sums of its processes at this place, and forget it. */
+static inline void close_end(struct end *end, struct traffic *traffic)
+{
+	struct end closed = {
+		.net = end->net ^ CLOSED, .own = traffic->place, .peer = traffic->place};
+	struct traffic *other, *sums;
+	u64 *from = (u64 *)traffic, *to;
+
+	/* The memory of a Unix socket's peer may be another's by now. */
+	if (traffic->family != UNIX && (other = other_end(end))) {
+		other->other = traffic->pid;
+		traffic->other = other->pid;
+	}
+	if (traffic->side == CONNECTED)
+		closed.own = (u64)traffic->pid << 32 | traffic->other;
+	else
+		closed.peer = (u64)traffic->other << 32 | traffic->pid;
+	sums = ends.lookup(&closed);
+	if (!traffic->pid) {
+		/* it has done nothing */
+	} else if (!sums) {
+		ends.update(&closed, traffic);
+	} else {
+		to = (u64 *)sums;
+		sums->cpus |= traffic->cpus;
+#pragma unroll
+		for (int i = 0; i < SUMS; i++)
+			lock_xadd(to + i, from[i]);
+	}
+	ends.delete(end);
+}
+
+/* Whether its process has sent more messages than it has received: then it spoke first. */
+static inline u32 lead_of(void *sk, struct traffic *traffic)
+{
+	if (traffic->family == UNIX)
+		return traffic->receives ? FOLLOWS : LEADS;
+	return (s32)(half(sk + SEGMENTS_OUT) - half(sk + SEGMENTS_IN)) > 0 ? LEADS : FOLLOWS;
+}
+
+static inline void sent_turn(void *sk, struct traffic *traffic, int whole, u64 now)
+{
+	traffic->turns++;
+	if (!traffic->lead)
+		traffic->lead = lead_of(sk, traffic);
+	if (whole && traffic->last == RECEIVED) {
+		traffic->works++;
+		traffic->work_ns += now - traffic->since;
+	}
+}
+
+static inline void received_turn(struct traffic *traffic, struct end *end, int whole, u64 now)
+{
+	struct traffic *other = other_end(end);
+
+	if (whole && traffic->last == SENT) {
+		traffic->answers++;
+		traffic->answer_ns += now - traffic->since;
+	}
+	if (!other)
+		return;
+	traffic->other = other->pid;
+	if (other->cpu == bpf_get_smp_processor_id())
+		traffic->near++;
+	else
+		traffic->far++;
+}
+
+static inline void turn(void *sk, struct traffic *traffic, struct end *end, int what, u64 counted)
+{
+	int zero = 0;
+	u64 window = bpf_jiffies64() / WINDOW, now = bpf_ktime_get_ns(),
+	    *resume = resumed.lookup(&zero);
+	/* No pause lies in between. */
+	int whole = resume && traffic->since >= *resume &&
+		    (counted == WINDOW || traffic->window == window);
+
+	if (what == SENT)
+		sent_turn(sk, traffic, whole, now);
+	else
+		received_turn(traffic, end, whole, now);
+	traffic->since = now;
+	traffic->window = window;
+	traffic->last = what;
+}
+
 static inline void happened(void *sk, long count, int what)
 {
 	struct end end = {};
 	struct common common;
 	struct traffic *traffic, *other;
-	u32 cpu = bpf_get_smp_processor_id(), pid = bpf_get_current_pid_tgid() >> 32;
-	u64 slot, now, *resume, *counted, jiffies = bpf_jiffies64(), window = jiffies / WINDOW;
-	int zero = 0, whole;
+	u32 cpu = bpf_get_smp_processor_id();
+	u64 slot, counted = counting();
 
-	counted = share.lookup(&zero);
-	if (!counted || jiffies % WINDOW >= *counted)
-		return;
-	if (!identify(sk, &end, &common))
+	if (!counted || !identify(sk, &end, &common))
 		return;
 	traffic = ends.lookup(&end);
+	if (traffic && common.family == UNIX && traffic->inode != inode_of(sk)) {
+		close_end(&end, traffic); /* another connection has its memory */
+		traffic = 0;
+	}
 	if (!traffic && !(traffic = new_end(sk, &end, &common)))
 		return;
 	if (count <= 0) {
-		if (count < 0)
-			traffic->empty++;
-		else if (what == RECEIVED)
-			traffic->ended = 1;
+		if (count == AGAIN || count == NO_BUFFERS || what == RECEIVED)
+			*(what == SENT ? &traffic->full : &traffic->empty) += count < 0;
 		return;
 	}
-	if (common.family == UNIX && traffic->pid && traffic->pid != pid) {
-		/* Another process has a connection in the same memory: the old rows move away. */
-		struct end old = {.net = OLD + traffic->inode, .own = end.own, .peer = end.peer};
-		struct end there = {.net = end.net, .own = end.peer, .peer = end.own};
-
-		ends.insert(&old, traffic);
-		ends.delete(&end);
-		other = ends.lookup(&there);
-		if (other) {
-			old.own = end.peer;
-			old.peer = end.own;
-			ends.insert(&old, other);
-			ends.delete(&there);
-		}
-		traffic = new_end(sk, &end, &common);
-		if (!traffic)
-			return;
-	}
 	if (!traffic->pid) {
-		traffic->pid = pid;
+		traffic->pid = bpf_get_current_pid_tgid() >> 32;
 		bpf_get_current_comm(traffic->comm, sizeof(traffic->comm));
 	}
-	if (traffic->ended && common.family == UNIX) { /* another connection in the same memory */
-		traffic->ended = traffic->last = 0;
-		traffic->connections++;
+	/* What splice(2) receives is not seen: the peer has sent since. */
+	if (what == SENT && traffic->last == SENT && !traffic->receives &&
+	    (other = other_end(&end)) && other->last == SENT && other->since > traffic->since) {
+		traffic->last = RECEIVED;
+		traffic->since = other->since;
 	}
-	if (traffic->last != what) {
-		now = bpf_ktime_get_ns();
-		resume = resumed.lookup(&zero);
-		/* No pause lies in between. */
-		whole = resume && traffic->since >= *resume &&
-			(*counted == WINDOW || traffic->window == window);
-		if (what == SENT) {
-			traffic->turns++;
-			if (whole && traffic->last == RECEIVED) {
-				traffic->works++;
-				traffic->work_ns += now - traffic->since;
-			}
-		} else {
-			if (whole && traffic->last == SENT) {
-				traffic->answers++;
-				traffic->answer_ns += now - traffic->since;
-			}
-			struct end mirror = {.net = end.net, .own = end.peer, .peer = end.own};
-			other = ends.lookup(&mirror);
-			if (other && other->cpu == cpu)
-				traffic->near++;
-			else if (other)
-				traffic->far++;
-		}
-		traffic->since = now;
-		traffic->window = window;
-		traffic->last = what;
-	}
+	if (traffic->last != what)
+		turn(sk, traffic, &end, what, counted);
 	traffic->cpus |= 1ull << (cpu & 63);
 	if (what == RECEIVED) {
 		traffic->received += count;
@@ -227,23 +338,7 @@ int on_send(struct bpf_raw_tracepoint_args *ctx)
 
 int on_receive(struct bpf_raw_tracepoint_args *ctx)
 {
-	happened((void *)ctx->args[0], (int)ctx->args[1], RECEIVED);
-	return 0;
-}
-
-int on_state(struct bpf_raw_tracepoint_args *ctx)
-{
-	void *sk = (void *)ctx->args[0];
-	struct end end = {};
-	struct common common;
-	struct traffic *traffic;
-
-	if ((int)ctx->args[2] != ESTABLISHED || !identify(sk, &end, &common))
-		return 0;
-	if ((traffic = ends.lookup(&end)) || (traffic = new_end(sk, &end, &common))) {
-		traffic->opened = (int)ctx->args[1] == SYN_SENT ? CONNECTED : ACCEPTED;
-		traffic->connections++;
-		traffic->last = NOTHING;
-	}
+	if (!(ctx->args[2] & PEEK))
+		happened((void *)ctx->args[0], (int)ctx->args[1], RECEIVED);
 	return 0;
 }

@@ -4,10 +4,13 @@
 USAGE: sudo python3 probes/bcc/pairs.py SECONDS LIMIT
 
 HOOKS  sock:sock_send_length and sock:sock_recv_length (Linux 6.3), of every socket; before, the
-       returns of the functions below them. sock:inet_sock_set_state for connections that open.
+       returns of the functions below them. sock:inet_sock_set_state for connections that open,
+       close or fail; tcp:tcp_retransmit_skb and timer:timer_expire_entry for waits for a timer;
+       skb:consume_skb and skb:kfree_skb for connect(2) of a Unix socket that fails.
 OUTPUT One JSON object: `ends`, a row for each end of each connection, with what it sent and
-       received; `processes`, the CPU time and the switches of those who own an end; and what the
-       probes cost.
+       received (connections that have closed are added up for each two processes and place);
+       `failures` of connect(2); `processes`, the CPU time and the switches of those who own an
+       end; `namespaces`, what the kernel has counted in each; and what the probes cost.
 READ   Counts are kept in the kernel, so their number costs nothing. `run.sh watch` makes
        pairs of the ends.
 CAVEAT Nothing is read of what is sent. Where the probes would take more than LIMIT percent of
@@ -21,6 +24,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,7 @@ if __name__ == "__main__":
 
 from probes import callsite
 from probes.bcc import frame
-from probes.bcc.people import TICK_MS, People
+from probes.bcc.people import TICK_MS, People, namespaces, network_counts, unix_inodes
 from probes.bpf import TYPES, Btf, Programs, enable_statistics
 from probes.messages import RunError
 
@@ -38,23 +42,44 @@ COUNTING = "counting"
 ENTRIES = 1 << 16
 FIRST_S, PERIOD_S, LEAST_S = 0.2, 1.0, 0.02
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
+LEAST_NS = 100_000  # a second: so little is allowed beside processes that use next to nothing
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
 MOST = 0.75  # of it: the way to the programs may take, while they stay attached
 WINDOW = 64  # jiffies: as in pairs.c
+CLOSED = 1 << 63  # as in pairs.c
 # A raw tracepoint's way to its program and the two clock readings of the statistics, which they do
 # not contain: an estimate, from the 64 to 134 instructions that docs/knobs.md counts.
 ENTRY_NS = 60
 OFFSETS = {
     **{"FAMILY": "sock_common.skc_family", "NET": "sock_common.skc_net"},
-    **{"DADDR6": "sock_common.skc_v6_daddr", "PROTOCOL": "sock.sk_protocol"},
-    **{"SOCKET": "sock.sk_socket", "PEER": "unix_sock.peer", "ADDRESS": "unix_sock.addr"},
-    **{"NAME": "unix_address.name", "INUM": "net.ns.inum"},
-    "LENGTH": "unix_address.len",
+    **{"DADDR6": "sock_common.skc_v6_daddr", "STATE": "sock_common.skc_state"},
+    **{"PROTOCOL": "sock.sk_protocol", "TYPE": "sock.sk_type", "SOCKET": "sock.sk_socket"},
+    **{"PEER": "unix_sock.peer", "ADDRESS": "unix_sock.addr", "SPORT": "inet_sock.inet_sport"},
+    **{"NAME": "unix_address.name", "LENGTH": "unix_address.len", "INUM": "net.ns.inum"},
+    **{"SEGMENTS_OUT": "tcp_sock.data_segs_out", "SEGMENTS_IN": "tcp_sock.data_segs_in"},
+    **{"WRITTEN": "tcp_sock.write_seq", "NEXT": "tcp_sock.snd_nxt"},
+    **{"UNACKED": "tcp_sock.snd_una", "SEND_WINDOW": "tcp_sock.snd_wnd"},
+    **{"PENDING": "inet_connection_sock.icsk_pending", "FUNCTION": "timer_list.function"},
+    "ACK_PENDING": "inet_connection_sock.icsk_ack.pending",
+    "ACK_TIMER_AT": "inet_connection_sock.icsk_delack_timer",
+    "TASK_STACK": "task_struct.stack",
 }
-SOURCE = Path(__file__).with_name("pairs.c")
-# Raw tracepoint → its program in pairs.c.
-STATE_EVENT = {"inet_sock_set_state": "on_state"}
-EVENTS = {"sock_send_length": "on_send", "sock_recv_length": "on_receive"}
+# Since Linux 6.19 the timer is the socket's.
+WRITE_TIMERS = ("inet_connection_sock.icsk_retransmit_timer", "sock.tcp_retransmit_timer")
+TIMERS = {"DELAYED_ACK_TIMER": "tcp_delack_timer", "WRITE_TIMER": "tcp_write_timer"}
+SOURCES = [Path(__file__).with_name(name) for name in ("pairs.c", "waits.c")]
+# Raw tracepoint → its program.
+STATE_EVENTS = {
+    "inet_sock_set_state": "on_state",
+    "tcp_retransmit_skb": "on_retransmit",
+    "timer_expire_entry": "on_timer",
+    "kfree_skb": "on_free",
+}
+EVENTS = {
+    "sock_send_length": "on_send",
+    "sock_recv_length": "on_receive",
+    "consume_skb": "on_free",  # before Linux 6.3 it does not say where
+}
 # Before Linux 6.3: the function, the number of its arguments, and what it does.
 FUNCTIONS = (
     *(("tcp_sendmsg", 3, "SENT"), ("tcp_recvmsg", 5, "RECEIVED")),
@@ -72,23 +97,35 @@ KRETFUNC_PROBE({name})
 """
 
 
+def addresses(btf: Btf) -> dict[str, int]:
+    """What the programs must know of this kernel. Raises RunError."""
+    known = {name: btf.offset(path) for name, path in OFFSETS.items()}
+    alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
+    known["INODE"] = alloc - btf.offset("socket_alloc.socket")
+    known |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": ENTRIES}
+    for path in WRITE_TIMERS:
+        with suppress(RunError):
+            known["WRITE_TIMER_AT"] = btf.offset(path)
+    symbols = callsite.read_symbols()
+    # A function that the compiler has renamed: nothing is seen of it.
+    known |= {name: symbols.get(function, (1, 0))[0] for name, function in TIMERS.items()}
+    connect, size = symbols.get("unix_stream_connect", (0, 0))
+    return known | {"UNIX_CONNECT": connect, "UNIX_CONNECT_SIZE": size}
+
+
 class Probes:
     """The programs. They stay attached and look at the clock themselves: attaching costs a CPU."""
 
     def __init__(self) -> None:
-        btf = Btf(TYPES.read_bytes())
-        macros = {name: btf.offset(path) for name, path in OFFSETS.items()}
-        alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
-        macros |= {"INODE": alloc - btf.offset("socket_alloc.socket")}
-        macros |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": ENTRIES}
-        head = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+        macros = addresses(Btf(TYPES.read_bytes()))
+        head = "".join(f"#define {name} {value}ull\n" for name, value in macros.items())
         self.by_functions = not callsite.has_event("sock:sock_send_length")
-        text = head + SOURCE.read_text(encoding="ascii")
+        text = head + "".join(source.read_text(encoding="ascii") for source in SOURCES)
         for name, arguments, what in FUNCTIONS if self.by_functions else ():
             is_socket = int(name.startswith("unix"))
             text += FUNCTION.format(name=name, arguments=arguments, what=what, is_socket=is_socket)
         self.bpf = frame.compiled(text)
-        self._events = STATE_EVENT | ({} if self.by_functions else EVENTS)
+        self._events = STATE_EVENTS | ({} if self.by_functions else EVENTS)
         # Function probes stay where they are: attaching them takes too long.
         self.may_detach = not self.by_functions
         self._own: Programs | None = None
@@ -147,37 +184,63 @@ class Probes:
         self.missed = sum(p.missed or 0 for p in own)
         return self.ns + ENTRY_NS * self.runs
 
-    def ends(self) -> Iterator[dict[str, Any]]:
-        """A row for each end that sent or received."""
+    def ends(self, old: set[int]) -> Iterator[dict[str, Any]]:
+        """A row for each end that sent or received; `old`: inodes from before the watch."""
         numbers: dict[int, int] = {0: 0}  # addresses of the kernel's memory stay here
         for end, traffic in self.bpf["ends"].items_lookup_batch():
             if traffic.pid:
+                if traffic.inode in old and not is_closed(end.net):
+                    traffic.connections = 0
                 yield row(end, traffic, lambda word: numbers.setdefault(word, len(numbers)))
+
+    def failures(self) -> Iterator[dict[str, Any]]:
+        """A row for each process and place that it failed to connect to."""
+        for key, count in self.bpf["failures"].items():
+            place = path_of(bytes(key.path)) if key.family == UNIX else address(key.where)
+            yield {"pid": key.pid, "place": place, "count": count.value}
 
 
 FIELDS = (
-    *("pid", "sent", "received", "sends", "receives", "empty", "turns", "answers", "answer_ns"),
-    *("works", "work_ns", "near", "far", "cpus", "connections", "namespace", "inode"),
+    *("pid", "sent", "received", "sends", "receives", "empty", "full", "turns", "answers"),
+    *("answer_ns", "works", "work_ns", "near", "far", "cpus", "connections", "connect_ns"),
+    *("namespace", "inode"),
 )
-FAMILIES = {1: "unix", 2: "tcp", 10: "tcp"}
+UNIX = 1
+FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp"}
 OPENED = ("", "connected", "accepted")
+LEADS = (None, False, True)
+WAITS = ("delayed-ack", "cork", "no-window", "resent", "syn")
+
+
+def is_closed(net: int) -> bool:
+    """Whether the namespace of an end's key has CLOSED turned over: an address, 0 or 1."""
+    return net >> 62 in (0b01, 0b10)
 
 
 def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
     """An end as JSON. `number` makes a small number of an address in the kernel."""
-    family = FAMILIES[traffic.family]
-    own, peer = (
-        str(number(word)) if family == "unix" else address(word) for word in (end.own, end.peer)
-    )
+    family, net, own, peer = FAMILIES[traffic.family], end.net, end.own, end.peer
+    names = [str(number(word)) if family == "unix" else address(word) for word in (own, peer)]
+    if is_closed(net):
+        net ^= CLOSED
+        pids = own if traffic.side == OPENED.index("connected") else peer
+        names[own != pids] = f"closed {pids >> 32}-{pids & 0xFFFFFFFF}:0"
     return {
         "family": family,
-        "net": number(end.net),
-        "own": own,
-        "peer": peer,
+        "net": number(net),
+        "own": names[0],
+        "peer": names[1],
         "comm": traffic.comm.decode(errors="replace"),
-        "opened": OPENED[traffic.opened],
+        "opened": OPENED[traffic.side],
+        "datagram": bool(traffic.datagram),
+        "leads": LEADS[traffic.lead],
         "path": path_of(bytes(traffic.path)) if family == "unix" else "",
         "sizes": {str(1 << n): count for n, count in enumerate(traffic.sizes) if count},
+        "waits": {
+            name: [traffic.waits[n], traffic.wait_ns[n]]
+            for n, name in enumerate(WAITS)
+            if traffic.waits[n]
+        },
         **{name: getattr(traffic, name) for name in FIELDS},
     }
 
@@ -204,6 +267,8 @@ def idle_s() -> float:
 
 def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
     """Count for so long, and in so much of it as the limit allows; the whole answer."""
+    spaces = namespaces()
+    before, old = network_counts(spaces), unix_inodes(spaces)
     people, idle, began = People(), idle_s(), time.monotonic()
     probes.attach()
     length, stopped = FIRST_S, False
@@ -221,7 +286,12 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
     probes.detach()
     people.look(probes.pids())
     lasted = time.monotonic() - began
-    return answer(probes, people, lasted, (idle_s() - idle) / lasted)
+    grown = {
+        str(inode): {name: count - before[inode].get(name, 0) for name, count in counts.items()}
+        for inode, counts in network_counts(spaces).items()
+    }
+    seen = answer(probes, people, lasted, (idle_s() - idle) / lasted)
+    return seen | {"ends": list(probes.ends(old)), "namespaces": grown}
 
 
 def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> float:
@@ -229,12 +299,13 @@ def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> fl
 
     Returns how many seconds to detach them, where the way to them alone takes most of it.
     """
-    allowed = SAFE * limit / 100 * people.cpu_ns / lasted  # each in ns for a second
+    # Each in ns for a second.
+    allowed = max(LEAST_NS, SAFE * limit / 100 * people.cpu_ns / lasted)
     counting = probes.cost_ns() - ENTRY_NS * probes.runs
     body, entry = counting / probes.active_s, ENTRY_NS * probes.runs / probes.attached_s
     # What a process used that ended before anybody looked is not in cpu_ns: beside short-lived ones
     # a limit of 100 % can be reached.
-    if limit >= EVERY_CALL or not allowed or not body:
+    if limit >= EVERY_CALL or not body:
         return 0.0
     if entry > MOST * allowed and probes.may_detach:
         probes.count(1.0)
@@ -268,7 +339,7 @@ def answer(probes: Probes, people: People, lasted: float, idle: float) -> dict[s
         },
         "own_cpu_ms": round(1000 * time.process_time()),
         "lost": int(probes.bpf["lost"][0].value),
-        "ends": list(probes.ends()),
+        "failures": list(probes.failures()),
         "processes": {str(pid): row for pid, row in sorted(people.found.items()) if pid},
     }
 

@@ -2,10 +2,13 @@
 """What /proc says of the processes that own an end of a connection: see pairs.py."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
+# Of a network namespace: listeners that had no room, and timers of TCP that expired.
+COUNTS = ("ListenOverflows", "DelayedACKs", "TCPTimeouts", "TCPSynRetrans")
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -34,13 +37,13 @@ def processes(pids: set[int]) -> dict[int, dict[str, int]]:
     return used
 
 
-def threads(pid: int) -> dict[str, tuple[int, int, int]]:
-    """Of each thread: voluntary and involuntary switches, and how long it ran or wanted to, ns."""
+def threads(pid: int) -> dict[str, tuple[int, int, int, int]]:
+    """Of each thread: voluntary and involuntary switches; how long it ran and wanted to, in ns."""
     used = {}
     for task in Path(f"/proc/{pid}/task").glob("*"):
         try:
             ran, waited, _ = (task / "schedstat").read_text(encoding="ascii").split()
-            used[task.name] = (*switches(task), int(ran) + int(waited))
+            used[task.name] = (*switches(task), int(ran), int(waited))
         except (OSError, ValueError):
             continue
     return used
@@ -83,6 +86,36 @@ def listening(table: Path) -> set[int]:
     return {int(fields[1].rpartition(":")[2], 16) for fields in rows if fields[3] == "0A"}
 
 
+def namespaces() -> dict[int, Path]:
+    """Each network namespace (inode) → a process's folder in it."""
+    spaces: dict[int, Path] = {}
+    for folder in (Path("/proc/self"), *Path("/proc").glob("[0-9]*")):
+        with suppress(OSError):
+            spaces.setdefault((folder / "ns/net").stat().st_ino, folder / "net")
+    return spaces
+
+
+def network_counts(spaces: dict[int, Path]) -> dict[int, dict[str, int]]:
+    """What each namespace has counted of TCP (`TcpExt` of /proc/net/netstat): COUNTS of it."""
+    counted: dict[int, dict[str, int]] = {}
+    for inode, folder in spaces.items():
+        with suppress(OSError):
+            names, counts, *_ = (folder / "netstat").read_text(encoding="ascii").splitlines()
+            known = dict(zip(names.split()[1:], map(int, counts.split()[1:]), strict=True))
+            counted[inode] = {name: known[name] for name in COUNTS if name in known}
+    return counted
+
+
+def unix_inodes(spaces: dict[int, Path]) -> set[int]:
+    """The inodes of all Unix sockets."""
+    inodes: set[int] = set()
+    for folder in spaces.values():
+        with suppress(OSError):
+            lines = (folder / "unix").read_text(errors="replace").splitlines()[1:]
+            inodes |= {int(line.split()[6]) for line in lines}
+    return inodes
+
+
 class People:
     """The processes that own an end: what each used since the watch began."""
 
@@ -106,17 +139,19 @@ class People:
             self.found.setdefault(pid, {})["ended"] = True
 
     def _grown(self, pid: int) -> dict[str, int]:
-        """The switches of its threads, and the time of the thread that wanted to run most."""
+        """Its threads' switches and waits for a CPU; the times of the thread that used most."""
         before = self._threads.get(pid, {})
         grown = [
-            [count - first for count, first in zip(counts, before.get(tid, (0, 0, 0)), strict=True)]
+            [count - first for count, first in zip(counts, before.get(tid, (0,) * 4), strict=True)]
             for tid, counts in threads(pid).items()
         ]
-        columns = list(zip(*grown, strict=True)) or [(0,)] * 3
+        voluntary, involuntary, ran, waited = list(zip(*grown, strict=True)) or [(0,)] * 4
         return {
-            "voluntary": sum(columns[0]),
-            "involuntary": sum(columns[1]),
-            "busiest_ms": max(columns[2]) // 1_000_000,
+            "voluntary": sum(voluntary),
+            "involuntary": sum(involuntary),
+            "waited_us": sum(waited) // 1000,
+            "ran_ms": max(ran) // 1_000_000,
+            "busiest_ms": max(map(sum, zip(ran, waited, strict=True))) // 1_000_000,
         }
 
     @property
