@@ -13,7 +13,6 @@ import pandas as pd
 from analysis.counts import programs
 from analysis.counts.measures import (
     MACHINE_WIDE,
-    ROUND_TRIP_PATTERNS,
     SAMPLED,
     TIMES,
     unit_of,
@@ -34,6 +33,7 @@ from analysis.raw.run import Missing, Run, Target
 from analysis.wording import counted, listed, size_text
 from probes.files import read_rows
 from probes.transports import Transport, forwarded, read_transports
+from runners.cell import ROUND_TRIP_PATTERNS
 
 COLUMNS = (
     "run", "target", "kernel", "probe_level", "instrument", "transport", "pattern", "size",
@@ -161,6 +161,8 @@ def _from_workload(cell: Cell, result: Result) -> Iterator[Counted]:
     if cell.pattern in ROUND_TRIP_PATTERNS:
         rate = result.round_trips * 1e9 / result.window_ns
         yield Counted("workload", "requests_per_s", "", rate)
+    if cell.backlog:
+        yield Counted("workload", "connects_refused", "", result.client.refused_connects)
     reads = result.both("received_messages") + result.both("partial_receives")
     yield Counted("workload", "reads", "", reads)
     if result.client.tcp_info is not None:

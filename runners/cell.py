@@ -20,20 +20,24 @@ PATTERNS, PLACEMENTS, WAITS, SCHEDULERS, TOPOLOGIES = (
     {row["value"]: row["words"] for row in _ROWS if row["factor"] == factor}
     for factor in ("pattern", "placement", "wait", "sched", "topology")
 )
+ROUND_TRIP_PATTERNS, WHOLE, ONE_THREAD, MANY_CLIENTS = (
+    tuple(row["value"] for row in _ROWS if kind in row["kinds"].split())
+    for kind in ("trip", "whole", "alone", "clients")
+)
 CALLED = {row["value"]: row["called"] for row in _ROWS if row["called"]}
 USUAL_IN_FLIGHT, MOST_IN_FLIGHT = 8, 65_536
 USUAL_CLIENTS, MOST_CLIENTS = 4, 4_096
-MANY_CLIENTS = ("clients", "paced")  # the patterns that --clients is of
+USUAL_BACKLOG = 1  # of a listener, which holds one connection more
 USUAL_RATE, MOST_RATE = 1_000, 1_000_000  # requests a second
 MOST_WORK = 1_000_000  # microseconds
 LARGEST = 1 << 30  # bytes of payload
 # A guest that is stored waits for its plan: the line that says so, and where on a disk it comes.
 WAITING, PLAN_START = "@waiting", 65536
-ONE_THREAD = ("selfloop", "selfecho")  # patterns in which one thread holds both ends
 
 # A condition that is not usual → its field. Numbers end in the name of theirs: 256-in-flight.
 WORDS = {"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"}
-ENDINGS = {"in_flight": "-in-flight", "clients": "-clients", "rate": "-per-s", "work": "-us-work"}
+ENDINGS = {"in_flight": "-in-flight", "clients": "-clients", "backlog": "-backlog",
+           "rate": "-per-s", "work": "-us-work"}  # fmt: skip
 NUMBER = re.compile(r"([1-9][0-9]{0,8})(-[a-z-]+)")
 
 
@@ -49,7 +53,8 @@ class Conditions:
     sched: str = "other"
     topology: str = "one"
     in_flight: int | None = None  # pipeline
-    clients: int | None = None  # clients, paced
+    clients: int | None = None  # clients, paced, backlog
+    backlog: int | None = None  # backlog: that listen() is given
     rate: int | None = None  # paced: requests a second
     work: int | None = None  # paced: microseconds of the server's for each request
     knob: str = ""  # exact mode: the name of what was changed in the guest
@@ -73,7 +78,9 @@ class Conditions:
     @property
     def unusual(self) -> tuple[str, ...]:
         """A word for each condition that is not usual, in the order of the fields."""
-        usual = {"in_flight": USUAL_IN_FLIGHT, "clients": USUAL_CLIENTS}
+        usual = {
+            "in_flight": USUAL_IN_FLIGHT, "clients": USUAL_CLIENTS, "backlog": USUAL_BACKLOG
+        }  # fmt: skip
         return tuple(
             f"{value}{ENDINGS.get(field.name, '')}"
             for field in fields(Conditions)[1:]

@@ -19,7 +19,7 @@ from probes.scripts import instruments, read_scripts
 from runners import cell, guest, show
 from runners.campaign import campaign
 from runners.exact import knobs
-from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS, WHOLE
+from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS
 from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
 from runners.exact.run import exact
@@ -171,7 +171,7 @@ def program(word: str) -> str:
 WORDS: dict[str, tuple[str, Iterable[str]]] = {
     "transports": ("transport", cell.TRANSPORTS),
     "patterns": ("pattern", cell.PATTERNS),
-    "whole patterns": ("pattern", WHOLE),
+    "whole patterns": ("pattern", cell.WHOLE),
     "placements": ("placement", cell.PLACEMENTS),
     "exact placements": ("placement", CPUS),
     "waits": ("way of waiting", cell.WAITS),

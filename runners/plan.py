@@ -107,6 +107,7 @@ def _filled(cell: Cell, options: Options, defaults: Defaults) -> Cell:
         warmup=min(defaults.warmup, messages) // each * each,
         in_flight=(cell.in_flight or options.in_flight) if cell.pattern == "pipeline" else None,
         clients=options.clients if cell.pattern in MANY_CLIENTS else None,
+        backlog=(cell.backlog or options.backlog) if cell.pattern == "backlog" else None,
         rate=options.rate if paced else None,
         work=options.work if paced else None,
     )

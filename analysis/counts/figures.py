@@ -12,13 +12,13 @@ from matplotlib.lines import Line2D
 from analysis.counts.ledger import Ledger, Row, in_reading_order
 from analysis.counts.measures import (
     MEASURE_BY_ID,
-    ROUND_TRIP_PATTERNS,
     best_source,
     rows_of,
     source_of,
 )
 from analysis.drawing import FAINT, MARKERS, Drawn, axes_row, colour, drawn, not_drawn, words
 from analysis.wording import listed, number, place_title, size_text
+from runners.cell import ROUND_TRIP_PATTERNS
 
 COMPARED = (
     "payload_copies", "skb_allocs", "skb_clones", "segments_data", "segments_ack", "lo_packets",

@@ -16,6 +16,7 @@ import pandas as pd
 from analysis.statistics import Estimate
 from analysis.wording import listed, source_text
 from probes.files import read_rows, typed
+from runners.cell import ROUND_TRIP_PATTERNS
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it
@@ -23,11 +24,6 @@ FLAGS = ("headline", "scheduler", "unprobed", "again")
 
 # A key with this ending was counted outside the workload's processes.
 ELSEWHERE = " elsewhere"
-# Patterns in which a round trip is two messages.
-ROUND_TRIP_PATTERNS = (
-    *("pingpong", "pipeline", "connect", "selfecho", "clients", "paced"),
-    "write-write-read",
-)
 # Pattern → the article's program that makes it; the workload does not.
 BASELINES = read_rows(TABLE.with_name("programs.tsv"))
 PROGRAMS = {row["pattern"]: row["program"] for row in BASELINES if row["program"]}

@@ -22,11 +22,8 @@ from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedE
 from analysis.raw.record import Count, Positive, check, damaged, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 from analysis.wording import listed, number, size_text, transport_text
-from runners.cell import Conditions
+from runners.cell import WHOLE, Conditions
 
-# Patterns in which an iteration of the client has all the work of its messages; in the others the
-# two sides run ahead of each other, and only the whole window has it.
-WHOLE = ("pingpong", "connect", "selfloop", "selfecho", "write-write-read")
 PROCESSES = ("client", "server")
 MOST_IN_SENTENCE = 4  # transports
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}

@@ -58,6 +58,7 @@ class Process(Model):
     partial_sends: Count
     partial_receives: Count
     empty_receives: Count  # reads that found nothing, with `--wait epoll` or `spin`
+    refused_connects: Count = 0  # in pattern `backlog`: those that failed with EAGAIN
     rusage: Usage
     schedstat: Schedstat | None
     # null where the transport is not TCP, and in pattern `connect`, whose connections take their
@@ -153,7 +154,8 @@ class Cell(PlannedCell):
     sched: Sched
     topology: Topology  # how many connections
     in_flight: Positive | None  # messages that pattern `pipeline` has on the way
-    clients: Positive | None  # how many send at a time in patterns `clients` and `paced`
+    clients: Positive | None  # how many send at a time in patterns `clients`, `paced` and `backlog`
+    backlog: Positive | None = None  # that listen(2) is given in pattern `backlog`
     rate: Positive | None = None  # requests a second of pattern `paced`; older runs lack it
     work: Positive | None = None  # microseconds that its server works for each; null for none
     # Nobody asked for the cell. It runs to take the time of a message apart, and is in no ledger

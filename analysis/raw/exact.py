@@ -100,14 +100,15 @@ class ExactPlan(PlannedCell):
     sched: Word = Field(validation_alias=AliasChoices("sched", "scheduling"))
     wait: Word = "block"
     in_flight: Count | None = None  # of pipeline
-    clients: Count | None = None  # of clients
+    clients: Count | None = None  # of clients and backlog
+    backlog: Count | None = None  # of backlog
     knob: Knob | None
 
     @property
     def cell(self) -> Cell:
         return Cell(
             self.placement, self.wait, self.sched,
-            in_flight=self.in_flight, clients=self.clients,
+            in_flight=self.in_flight, clients=self.clients, backlog=self.backlog,
             knob=self.knob.name if self.knob else "",
             transport=self.transport, pattern=self.pattern, size=self.size,
             messages=self.messages, warmup=self.warmup,

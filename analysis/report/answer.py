@@ -15,12 +15,13 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.analyse import Analysis, Figures
 from analysis.counts.ledger import Row, in_conditions
-from analysis.counts.measures import MEASURES, ROUND_TRIP_PATTERNS, WORKLOAD, of_times
+from analysis.counts.measures import MEASURES, WORKLOAD, of_times
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.raw.run import Run
 from analysis.statistics import Estimate, Values, compared
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import amount, listed, number, spread, ways
+from runners.cell import ROUND_TRIP_PATTERNS
 
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest

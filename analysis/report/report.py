@@ -113,6 +113,9 @@ class Report:
                 and delayed > MOSTLY
             ):
                 yield sentence("nagle", times, delayed)
+            refused, again = (self._counted(m, times) for m in ("connects_refused", "syns_again"))
+            if times.pattern == "backlog" and (refused or again):
+                yield sentence("backlog", times, refused, again, self._counted("rtt_max", times))
 
     def _counted(self, measure: str, times: Times) -> float:
         """A measure beside these times, without probes; 0 where nobody counted it."""

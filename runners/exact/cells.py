@@ -9,6 +9,7 @@ from probes.transports import Transport, read_transports
 from runners.cell import (
     MANY_CLIENTS,
     ONE_THREAD,
+    USUAL_BACKLOG,
     USUAL_CLIENTS,
     USUAL_IN_FLIGHT,
     Cell,
@@ -25,11 +26,9 @@ WARMUP = 3_000
 MESSAGES = 600
 # Options of the workload that are a cell's.
 FACTORS = ("transport", "pattern", "size", "messages", "warmup", "placement", "wait", "in_flight",
-           "clients")  # fmt: skip
+           "clients", "backlog")  # fmt: skip
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 ONE_WAY = ("stream",)  # patterns in which the client receives nothing
-# Patterns whose iteration has all the work of its messages, so that it can be judged alone.
-WHOLE = ("pingpong", "connect", "selfloop", "selfecho", "write-write-read")
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
 # The emulated CPU has no AES instructions: above this size a cell takes more than ten minutes.
@@ -94,6 +93,7 @@ def plan(
             placement, wait, scheduler,
             in_flight=in_flight if pattern == "pipeline" else None,
             clients=clients if pattern in MANY_CLIENTS else None,
+            backlog=USUAL_BACKLOG if pattern == "backlog" else None,
             transport=transport, pattern=pattern, size=size,
             messages=messages or MESSAGES // each * each,
             warmup=WARMUP // each * each,

@@ -28,7 +28,8 @@ struct options {
 	enum scheduler scheduler;
 	enum topology topology;
 	unsigned in_flight; /* of pattern pipeline */
-	unsigned clients;   /* of patterns clients and paced */
+	unsigned clients;   /* of patterns clients, paced and backlog */
+	unsigned backlog;   /* of pattern backlog: that listen() is given */
 	unsigned rate;	    /* of pattern paced: requests a second, of all clients */
 	unsigned work_us;   /* of pattern paced: what the server does for each */
 	bool verify, cold;
@@ -43,7 +44,10 @@ struct options {
 	unsigned timeout;
 };
 
-/* empty_receives: with --wait spin or epoll, no message was there. */
+/*
+ * empty_receives: with --wait spin or epoll, no message was there. refused_connects: a connect
+ * that does not block failed, since the listener had no room.
+ */
 #define COUNTS(ROW)            \
 	ROW(sent_messages)     \
 	ROW(sent_bytes)        \
@@ -51,7 +55,8 @@ struct options {
 	ROW(received_bytes)    \
 	ROW(partial_sends)     \
 	ROW(partial_receives)  \
-	ROW(empty_receives)
+	ROW(empty_receives)    \
+	ROW(refused_connects)
 #define COUNTER(name, ...) uint64_t name;
 struct counts {
 	COUNTS(COUNTER)

@@ -19,6 +19,7 @@
 #define MAX_SECONDS   86400
 #define MAX_IN_FLIGHT 65536 /* the room for times in pattern_pipeline.c */
 #define MAX_CLIENTS   4096
+#define MOST_UNREAD   16384 /* bytes that every socket holds until somebody reads */
 #define MILLION	      1000000
 #define LEAST_FD      3 /* 0 to 2 are for people and for the result */
 
@@ -35,7 +36,8 @@ static const char help[] =
 	"  --wait NAME        wait for messages by block (the default), epoll or spin\n"
 	"  --sched NAME       other (the default), batch or fifo (needs a privilege)\n"
 	"  --topology NAME    one connection (the default), or two one-way connections\n"
-	"  --in-flight N, --clients N   for pattern pipeline (8); clients and paced (4)\n"
+	"  --in-flight N, --clients N   for pattern pipeline (8); clients, paced, backlog (4)\n"
+	"  --backlog N        for backlog: what listen() is given (1); it holds one more\n"
 	"  --rate N, --work US   for paced: requests a second (1000), work for each (0)\n"
 	"  --verify           check each message's number and contents inside the window\n"
 	"  --cold             before a read, do work that makes the CPU forget the path\n"
@@ -117,6 +119,7 @@ __attribute__((noreturn)) static void print_help(void)
 	ROW("topology", 1, options->topology = choice(name, text, topology_names))        \
 	ROW("in-flight", 1, options->in_flight = number(name, text, 1, MAX_IN_FLIGHT))    \
 	ROW("clients", 1, options->clients = number(name, text, 1, MAX_CLIENTS))          \
+	ROW("backlog", 1, options->backlog = number(name, text, 1, MAX_CLIENTS))          \
 	ROW("rate", 1, options->rate = number(name, text, 1, MILLION))                    \
 	ROW("work", 1, options->work_us = number(name, text, 1, MILLION))                 \
 	ROW("verify", 0, options->verify = true)                                          \
@@ -148,6 +151,7 @@ static void check_own_options(struct options *options)
 	const struct pattern *pattern = options->pattern;
 	const char *wrong = options->in_flight && pattern != &pipeline	 ? "in-flight"
 			    : options->clients && !pattern->many_clients ? "clients"
+			    : options->backlog && pattern != &backlog	 ? "backlog"
 			    : options->rate && pattern != &paced	 ? "rate"
 			    : options->work_us && pattern != &paced	 ? "work"
 									 : NULL;
@@ -157,6 +161,8 @@ static void check_own_options(struct options *options)
 		options->in_flight = 8;
 	if (!options->clients)
 		options->clients = pattern->many_clients ? 4 : 1;
+	if (!options->backlog)
+		options->backlog = pattern == &backlog ? 1 : options->clients;
 	if (!options->rate)
 		options->rate = 1000;
 }
@@ -191,6 +197,9 @@ static void check_pair(const struct options *options)
 	REFUSE_IF(pattern->one_way && transport->lossy,
 		  "%s drops messages when its reader falls behind, so pattern %s would lose some",
 		  transport->name, pattern->name);
+	REFUSE_IF(pattern == &backlog && options->size > MOST_UNREAD,
+		  "pattern %s sends to a server that is busy: at most %d bytes, not %zu",
+		  pattern->name, MOST_UNREAD, options->size);
 	REFUSE_IF(options->size > limit,
 		  "%s carries at most %zu bytes in one message here, not %zu", transport->name,
 		  limit, options->size);

@@ -18,7 +18,8 @@ const struct transport *const transports[] = {
 
 const struct pattern *const patterns[] = {
 	&pingpong, &stream,	  &pipeline, &connecting,	&selfloop,
-	&selfecho, &many_clients, &paced,    &write_write_read, NULL,
+	&selfecho, &many_clients, &paced,    &write_write_read, &backlog,
+	NULL,
 };
 
 /* Every transport with an address makes these calls in this order. */
@@ -29,7 +30,7 @@ void listener_open(struct setup *setup, const void *address, socklen_t length, c
 	int fd = MUST(socket(wanted->sa_family, type, 0), "socket");
 
 	POSSIBLE(bind(fd, wanted, length), "bind to %s", name);
-	MUST(listen(fd, (int)setup->options.clients), "listen");
+	MUST(listen(fd, (int)setup->options.backlog), "listen");
 	setup->listener = fd;
 	setup->address_length = sizeof(setup->address);
 	/* For tcp the kernel has chosen the port. */

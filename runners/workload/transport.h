@@ -32,9 +32,9 @@ static inline uint64_t iterations_of(const struct options *options, uint64_t mes
 /* As transports[]. */
 extern const struct pattern *const patterns[];
 
-/* pattern_NAME.c has each; _pingpong.c, _alone.c and _clients.c have two. */
+/* pattern_NAME.c has each; _pingpong.c, _connect.c, _alone.c and _clients.c have two. */
 extern const struct pattern pingpong, write_write_read, stream, pipeline, selfloop, selfecho;
-extern const struct pattern connecting, many_clients, paced;
+extern const struct pattern connecting, backlog, many_clients, paced;
 
 /* For pipeline too. */
 void pingpong_server(struct link *link, uint64_t iterations);

@@ -311,6 +311,9 @@ static void proxy_prepare(struct setup *setup)
 {
 	struct setup towards_us = *setup;
 
+	REFUSE_IF(setup->options.pattern == &backlog,
+		  "tcp-proxy's forwarder accepts all that connect, so the server's backlog refuses "
+		  "no client");
 	tcp_prepare(setup);
 	tcp_prepare(&towards_us);
 	if (child_fork(setup, &leftovers.forwarder)) {

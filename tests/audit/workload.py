@@ -10,7 +10,7 @@ from tests.audit.probes import Count
 
 # Patterns whose iterations come back: their requests have a rate.
 TRIPS = ("pingpong", "pipeline", "connect", "selfecho", "clients", "paced",
-         "write-write-read")  # fmt: skip
+         "write-write-read", "backlog")  # fmt: skip
 # What a sample is, where it is no round trip.
 SAMPLES = {"selfloop": "message_ns", "stream": "send_ns", "paced": "due_ns"}
 # Percentile, and how many samples it needs.
@@ -41,6 +41,8 @@ def counts(cell: dict[str, Any]) -> Iterator[Count]:
     yield "workload", "messages_per_s", "", cell["messages"] / seconds
     if cell["pattern"] in TRIPS:
         yield "workload", "requests_per_s", "", result["round_trips"] / seconds
+    if cell["pattern"] == "backlog":
+        yield "workload", "connects_refused", "", result["client"]["refused_connects"]
     reads = both(result, "received_messages") + both(result, "partial_receives")
     yield "workload", "reads", "", reads
     if result["client"]["tcp_info"]:

@@ -21,11 +21,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from analysis.drawing import MARKERS, OTHERS, axes_row, rendered
-from analysis.paths.cells import WHOLE, ExactCell, read_exact
+from analysis.paths.cells import ExactCell, read_exact
 from analysis.paths.changes import CALLS, WORK, Moved, most_alike
 from analysis.paths.tree import function_layer
 from analysis.raw.run import read_run
 from analysis.wording import MINUS, listed, number, signed, size_text
+from runners.cell import WHOLE
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/over-time"

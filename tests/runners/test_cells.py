@@ -75,7 +75,8 @@ def test_cells_fit_their_pattern() -> None:
     for cell in cells(given, HOST):
         each = model.unit(cell.pattern, 3)
         assert cell.messages % each == cell.warmup % each == 0
-        assert (cell.clients is None) == (cell.pattern not in ("clients", "paced"))
+        assert (cell.clients is None) == (cell.pattern not in factors.MANY_CLIENTS)
+        assert (cell.backlog is None) == (cell.pattern != "backlog")
         assert (cell.rate is None) == (cell.pattern != "paced")
         assert (cell.in_flight is None) == (cell.pattern != "pipeline")
         assert cell.pattern not in factors.ONE_THREAD or cell.placement != "cross-cpu"

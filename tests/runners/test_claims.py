@@ -76,7 +76,7 @@ def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
     both = planner_of(parse(["--claims", "go-afecho"]))
     assert both.needs is not None
     assert {cell["transport"] for cell in both.needs["timed"]} == {"unix", "tcp", "tcp-nagle"}
-    with pytest.raises(UsageError, match="no claim or source 'made-up'; sources are asyncio"):
+    with pytest.raises(UsageError, match="no claim or source 'made-up'; sources are async-h1-199"):
         planner_of(parse(["--claims", "made-up"]))
     with pytest.raises(UsageError, match="'go-afeco': did you mean 'go-af"):
         choose(["go-afeco"])

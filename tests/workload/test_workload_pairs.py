@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from analysis.raw.files import proc_counters
 from probes.transports import read_transports
 from runners import cell as factors
 
@@ -191,3 +192,17 @@ def test_a_request_takes_two_writes(program: Path, transport: str) -> None:
     assert parts == 8 if transport != "tcp" else parts <= 8
     if transport == "tcp-nagle":
         assert result["client"]["tcp_info"]["data_segs_out"] == 16
+
+
+@pytest.mark.parametrize("transport, refused, sent_again", [("unix", 5, 0), ("tcp", 0, 5)])
+def test_a_full_backlog_refuses_or_waits(
+    program: Path, private: Path, transport: str, refused: int, sent_again: int
+) -> None:
+    """listen(2) holds three connections, so five of eight clients find no room."""
+    chosen = ["--transport", transport, "--pattern", "backlog", "--dir", private]
+    given = ["--clients", 8, "--backlog", 2, "--messages", 16, "--warmup", 0]
+    result = run(program, *chosen, *given).result
+    assert result["client"]["refused_connects"] == refused
+    before, after = map(proc_counters, result["proc"]["/proc/net/netstat"])
+    name = "TcpExt.TCPSynRetrans"
+    assert after[name] - before[name] >= sent_again
