@@ -38,6 +38,7 @@ try:
     from analysis.paths.export import exports
     from analysis.paths.figures import draw_exact, draw_profiles
     from analysis.paths.gate import UNTOLD
+    from analysis.predict.prove import show_proof
     from analysis.predict.show import show_watch, show_what_if
     from analysis.raw.run import read_run
     from analysis.report import output
@@ -68,6 +69,7 @@ def carry_out(arguments: list[str] | None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     modes = [options.run_dir, options.diff, options.pool, options.watch, options.what_if]
+    modes += [options.prove]
     if sum(mode is not None for mode in modes) != 1:
         parser.error("name one run, two after --diff, or two and more after --pool.")
     judges = options.allowance is not None or options.show == "ktap"
@@ -83,6 +85,8 @@ def carry_out(arguments: list[str] | None) -> int:
         show_watch(options.watch, options.prices or options.watch, options.show)
     elif options.what_if:
         show_what_if(options.what_if, options.prices or options.what_if, options.show)
+    elif options.prove:
+        show_proof(options.prove, options.show)
     elif options.diff:
         make_diff(options.diff, options.out, options.show)
     elif options.pool:
@@ -114,6 +118,7 @@ def _parser() -> Parser:
     add("--watch", metavar="DIR", type=folder, help="predict for what --watch of run.sh has seen")
     add("--prices", metavar="RUN", type=folder, help="of --watch: prices of another run")
     add("--what-if", type=folder, help=argparse.SUPPRESS)
+    add("--prove", metavar="DIR", type=folder, help="say what prove of run.sh has measured")
     shown = parser.add_mutually_exclusive_group()
     for name, words in (
         ("quiet", "print the report's path only"),

@@ -27,6 +27,7 @@ from runners.guest.kernels import DEFAULT
 from runners.process import DONE, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.pairs import watch, what_if
+from runners.programs.prove import prove
 from runners.run import diff, report, run
 
 WIDTH = 100
@@ -216,6 +217,7 @@ KINDS: dict[str, Kind] = {name: names(*words) for name, words in WORDS.items()} 
     "repeats": whole(1, MOST_REPEATS),
     "seed": whole(1),
     "pids": several(whole(1, 1 << 22)),
+    "port": whole(1, 65535),
     "ports": several(whole(1, 65535)),
 }
 # What a default and a help in options.tsv may name; `{}` are the words of the option's kind.
@@ -266,7 +268,12 @@ class Verb(NamedTuple):
 
 WORK: dict[str, Callable[[Options], object]] = {
     **{"run": run, "exact": exact, "gate": gate, "watch": watch, "what-if": what_if},
-    **{"diff": diff, "report": report, "campaign": lambda options: campaign(options, parse)},
+    **{
+        "prove": prove,
+        "diff": diff,
+        "report": report,
+        "campaign": lambda options: campaign(options, parse),
+    },
     **{"list": show.show_list, "preflight": show.show_preflight, "cache": show.show_cache},
 }
 # What a verb takes without a flag: the field, and how argparse reads it.

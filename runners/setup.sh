@@ -76,6 +76,7 @@ for word in "$@"; do
 	--site) packages=(git python3 python3-venv) parts=() lock=$here/requirements-site.lock ;;
 	--campaign) lock=$here/requirements-campaign.lock ;;
 	--programs) packages+=(ca-certificates "${guest_packages[@]}") parts+=("$here/programs/tools") ;;
+	--tools) parts+=("$here/programs/tools") ;;
 	--claims) packages+=(wrk) ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac

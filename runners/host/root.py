@@ -173,7 +173,10 @@ PROGRAMS: dict[str, Callable[[Invoker, Path, list[str]], list[str]]] = {
         *(*MODULE, "runners.host", str(out), "--workload", str(WORKLOAD)),
         *(["--user", "{}:{}".format(*who.drop)] if who.drop else []),
     ],
-    "watch": lambda who, *_: [*MODULE, "runners.programs.watch", str(who.uid)],
+    "watch": lambda who, out, words: [
+        *(*MODULE, "runners.programs.watch", str(who.uid)),
+        *(word for word in words if re.fullmatch(r"[a-z]+", word)),
+    ],
     # For how many seconds, and at what cost.
     "pairs": lambda who, out, words: [
         *(instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), *map(_number, words[:2])),

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 from probes.bcc.people import stat_fields, switches
 from runners.host.workload import private_directory
-from runners.process import RunError, attempt, command, last_words, stop
+from runners.process import RunError, attempt, command, last_line, last_words, stop
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import Place, answers, run_as, socket_address
 from runners.programs.program import (
@@ -57,11 +58,17 @@ USUAL = {"requests", "window_ns", "latency_ns"}  # what a client that prints JSO
 
 
 @contextmanager
-def serving(program: Program, case: Case, transport: str, root: Path | None) -> Iterator["Service"]:
+def serving(
+    program: Program,
+    case: Case,
+    transport: str,
+    root: Path | None,
+    arrange: Callable[[Path, Path | None, Program], Place] = Place,
+) -> Iterator["Service"]:
     """Start the server. It listens, and ends with the block. Raises RunError."""
     user, _ = run_as()
     with private_directory(user) as directory, ExitStack() as stack:
-        service = Service(program, Place(directory, root, program))
+        service = Service(program, arrange(directory, root, program))
         (directory / "root").mkdir()
         values = service.place.values(case, transport)
         for name, text in program.files.items():
@@ -92,13 +99,15 @@ class Service:
         transport: str,
         requests: int | None = None,
         watch: Watch | None = None,
+        alone: bool = False,
     ) -> Result:
         """Run the client to its end; the case says how long, unless `requests` do.
 
         Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
         `window_ns`, `latency_ns` (of what the client prints), `counters` (the
-        kernel's, of the client and of all of the server's processes), `probed` with a watch; and
-        `error`, null or a sentence. Raises RunError where the server does not answer its counter.
+        kernel's, of the client and of all of the server's processes, or of the client `alone`),
+        `probed` with a watch; and `error`, null or a sentence. Raises RunError where the server
+        does not answer its counter.
         """
         values = self.place.values(case, transport)
         numbers = case.counts(requests or case.requests)
@@ -113,9 +122,10 @@ class Service:
         result = run_beside(
             argv,
             # With the keepers: the time of what has ended, whoever its parent was, is theirs.
-            lambda: [keeper.pid for keeper in self.keepers] + self.pids,
+            lambda: [] if alone else [keeper.pid for keeper in self.keepers] + self.pids,
             lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
-            self.place.directory, watch, self.program.client.waits, self.place.wrapped,
+            self.place.cwd, watch, self.program.client.waits, self.place.client,
+            self.program.client.seconds or CLIENT_SECONDS,
         )  # fmt: skip
         if result["error"] is None:
             if self.program.counter:
@@ -130,7 +140,7 @@ class Service:
     def _attempt(self, argv: Sequence[str], seconds: int) -> str:
         """What a command printed. Raises RunError with its last line."""
         what = f"{self.program.name}: {Path(argv[0]).name}"
-        done = attempt(self.place.wrapped(argv), timeout=seconds, cwd=self.place.directory)
+        done = attempt(self.place.wrapped(argv), timeout=seconds, cwd=self.place.cwd)
         if done.returncode != 0:
             raise RunError(f"{what} failed: {last_words(done.stderr or done.stdout)}.")
         return done.stdout
@@ -160,8 +170,8 @@ class Service:
         log = self.place.directory / f"{number}.log"
         with log.open("wb") as output:
             keeper = subprocess.Popen(
-                self.place.wrapped([*KEEPER, *argv], death="TERM"), stdin=subprocess.PIPE,
-                stdout=output, stderr=output, start_new_session=True, cwd=self.place.directory,
+                self.place.wrapped(argv, KEEPER), stdin=subprocess.PIPE,
+                stdout=output, stderr=output, start_new_session=True, cwd=self.place.cwd,
             )  # fmt: skip
         assert keeper.stdin is not None
         try:
@@ -179,7 +189,7 @@ class Service:
         """Wait until it listens at all these ends. Raises RunError."""
         deadline, answered = time.monotonic() + READY_SECONDS, False
         while True:
-            silent = [end for end in ends if not answers(end)]
+            silent = [end for end in ends if not self.place.answers(end)]
             if keeper.poll() is not None:
                 why = last_words(log.read_text(encoding="utf-8", errors="replace"))
                 raise RunError(f"{what} did not start: {why}.")
@@ -214,7 +224,8 @@ class Service:
             times.setdefault("window", round(requests / rate * 1e9))
         window = times.pop("window", 0) or took_ns
         counts = {"requests": requests, "window_ns": window, "counted": None}
-        return counts | {"latency_ns": times}
+        own = {"metric": figures["metric"]} if "metric" in figures else {}
+        return counts | {"latency_ns": times} | own
 
     def _object(self, text: str, took_ns: int) -> dict[str, Any]:
         """The JSON that the client printed; of a file that is not ours, what a line may have."""
@@ -337,6 +348,7 @@ def run_beside(
     watch: Watch | None = None,
     waits: bool = False,
     wrap: Callable[[Sequence[str]], list[str]] = command,
+    seconds: float | None = None,
 ) -> Result:
     """Run a client, which `wrap` makes a full command of, beside the processes of its server.
 
@@ -345,53 +357,54 @@ def run_beside(
     the watch counted. A client that `waits` is counted from its "ready" to its result, any other
     over its entire life, by a watch alone where there is one.
     """
-    more: Result = {"error": None}
+    more, seconds = Result(error=None), seconds or CLIENT_SECONDS
     whole = watch is None and not waits
     before, text, overdue = counters_of(servers()), "", Event()
     # What `wrap` does comes before the shell, so that it is not counted.
-    process = subprocess.Popen(
-        wrap(argv if whole or waits else [*HELD, *argv]),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, process_group=0, cwd=cwd,
-    )  # fmt: skip
-    assert process.stdin and process.stdout
+    with tempfile.TemporaryFile() as complaints:
+        process = subprocess.Popen(
+            wrap(argv if whole or waits else [*HELD, *argv]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints,
+            text=True, process_group=0, cwd=cwd,
+        )  # fmt: skip
+        assert process.stdin and process.stdout
 
-    def end() -> None:
-        overdue.set()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its children may hold the output open
+        def end() -> None:
+            overdue.set()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # its children may hold the output open
 
-    timer = Timer(CLIENT_SECONDS, end)
-    timer.start()
-    try:
-        if whole:
-            text = process.stdout.read()
-        elif process.stdout.readline() == "ready\n":
-            pids = [process.pid, *servers()]
-            if watch is not None:
-                watch.open(pids)
-            before = counters_of(pids)
-            print("go", file=process.stdin, flush=True)
-            if waits:
-                text = process.stdout.readline()
-                more["counters"] = between(before, counters_of(pids))
-            else:
+        timer = Timer(seconds, end)
+        timer.start()
+        try:
+            if whole:
                 text = process.stdout.read()
-                # It has closed its output, but what it does until its end also counts.
-                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-            if watch is not None:
-                more["probed"] = watch.close()
-        complaint = process.communicate()[1]
-        if whole:
-            more["counters"] = between(before, counters_of(servers()))
-        if process.returncode == 0 and text:
-            return parse(text) | more
-    except RunError as error:
-        return {"error": str(error)}
-    finally:
-        timer.cancel()
-        process.kill()
-        process.wait()
-    if overdue.is_set():
-        return {"error": f"the client did not end in {CLIENT_SECONDS} s"}
-    return {"error": last_words(complaint, "the client failed")}
+            elif process.stdout.readline() == "ready\n":
+                pids = [process.pid, *descendants(process.pid), *servers()]
+                if watch is not None:
+                    watch.open(pids)
+                before = counters_of(pids)
+                print("go", file=process.stdin, flush=True)
+                if waits:
+                    text = process.stdout.readline()
+                    more["counters"] = between(before, counters_of(pids))
+                else:
+                    text = process.stdout.read()
+                    # It has closed its output, but what it does until its end also counts.
+                    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+                if watch is not None:
+                    more["probed"] = watch.close()
+            process.communicate()
+            if whole:
+                more["counters"] = between(before, counters_of(servers()))
+            if process.returncode == 0 and (text or not waits):
+                return parse(text) | more
+        except RunError as error:
+            return {"error": str(error)}
+        finally:
+            timer.cancel()
+            process.kill()
+            process.wait()
+        if overdue.is_set():
+            return {"error": f"the client did not end in {seconds:g} s"}
+        return {"error": last_line(complaints).rstrip(".") or "the client failed"}

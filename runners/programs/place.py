@@ -112,12 +112,31 @@ def environment(path: Sequence[str], root: Path | None) -> list[str]:
 
 @dataclass
 class Place:
-    """What all commands of one start share. `packages`: where they are in the cache."""
+    """What all commands of one start share.
+
+    `packages`: where they are in the cache. `mode`: tcp or unix, where tools/reroute.c runs each.
+    """
 
     directory: Path
     packages: Path | None
     program: Program
     ends: dict[str, str] = field(default_factory=dict)
+    mode: str = ""
+
+    @property
+    def cwd(self) -> Path:
+        """Where commands run."""
+        return self.directory
+
+    @property
+    def rerouted(self) -> Path:
+        """The socket that takes the port's place."""
+        return self.directory / "rerouted"
+
+    def answers(self, end: str) -> bool:
+        """Whether our server listens at an end."""
+        taken = self.mode == "unix" and end == self.end("port")
+        return answers(str(self.rerouted) if taken else end)
 
     def end(self, name: str) -> str:
         """The port or path of an end; a port that was free, or a socket in the directory."""
@@ -134,17 +153,35 @@ class Place:
         """Where commands see the packages: nobody may not enter root's home."""
         return self.directory / "root" if self.packages and run_as()[0] else self.packages
 
-    def wrapped(self, argv: Sequence[str], death: str = "KILL") -> list[str]:
-        """A command as its user, with the program's own folders."""
+    def through(self, role: str) -> list[str]:
+        """The words before a command that is rerouted."""
+        if not self.mode:
+            return []
+        where = self.end("port"), str(self.rerouted)
+        return [str(TOOLS / "reroute"), self.mode, *where, role]
+
+    def client(self, argv: Sequence[str]) -> list[str]:
+        """The command of a client, which need not use the port: it may speak to a front."""
+        return self.wrapped(argv)
+
+    def wrapped(self, argv: Sequence[str], keeper: Sequence[str] = ()) -> list[str]:
+        """A command as its user, with the program's own folders, and below its `keeper`."""
         own = [f"HOME={self.directory}", f"TMPDIR={self.directory}", "LC_ALL=C.UTF-8"]
-        env = ["env", *environment(self.program.path, self.root), *own, *argv]
-        words = command(env, *run_as(), death=death)
+        env = ["env", *environment(self.program.path, self.root), *own]
+        words = command(
+            [*env, *keeper, *self.through("server"), *argv], *run_as(), death=death_of(keeper)
+        )
         if self.packages is None or (self.root == self.packages and not self.program.over):
             return words
         # Some programs read files at a place that was fixed when they were compiled.
         namespaces = ["--mount", *(["--map-root-user"] if self.root == self.packages else [])]
         places = [str(self.packages), str(self.root), *self.program.over]
         return ["unshare", *namespaces, "sh", "-ec", MOUNT, *places, "--", *words]
+
+
+def death_of(keeper: Sequence[str]) -> str:
+    """The signal by which a command ends with us; its keeper ends what it keeps first."""
+    return "TERM" if keeper else "KILL"
 
 
 def run_as() -> tuple[User | None, tuple[str, ...]]:

@@ -55,11 +55,13 @@ class Client:
     """The command that sends the requests, and a pattern for each figure that it prints, or `json`.
 
     With `waits`, it prints "ready", begins after a line of input, and lives until its input ends.
+    `seconds`: how long it may run, where that is not the usual time.
     """
 
     command: Command
     json: bool = False
     waits: bool = False
+    seconds: int = 0
     figures: dict[str, str] = field(default_factory=dict)
 
 

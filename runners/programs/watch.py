@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Probes a program's processes, window by window: root's half, and the user's half of it.
 
-Root runs `python3 -m runners.programs.watch UID`, which attaches the BCC tools of probes/bcc that
+Root runs `python3 -m runners.programs.watch UID TOOL…`, which attaches BCC tools of probes/bcc that
 need only tracepoints, limited to processes of this user (`--windows`): all threads of the client
 and of its server, and their children. It prints a line of JSON when it has attached, with
 `attached` and `lacks`, and one for each line of its input: `open PID,PID…` begins a window, and
@@ -30,7 +30,8 @@ from runners.process import DONE, RunError, run_main
 
 # Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
 # stacks of wake-ups, of which a runtime with many threads has thousands.
-TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15}
+TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15, "turns": 1024}
+COUNTING = ("counts", "syscount", "stacks")
 NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
 ANSWER_SECONDS = 20
 
@@ -71,11 +72,12 @@ class Probes:
 
     root: Root
     lacks: list[dict[str, Any]] = field(default_factory=list)
+    tools: Sequence[str] = COUNTING
 
     @contextmanager
     def attached(self) -> Iterator[Watch | None]:
         """Attach the tools for the block; None where nothing can be attached."""
-        program = self.root.start("watch", stderr=sys.stderr.fileno())
+        program = self.root.start("watch", self.tools, stderr=sys.stderr.fileno())
         try:
             watch = Watch(program)
             ready = watch.answer()
@@ -186,10 +188,10 @@ def _settle(tool: WindowedTool, lacks: list[dict[str, Any]]) -> bool:
     return True
 
 
-def main(uid: int) -> int:
+def main(uid: int, names: Sequence[str]) -> int:
     lacks: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        tools = [WindowedTool(name, entries, Path(folder)) for name, entries in TOOLS.items()]
+        tools = [WindowedTool(name, TOOLS[name], Path(folder)) for name in names]
         try:
             for tool in tools:
                 tool.start()
@@ -204,4 +206,4 @@ def main(uid: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(lambda: main(int(sys.argv[1]))))
+    sys.exit(run_main(lambda: main(int(sys.argv[1]), sys.argv[2:])))

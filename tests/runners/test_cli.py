@@ -2,6 +2,7 @@
 """The command line: its verbs, what is refused, and what the defaults are."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,6 @@ def test_each_verb_has_a_page_of_help_whose_examples_are_taken(
     assert len(examples) == 4
     for example in examples:
         command, _ = re.split(r" {2,}", example.strip())
-        words = re.split(r" [|>]", command.partition(f"run.sh {verb}")[2])[0].split()
+        words = shlex.split(re.split(r" [|>]", command.partition(f"run.sh {verb}")[2])[0])
         if "~/linux" not in words:
             build_parser(verb).parse_args(words)

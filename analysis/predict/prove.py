@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `prove` says: how much faster a program is over a Unix socket, and whether that is fair.
+
+The filter costs both ways about the same for each connection. So the saving is the difference of
+the two ways under it, and the ratio is of TCP without it: plain / (plain - (tcp - unix)).
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from operator import methodcaller
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from analysis.raw.programs import KernelCounts
+from analysis.raw.record import Count, Model, NotNegative, Positive, Word, read_object
+from analysis.report import output
+from analysis.statistics import LEAST_REPEATS, Estimate, Values, compared, estimates
+from analysis.wording import amount, extent, number
+from probes.messages import RunError
+from probes.reasons import Reason
+
+PROOF, RESULT = "prove.json", "proof.json"
+EQUAL = 0.01  # of bytes: more is no equal load. Of elapsed time: the client runs for a fixed time
+WAYS = ("tcp", "unix")
+
+
+class Turns(Model):
+    """What probes/bcc/turns.py counted of a client."""
+
+    turns: dict[str, Count]  # shortest time in ns → answers
+    bytes: dict[str, Count]
+
+
+class Counts(Model):
+    turns: Turns
+
+
+class Probed(Model):
+    counts: Counts
+    lost: dict[str, Count]
+    missed: Count | None
+    calls_missed: Count | None
+
+
+class Run(Model):
+    """One run of the client."""
+
+    repeat: Count
+    arm: Literal["plain", "tcp", "unix", "own"]
+    window_ns: Positive
+    metric: float | None = None
+    counters: KernelCounts | None = None
+    probed: Probed | None = None
+
+    @property
+    def cpu_ns(self) -> float:
+        """CPU time of client and server."""
+        return float(self.counters.user_ns + self.counters.system_ns) if self.counters else np.nan
+
+    @property
+    def moved(self) -> float:
+        """Bytes that the client sent and received."""
+        return float(sum(self.probed.counts.turns.bytes.values())) if self.probed else np.nan
+
+    @property
+    def turns(self) -> float:
+        return float(sum(self.probed.counts.turns.turns.values())) if self.probed else np.nan
+
+    def quantile(self, share: float) -> float:
+        """The time that so many of its turns stayed below, ns; evenly spread within a slot."""
+        assert self.probed
+        slots = sorted((int(ns), n) for ns, n in self.probed.counts.turns.turns.items())
+        starts, numbers = np.array(slots, dtype=float).reshape(-1, 2).T
+        width = 2.0 ** (np.floor(np.log2(np.maximum(starts, 16))) - 4)
+        ends = np.concatenate([[0], np.cumsum(numbers)])
+        slot = min(int(np.searchsorted(ends, share * ends[-1], "right")) - 1, len(slots) - 1)
+        part = (share * ends[-1] - ends[slot]) / numbers[slot]
+        return float(starts[slot] + part * width[slot])
+
+
+class Proof(Model):
+    """prove.json."""
+
+    format: Literal[1]
+    kernel: str
+    cpus: Positive
+    argv: list[str]
+    program: str
+    case: Word
+    narrow: NotNegative
+    timed: list[Run]
+    probed: list[Run]
+    lacks: list[dict[str, Any]]
+
+
+def column(rows: Sequence[Run], arm: str, figure: Callable[[Run], float | None]) -> Values:
+    """A figure of an arm, repeat by repeat."""
+    return np.array([figure(row) for row in rows if row.arm == arm], dtype=float)
+
+
+def both(rows: Sequence[Run], figure: Callable[[Run], float | None]) -> tuple[Values, Values]:
+    tcp, unix = (column(rows, arm, figure) for arm in WAYS)
+    return tcp, unix
+
+
+def without_filter(rows: Sequence[Run], figure: Callable[[Run], float]) -> Estimate:
+    """How many times as much of it TCP takes as a Unix socket, where neither has the filter."""
+
+    def ratio(means: Values) -> Values:
+        plain, tcp, unix = means
+        return np.asarray([plain / (plain - (tcp - unix))])
+
+    columns = (column(rows, arm, figure) for arm in ("plain", *WAYS))
+    return estimates(ratio, *columns)[0]
+
+
+def is_narrow(rows: Sequence[dict[str, Any]], narrow: float) -> bool:
+    """Whether the ratio's interval is so narrow, to either side of it."""
+    runs = [Run.model_validate(row) for row in rows]
+    ratio = without_filter(runs, lambda run: run.window_ns)
+    return ratio.high is not None and ratio.high - ratio.value <= narrow * ratio.value
+
+
+class Result:
+    """The figures of a proof. Ratios are how many times as much TCP takes."""
+
+    def __init__(self, proof: Proof) -> None:
+        self.proof = proof
+        timed, probed = proof.timed, proof.probed
+        elapsed = compared(*both(timed, lambda run: run.window_ns))
+        self.moved = compared(*both(probed, lambda run: run.moved)) if probed else None
+        self.turns = compared(*both(probed, lambda run: run.turns)) if probed else None
+        self.fixed_time = bool(
+            self.turns
+            and abs(elapsed[3].value - 1) < EQUAL
+            and self.per_turn is not None
+            and abs(self.per_turn - 1) < EQUAL
+            and abs(self.turns[3].value - 1) >= EQUAL
+        )
+        self.speedup = without_filter(timed, lambda run: run.window_ns)
+        if self.fixed_time:
+            self.speedup = compared(*both(probed, lambda run: run.turns / run.window_ns))[3]
+        self.cpu = without_filter(timed, lambda run: run.cpu_ns)
+        plain, tcp = (column(timed, arm, lambda run: run.window_ns) for arm in ("plain", "tcp"))
+        self.filter = compared(plain, tcp)[3]
+        own = column(timed, "own", lambda run: run.window_ns)
+        self.own = compared(own, plain)[3] if len(own) else None
+        values = both(timed, lambda run: run.metric)
+        self.metric = None if np.isnan(values).any() else compared(*values)
+        seen = bool(self.turns and self.turns[1].value and self.turns[2].value)
+        self.quantiles = {
+            share: compared(*both(probed, methodcaller("quantile", share / 100)))
+            for share in ((50, 99) if seen else ())
+        }
+        self.elapsed = elapsed
+
+    @property
+    def per_turn(self) -> float | None:
+        """Bytes of a turn over a Unix socket, in those of one over TCP."""
+        if not self.turns or not self.moved or not self.turns[3].value > 0:
+            return None
+        return self.moved[3].value / self.turns[3].value
+
+    @property
+    def unequal(self) -> str:
+        """What the loads differ in, in a sentence; empty where they are equal or were not seen."""
+        if not self.moved or self.fixed_time or abs(self.moved[3].value - 1) < EQUAL:
+            return ""
+        tcp, unix = (amount(figure.value, "") for figure in self.moved[1:3])
+        return (
+            f"the loads are unequal: a run moved {tcp} bytes over TCP and {unix} over a Unix "
+            "socket, so the ratio says nothing; see what the client says of failed requests."
+        )
+
+    def document(self) -> dict[str, Any]:
+        """proof.json: value, low and high of each figure; times in ns."""
+        figures: dict[str, Estimate | None] = {
+            **{"speedup": self.speedup, "cpu": self.cpu, "filter": self.filter, "own": self.own},
+            **{f"p{share}_ratio": row[3] for share, row in self.quantiles.items()},
+            **{f"p{share}_{way}_ns": row[n] for share, row in self.quantiles.items()
+               for n, way in ((1, "tcp"), (2, "unix"))},
+        }  # fmt: skip
+        named = {
+            name: {"value": figure.value, "low": figure.low, "high": figure.high}
+            for name, figure in figures.items() if figure
+        }  # fmt: skip
+        return {"fixed_time": self.fixed_time, "unequal": self.unequal, **named}
+
+
+def times(figure: Estimate) -> str:
+    """`1.31 ± 0.04 times`."""
+    if figure.high is None:
+        return f"{figure.value:.2f} times (no interval below {LEAST_REPEATS} repeats)"
+    return f"{figure.value:.2f} ± {figure.high - figure.value:.2f} times"
+
+
+def percent(figure: Estimate) -> str:
+    """How many percent a factor adds, with its ends."""
+    low, high = ((end - 1) * 100 for end in figure.ends)
+    return f"{(figure.value - 1) * 100:.1f} % ({extent(low, high)})"
+
+
+def lines(result: Result) -> Iterator[str]:
+    """What the terminal gets."""
+    quantiles = ", ".join(
+        f"p{share} {number(row[1].value / 1000)} → {number(row[2].value / 1000)} µs"
+        for share, row in result.quantiles.items()
+    )
+    spent = 1 - 1 / result.cpu.value
+    cpu = f"{abs(spent) * 100:.0f} % {'less' if spent > 0 else 'more'} CPU"
+    settled = "" if not result.speedup.spans(1) else "; that it is faster or slower is not settled"
+    yield (
+        f"unix is {times(result.speedup)} as fast as TCP"
+        f"{f' ({quantiles})' if quantiles else ''}, and takes {cpu}{settled}."
+    )
+    tcp, unix = (amount(figure.value, "ns") for figure in result.elapsed[1:3])
+    repeats = result.elapsed[0].repeats
+    yield f"A run takes {tcp} over TCP and {unix} over a Unix socket, {repeats} repeats."
+    if result.fixed_time:
+        yield "The client runs for a fixed time, so the ratio is of the turns of probed runs."
+    if result.metric:
+        tcp, unix = (number(figure.value) for figure in result.metric[1:3])
+        yield f"The client's own figure: {tcp} → {unix}, {times(result.metric[3])}."
+    yield (
+        f"A seccomp filter makes TCP {percent(result.filter)} slower here; the ratio is without "
+        "it, and if anything too small."
+    )
+    if result.own:
+        yield f"By its own option, a Unix socket is {times(result.own)} as fast."
+    if result.turns and result.moved:
+        turns, moved = (f"{row[1].value:,.0f}" for row in (result.turns, result.moved))
+        yield f"Each run had {turns} turns and moved {moved} bytes over TCP."
+    for lack in result.proof.lacks:
+        why = Reason(lack["code"], lack["values"])
+        yield f"Neither request times nor loads were seen: {why}."
+
+
+def show_proof(folder: Path, how: str | None) -> None:
+    """Write proof.json, and print what follows. Raises RunError where the loads are unequal."""
+    result = Result(read_object(folder / PROOF, Proof))
+    text = json.dumps(result.document(), indent=1) + "\n"
+    output.write_all(folder, {RESULT: text})
+    print(text if how == "json" else "\n".join((*lines(result), f"Stored: {folder}")))
+    if result.unequal:
+        raise RunError(result.unequal)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The verb `prove`: the user's own server and client over TCP and over a Unix socket, unchanged.
+
+tools/reroute.c runs both and makes the connections Unix sockets, by seccomp user notification. Each
+repeat runs every arm once, in the order A B B A. Timed runs are never probed: request times and
+bytes come from runs of their own. analysis/predict/prove.py says what follows.
+"""
+
+import json
+import os
+import shlex
+from argparse import Namespace as Options
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from probes.bcc.people import listening
+from runners.host.session import Session, analyse
+from runners.process import REPOSITORY, RunError, UsageError, command
+from runners.programs import engine
+from runners.programs.experiments import interleaved
+from runners.programs.place import Place, death_of, unpacked
+from runners.programs.program import Case, Client, Process, Program, Values, find
+from runners.programs.watch import Probes, Watch
+from runners.store import place
+
+FORMAT = 1
+SECONDS = 3600  # for one run of a client
+PROBED_REPEATS = 6
+NARROW = 0.02  # of the ratio, to either side: then no further repeat is worth its time
+LISTENS = 0x10000  # of a line's flags in /proc/net/unix: __SO_ACCEPTCON
+WORDS = {"plain": "TCP without the filter", "tcp": "TCP", "unix": "a Unix socket"}
+
+
+class Arm(NamedTuple):
+    """What is compared. `mode`: as what tools/reroute.c runs it; without one, nothing does."""
+
+    name: str
+    transport: str = "tcp"
+    mode: str = ""
+
+
+ARMS = (Arm("plain"), Arm("tcp", mode="tcp"), Arm("unix", mode="unix"))
+OWN = Arm("own", "unix")  # a program's own option
+PROBED = ARMS[1:]
+
+
+class Verbatim(Values):
+    """The user's words, in which nothing is a placeholder."""
+
+    def text(self, text: str, depth: int = 0) -> str:
+        return text
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        return list(words)
+
+    def ends(self) -> list[str]:
+        return [self._end("port")]
+
+
+class OwnPlace(Place):
+    """The user's own commands, in the user's folder and environment."""
+
+    @property
+    def cwd(self) -> Path:
+        return Path.cwd()
+
+    def values(self, case: Case, transport: str) -> Values:
+        return Verbatim(self.program, case, transport, self.end)
+
+    def answers(self, end: str) -> bool:
+        """Whether it listens. A server may be made for one connection, so nobody connects."""
+        if self.mode != "unix":
+            return any(int(end) in listening(Path(f"/proc/net/{name}")) for name in ("tcp", "tcp6"))
+        rows = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
+        return any(row[7:] == [str(self.rerouted)] and int(row[3], 16) & LISTENS for row in rows)
+
+    def client(self, argv: Sequence[str]) -> list[str]:
+        return command([*self.through("client"), *argv])
+
+    def wrapped(self, argv: Sequence[str], keeper: Sequence[str] = ()) -> list[str]:
+        return command([*keeper, *self.through("server"), *argv], death=death_of(keeper))
+
+
+@dataclass
+class Subject:
+    """What is proved. `port`: the user's own commands share one, so their servers take turns."""
+
+    program: Program
+    case: Case
+    port: int | None = None
+    root: Path | None = None
+    _kept: dict[Arm, engine.Service] = field(default_factory=dict)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        return ARMS if self.port else (*ARMS, OWN)
+
+    @contextmanager
+    def served(self, arm: Arm, stack: ExitStack) -> Iterator[engine.Service]:
+        """A server of this arm. Raises RunError."""
+        serving = partial(engine.serving, self.program, self.case, arm.transport, self.root)
+        if self.port:
+            with serving(
+                partial(OwnPlace, ends={"port": str(self.port)}, mode=arm.mode)
+            ) as service:
+                yield service
+            return
+        if arm not in self._kept:
+            self._kept[arm] = stack.enter_context(serving(partial(Place, mode=arm.mode)))
+            self._kept[arm].warm_up(self.case, arm.transport)
+        yield self._kept[arm]
+
+    def run(self, arm: Arm, stack: ExitStack, watch: Watch | None = None) -> dict[str, Any]:
+        """What one run of the client gave. Raises RunError."""
+        over = WORDS.get(arm.name, "its own Unix socket")
+        try:
+            with self.served(arm, stack) as service:
+                alone = watch is not None
+                result = service.drive(self.case, arm.transport, watch=watch, alone=alone)
+        except RunError as error:
+            raise RunError(f"over {over}, {error}") from None
+        if result["error"]:
+            raise RunError(f"over {over}, the client failed: {result['error']}.")
+        kept = ("window_ns", "metric", "counters", "probed")
+        return {"arm": arm.name} | {name: result[name] for name in kept if result.get(name)}
+
+
+def prove(options: Options) -> int:
+    """Run, store, and say what follows: the exit status. Raises UsageError, RunError."""
+    subject, session = subject_of(options), Session(options)
+    destination = place(options.out, REPOSITORY / "reports")
+    root = session.need_root()
+    with session.scratch(), ExitStack() as stack:
+        with session.progress.step("set-up"):
+            session.set_up("--tools" if subject.port else "--programs")
+            tell = session.progress.say, session.progress.note
+            subject.root = unpacked(subject.program, session.invoker.cache, *tell)
+        root.mounts()
+        for name in root.lock():
+            session.note_removed(name)
+        with session.progress.step("timed runs"):
+            timed = list(timed_runs(subject, options.repeats, session, stack))
+        probes = Probes(root, tools=("turns",))
+        with session.progress.step("probed runs"), probes.attached() as watch:
+            probed = [
+                {"repeat": repeat} | subject.run(arm, stack, watch)
+                for repeat, arm in interleaved(PROBED, PROBED_REPEATS if watch else 0)
+            ]
+    proof = {
+        **{"format": FORMAT, "kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0))},
+        **{"argv": options.argv, "program": subject.program.name, "case": subject.case.name},
+        **{"narrow": NARROW, "timed": timed, "probed": probed, "lacks": probes.lacks},
+    }
+    destination.mkdir(parents=True, exist_ok=True)
+    (destination / "prove.json").write_text(json.dumps(proof, indent=1) + "\n", encoding="utf-8")
+    return analyse("--prove", str(destination), *([options.show] if options.show else []))
+
+
+def timed_runs(
+    subject: Subject, most: int, session: Session, stack: ExitStack
+) -> Iterator[dict[str, Any]]:
+    """Run every arm until the ratio's interval is narrow, or so often. Raises RunError."""
+    from analysis.predict.prove import is_narrow
+
+    rows: list[dict[str, Any]] = []
+    for repeat, arm in interleaved(subject.arms, most):
+        if rows and repeat > rows[-1]["repeat"] and is_narrow(rows, NARROW):
+            return
+        session.progress.count(len(rows), most * len(subject.arms), f"{arm.name}, repeat {repeat}")
+        rows.append({"repeat": repeat} | subject.run(arm, stack))
+        yield rows[-1]
+
+
+def subject_of(options: Options) -> Subject:
+    """What the command line names. Raises UsageError."""
+    own = options.port, options.server, options.client
+    if options.program:
+        if any(own):
+            raise UsageError("--program brings its own port, server and client: leave these out.")
+        name, _, wanted = options.program.partition("/")
+        program = replace(find(name), counter=None)
+        cases = {case.name: case for case in program.cases}
+        case = cases.get(wanted or program.cases[0].name)
+        if case is None:
+            raise UsageError(f"{name} has no case {wanted}: there is {', '.join(cases)}.")
+        return Subject(program, case)
+    if not all(own):
+        raise UsageError("name --port, --server and --client, or a --program of run.sh list.")
+    server, client = (words_of(text) for text in own[1:])
+    figures = {"metric": options.metric} if options.metric else {}
+    program = Program(
+        "the user's own", Client(client, figures=figures, seconds=SECONDS),
+        processes=(Process(server),), file=Path(server[0]).absolute(),
+    )  # fmt: skip
+    return Subject(program, Case("own"), options.port)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a command line; a shell must be named to get one. Raises UsageError."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"'{text}' cannot be split into words: {error}.") from None
+    if not words:
+        raise UsageError("a command needs a word.")
+    return words

@@ -1,0 +1,619 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Runs a command, and makes Unix sockets of its TCP connections to one port of this machine.
+ *
+ * usage: reroute unix|tcp PORT PATH client|server COMMAND [ARGUMENT ...]
+ *
+ * A seccomp filter stops the calls of `calls` below, which make, name or tune a connection, and
+ * tells us (seccomp_unotify(2)). With `unix`, we put a socket at PATH under the descriptor that
+ * binds or connects to PORT, and answer what shows addresses or tunes TCP as TCP would. With `tcp`
+ * each call goes on as it is, so that both ways pay for the stop. No call that moves data stops.
+ *
+ * Ends with the last process that the command has left. Its status is the command's, or 1 with a
+ * sentence for a command that cannot be rerouted, or a client that has not used the port.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/kcmp.h>
+#include <linux/seccomp.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	MOST = 256,
+	RETRY_MS = 1,
+	FIRST_PORT = 32768,
+	PORTS = 28232,
+	INSTANCES = 16,
+	STACK = 1 << 16
+};
+#define EPOLL "anon_inode:[eventpoll]"
+enum side { ELSEWHERE, CLIENT, SERVER };
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in four;
+	struct sockaddr_in6 six;
+	struct sockaddr_un path;
+};
+
+/* A stopped call, of which `socket` is the caller's own, and `made` what takes its place. */
+struct call {
+	__u64 id;
+	pid_t thread;
+	int nr, socket, made;
+	__u64 args[6];
+};
+
+static int port, notices, bound = -1, exec_error, instance[INSTANCES], instances;
+static pid_t searched;
+static bool reroutes, seen, has_ring;
+static const char *refused;
+static sa_family_t family = AF_INET;
+static struct sockaddr_un place = {.sun_family = AF_UNIX};
+static sigset_t signals, before;
+
+/* The call is over: its caller has an answer, or is gone. */
+static bool done(struct call *call)
+{
+	if (call->socket >= 0)
+		close(call->socket);
+	if (call->made >= 0 && call->made != bound)
+		close(call->made);
+	return true;
+}
+
+static bool reply(struct call *call, int error, int flags)
+{
+	struct seccomp_notif_resp answer = {.id = call->id, .error = -error, .flags = flags};
+
+	ioctl(notices, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+	return done(call);
+}
+
+static bool answer(struct call *call, int error)
+{
+	return reply(call, error, 0);
+}
+
+static bool go_on(struct call *call)
+{
+	return reply(call, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
+}
+
+static bool refuse(struct call *call, const char *sentence)
+{
+	refused = sentence;
+	return answer(call, ENOSYS);
+}
+
+static void fetch(struct call *call, __u64 from, void *to, size_t length)
+{
+	struct iovec here = {to, length}, there = {(void *)from, length};
+
+	process_vm_readv(call->thread, &here, 1, &there, 1, 0);
+}
+
+static void store(struct call *call, __u64 to, void *from, size_t length)
+{
+	struct iovec here = {from, length}, there = {(void *)to, length};
+
+	process_vm_writev(call->thread, &here, 1, &there, 1, 0);
+}
+
+/* Read what `format` has two of out of the first line of /proc/PROCESS/FILE that has all of it. */
+static bool scan(pid_t process, const char *file, int most, const char *format, void *to,
+		 void *more)
+{
+	char name[64], line[256];
+	int count = 0;
+
+	snprintf(name, sizeof(name), "/proc/%d/%s", process, file);
+	FILE *lines = fopen(name, "re");
+
+	while (lines && count < most && fgets(line, sizeof(line), lines))
+		count = sscanf(line, format, to, more);
+	if (lines)
+		fclose(lines);
+	return count == most;
+}
+
+static pid_t process_of(pid_t thread)
+{
+	pid_t process = thread;
+
+	scan(thread, "status", 1, "Tgid: %d", &process, NULL);
+	return process;
+}
+
+/* The caller's descriptor as one of ours; below 0 where there is none. */
+static int taken(struct call *call, int descriptor)
+{
+	int process = syscall(__NR_pidfd_open, call->thread, 0);
+
+	if (process < 0) /* it is not its process's first thread */
+		process = syscall(__NR_pidfd_open, process_of(call->thread), 0);
+	int copy = syscall(__NR_pidfd_getfd, process, descriptor, 0);
+
+	if (copy < 0 && errno == EPERM)
+		refused = "this machine lets no process look into its children (ptrace_scope)";
+	close(process);
+	return copy;
+}
+
+static bool is_place(const union address *address)
+{
+	return address->any.sa_family == AF_UNIX && !strcmp(address->path.sun_path, place.sun_path);
+}
+
+/* Take the socket of the call's first argument; which end of a rerouted connection it is. */
+static enum side side_of(struct call *call)
+{
+	union address own = {}, peer = {};
+	socklen_t length = sizeof(own), peer_length = sizeof(peer);
+
+	call->socket = taken(call, call->args[0]);
+	if (getsockname(call->socket, &own.any, &length) == 0 && is_place(&own))
+		return SERVER;
+	if (getpeername(call->socket, &peer.any, &peer_length) == 0 && is_place(&peer))
+		return CLIENT;
+	return ELSEWHERE;
+}
+
+static bool is_local(const union address *address, bool binds)
+{
+	const struct in6_addr *six = &address->six.sin6_addr;
+	in_addr_t four = address->four.sin_addr.s_addr;
+	bool local;
+
+	if (address->any.sa_family == AF_INET6) {
+		local = IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_UNSPECIFIED(six);
+		four = IN6_IS_ADDR_V4MAPPED(six) ? six->s6_addr32[3] : htonl(INADDR_NONE);
+	} else if (address->any.sa_family == AF_INET) {
+		local = four == 0;
+	} else {
+		return false;
+	}
+	return ntohs(address->four.sin_port) == port &&
+	       (local || binds || (ntohl(four) >> 24) == 127);
+}
+
+/* Write an address of this machine as the kernel would, cut to the caller's room. It is one of
+ * IPv6 where the port was last named by such, and the caller has room for it. */
+static void show(struct call *call, int number)
+{
+	union address address = {.four = {.sin_port = htons(number)}};
+	socklen_t room = 0, length = sizeof(address.four);
+
+	fetch(call, call->args[2], &room, sizeof(room));
+	if (family == AF_INET6 && room >= sizeof(address.six)) {
+		length = sizeof(address.six);
+		address.six.sin6_addr = in6addr_loopback;
+	} else {
+		address.four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	}
+	address.any.sa_family = length == sizeof(address.six) ? AF_INET6 : AF_INET;
+	store(call, call->args[1], &address, room < length ? room : length);
+	store(call, call->args[2], &length, sizeof(length));
+}
+
+/* A Unix socket has no port, so each has one made of its inode. */
+static int port_of(int descriptor)
+{
+	struct stat status = {};
+
+	fstat(descriptor, &status);
+	return FIRST_PORT + status.st_ino % PORTS;
+}
+
+/* Find the epoll instances of a process: again when it is another, or when one was made. */
+static void find_instances(pid_t process)
+{
+	char name[300], target[32] = "";
+	struct dirent *entry;
+
+	if (process == searched)
+		return;
+	searched = process;
+	instances = 0;
+	snprintf(name, sizeof(name), "/proc/%d/fd", process);
+	DIR *folder = opendir(name);
+
+	while (folder && (entry = readdir(folder)) && instances < INSTANCES)
+		if (readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1) > 0 &&
+		    !strncmp(target, EPOLL, strlen(EPOLL)))
+			instance[instances++] = atoi(entry->d_name);
+	if (folder)
+		closedir(folder);
+}
+
+/* The events and data with which an epoll instance watches a descriptor (proc_pid_fdinfo(5)). */
+static bool is_watched(pid_t process, int epoll, int descriptor, struct epoll_event *event)
+{
+	struct kcmp_epoll_slot slot = {epoll, descriptor, 0};
+	char name[32], format[64];
+	unsigned long long data;
+	unsigned int events;
+
+	if (syscall(__NR_kcmp, process, process, KCMP_EPOLL_TFD, descriptor, &slot) != 0)
+		return false;
+	snprintf(name, sizeof(name), "fdinfo/%d", epoll);
+	snprintf(format, sizeof(format), "tfd: %d events: %%x data: %%llx", descriptor);
+	bool is_there = scan(process, name, 2, format, &events, &data);
+
+	*event = (struct epoll_event){.events = events, .data.u64 = data};
+	return is_there;
+}
+
+/* Let an epoll instance watch `made` as it did the socket whose place that takes: by the same
+ * number, which may be one of ours, so a child with descriptors of its own does it. */
+static void watch_again(struct call *call, int epoll, int descriptor, struct epoll_event *event)
+{
+	int ours = taken(call, epoll);
+
+	if (vfork() == 0) {
+		int spare = fcntl(ours, F_DUPFD, descriptor + 1);
+
+		dup2(call->made, descriptor);
+		epoll_ctl(spare, EPOLL_CTL_ADD, descriptor, event);
+		_exit(0);
+	}
+	close(ours);
+}
+
+/* Put `made` in the socket's place, with its options and who watches it. Returns 0, or errno. */
+static int replace(struct call *call)
+{
+	static const int kept[] = {SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER};
+	struct epoll_event events[INSTANCES];
+	bool watched[INSTANCES] = {};
+	int descriptor = call->args[0];
+	pid_t process = process_of(call->thread);
+	unsigned int flags = 0;
+	char value[32];
+
+	for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++) {
+		socklen_t length = sizeof(value);
+
+		if (getsockopt(call->socket, SOL_SOCKET, kept[i], value, &length) == 0)
+			setsockopt(call->made, SOL_SOCKET, kept[i], value, length);
+	}
+	fcntl(call->made, F_SETFL, fcntl(call->socket, F_GETFL) & O_NONBLOCK);
+	find_instances(process);
+	for (int i = 0; i < instances; i++)
+		watched[i] = is_watched(process, instance[i], descriptor, &events[i]);
+	snprintf(value, sizeof(value), "fdinfo/%d", descriptor);
+	scan(process, value, 1, "flags: %o", &flags, NULL);
+	struct seccomp_notif_addfd placed = {call->id, SECCOMP_ADDFD_FLAG_SETFD, call->made,
+					     descriptor, flags & O_CLOEXEC};
+
+	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0)
+		return errno;
+	close(call->socket); /* the last reference: now nobody watches it any more */
+	call->socket = -1;
+	for (int i = 0; i < instances; i++)
+		if (watched[i])
+			watch_again(call, instance[i], descriptor, &events[i]);
+	return 0;
+}
+
+/* bind(2) and connect(2). A blocking caller whose peer has no room for a connection waits: false.
+ */
+static bool join(struct call *call)
+{
+	union address address = {};
+	bool binds = call->nr == __NR_bind;
+	int type = 0, domain = 0, error = 0;
+	socklen_t length = sizeof(type);
+
+	if (call->made < 0) {
+		size_t most = call->args[2] < sizeof(address) ? call->args[2] : sizeof(address);
+
+		fetch(call, call->args[1], &address, most);
+		if (!is_local(&address, binds))
+			return go_on(call);
+		call->socket = taken(call, call->args[0]);
+		getsockopt(call->socket, SOL_SOCKET, SO_TYPE, &type, &length);
+		getsockopt(call->socket, SOL_SOCKET, SO_DOMAIN, &domain, &length);
+		if (type != SOCK_STREAM)
+			return go_on(call);
+		seen = true;
+		if (!reroutes)
+			return go_on(call);
+		if (domain == AF_UNIX)
+			return answer(call, binds ? EINVAL : EISCONN);
+		family = address.any.sa_family;
+		/* All sockets of the port are one: of IPv4 and IPv6, and with SO_REUSEPORT. */
+		call->made = binds && bound >= 0 ? bound
+						 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	}
+	if (!binds) {
+		fcntl(call->made, F_SETFL, O_NONBLOCK);
+		if (connect(call->made, (struct sockaddr *)&place, sizeof(place)) < 0)
+			error = errno == ENOENT ? ECONNREFUSED : errno;
+		if (error == EAGAIN && !(fcntl(call->socket, F_GETFL) & O_NONBLOCK))
+			return false;
+	} else if (bound < 0) {
+		unlink(place.sun_path); /* of an earlier start of the server */
+		if (bind(call->made, (struct sockaddr *)&place, sizeof(place)) < 0)
+			error = errno;
+		else
+			bound = call->made;
+	}
+	return answer(call, error ? error : replace(call));
+}
+
+/* accept(2) with room for an address; false while a blocking caller has nobody to accept. */
+static bool take(struct call *call)
+{
+	int wanted = call->nr == __NR_accept4 ? call->args[3] : 0;
+	struct seccomp_notif_addfd placed = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND};
+	struct pollfd listening;
+
+	if (call->socket < 0 && side_of(call) != SERVER)
+		return go_on(call);
+	listening = (struct pollfd){call->socket, POLLIN, 0};
+	if (poll(&listening, 1, 0) == 0)
+		return fcntl(call->socket, F_GETFL) & O_NONBLOCK ? answer(call, EAGAIN) : false;
+	call->made = accept4(call->socket, NULL, NULL, SOCK_CLOEXEC | (wanted & SOCK_NONBLOCK));
+	if (call->made < 0)
+		return answer(call, errno);
+	show(call, port_of(call->made));
+	placed.srcfd = call->made;
+	placed.newfd_flags = wanted & SOCK_CLOEXEC ? O_CLOEXEC : 0;
+	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0)
+		return answer(call, errno);
+	return done(call); /* the descriptor was the answer */
+}
+
+/* getsockname(2) and getpeername(2). */
+static bool name(struct call *call)
+{
+	enum side side = side_of(call);
+	bool of_peer = call->nr == __NR_getpeername;
+	int accepts = 0;
+	socklen_t length = sizeof(accepts);
+
+	getsockopt(call->socket, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &length);
+	if (side == ELSEWHERE || (of_peer && accepts))
+		return go_on(call);
+	show(call, of_peer == (side == CLIENT) ? port : port_of(call->socket));
+	return answer(call, 0);
+}
+
+/* setsockopt(2) and getsockopt(2) of TCP and IP: set nothing, and show what TCP would after that.
+ */
+static bool tune(struct call *call)
+{
+	char value[256] = {};
+	socklen_t room = 0;
+	int known = call->args[2] == TCP_INFO ? TCP_ESTABLISHED : call->args[2] == TCP_NODELAY;
+
+	if (side_of(call) == ELSEWHERE)
+		return go_on(call);
+	if (call->nr == __NR_getsockopt) {
+		memcpy(value, &known, sizeof(known));
+		fetch(call, call->args[4], &room, sizeof(room));
+		store(call, call->args[3], value, room < sizeof(value) ? room : sizeof(value));
+	}
+	return answer(call, 0);
+}
+
+static bool send_to(struct call *call)
+{
+	if (side_of(call) != ELSEWHERE)
+		return refuse(call, "it gives an address to each send on a connection, which a "
+				    "Unix socket refuses");
+	return go_on(call);
+}
+
+static bool new_epoll(struct call *call)
+{
+	searched = 0;
+	return go_on(call);
+}
+
+static bool ring(struct call *call)
+{
+	has_ring = true;
+	return go_on(call);
+}
+
+static bool filter_of_its_own(struct call *call)
+{
+	if (call->args[0] == SECCOMP_SET_MODE_FILTER &&
+	    call->args[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER)
+		return refuse(call,
+			      "it brings a seccomp listener of its own, and the kernel allows one");
+	return go_on(call);
+}
+
+/* The calls that stop, unless an argument has the value `passes`. ALWAYS is the number of none. */
+enum { ALWAYS = 6 };
+static const struct {
+	int nr, argument;
+	unsigned int passes;
+	bool (*handle)(struct call *call);
+} calls[] = {
+	{__NR_sendto, 4, 0, send_to},
+	{__NR_connect, ALWAYS, 0, join},
+	{__NR_bind, ALWAYS, 0, join},
+	{__NR_accept, 1, 0, take},
+	{__NR_accept4, 1, 0, take},
+	{__NR_getsockname, ALWAYS, 0, name},
+	{__NR_getpeername, ALWAYS, 0, name},
+	{__NR_setsockopt, 1, SOL_SOCKET, tune},
+	{__NR_getsockopt, 1, SOL_SOCKET, tune},
+	{__NR_epoll_create, ALWAYS, 0, new_epoll},
+	{__NR_epoll_create1, ALWAYS, 0, new_epoll},
+	{__NR_io_uring_setup, ALWAYS, 0, ring},
+	{__NR_seccomp, ALWAYS, 0, filter_of_its_own},
+};
+#define STATEMENT(code, value) ((struct sock_filter)BPF_STMT(BPF_##code, value))
+#define IF_EQUAL(value, yes, no) \
+	((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no))
+enum { CALLS = sizeof(calls) / sizeof(*calls), EACH = 5 };
+
+/* Attach the filter to ourselves. Returns its listener, which ends with exec(2). */
+static int install(void)
+{
+	struct sock_filter code[4 + CALLS * EACH + 1], *next = code;
+	struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+	const struct sock_filter allow = STATEMENT(RET, SECCOMP_RET_ALLOW);
+
+	*next++ = STATEMENT(LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+	*next++ = IF_EQUAL(AUDIT_ARCH_X86_64, 1, 0);
+	*next++ = allow;
+	*next++ = STATEMENT(LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	for (int i = 0; i < CALLS; i++) {
+		*next++ = IF_EQUAL(calls[i].nr, 0, EACH - 1);
+		*next++ = STATEMENT(LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) +
+								  8 * (calls[i].argument % ALWAYS));
+		*next++ = IF_EQUAL(calls[i].passes, calls[i].argument != ALWAYS, 0);
+		*next++ = STATEMENT(RET, SECCOMP_RET_USER_NOTIF);
+		*next++ = allow;
+	}
+	*next = allow;
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+		       &program);
+}
+
+/* The command's process. Until it executes the command it shares our memory and descriptors, by
+ * which the filter's listener is ours too; what it executes has neither. */
+static int become(void *command)
+{
+	char **words = command;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	notices = install();
+	if (notices >= 0)
+		execvp(words[0], words);
+	exec_error = errno;
+	return 127;
+}
+
+static bool handle(struct call *call)
+{
+	for (int i = 0; i < CALLS; i++)
+		if (calls[i].nr == call->nr)
+			return calls[i].handle(call);
+	return go_on(call);
+}
+
+/* Take a call that has stopped. False where it waits. */
+static bool receive(struct call *call)
+{
+	struct seccomp_notif notice = {};
+
+	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0)
+		return true; /* its caller is gone */
+	*call = (struct call){.id = notice.id, .thread = notice.pid, .nr = notice.data.nr};
+	memcpy(call->args, notice.data.args, sizeof(call->args));
+	call->socket = call->made = -1;
+	return handle(call);
+}
+
+/* Serve stopped calls until no process is left that can make one. Returns the command's status. */
+static int serve(pid_t command)
+{
+	static struct call waiting[MOST + 1];
+	static struct pollfd polled[MOST + 2];
+	int count = 0, status = 0, ended_so, ended,
+	    signals_fd = signalfd(-1, &signals, SFD_CLOEXEC);
+	struct signalfd_siginfo signal;
+	bool connects;
+
+	do {
+		connects = false;
+		polled[0] = (struct pollfd){notices, POLLIN, 0};
+		polled[1] = (struct pollfd){signals_fd, POLLIN, 0};
+		for (int i = 0; i < count; i++) { /* nothing tells when there is room to connect */
+			bool connect = waiting[i].nr == __NR_connect;
+
+			polled[2 + i].fd = connect ? -1 : waiting[i].socket;
+			polled[2 + i].events = POLLIN;
+			connects |= connect;
+		}
+		poll(polled, 2 + count, connects ? RETRY_MS : -1);
+		if (polled[1].revents && read(signals_fd, &signal, sizeof(signal)) > 0 &&
+		    signal.ssi_signo != SIGCHLD && command)
+			kill(command, signal.ssi_signo);
+		for (int i = count - 1; i >= 0; i--) {
+			__u64 *id = &waiting[i].id;
+			bool gone = ioctl(notices, SECCOMP_IOCTL_NOTIF_ID_VALID, id) < 0;
+
+			if (gone ? done(&waiting[i]) : handle(&waiting[i]))
+				waiting[i] = waiting[--count];
+		}
+		if (polled[0].revents & POLLIN && count < MOST)
+			count += !receive(&waiting[count]);
+		while ((ended = waitpid(-1, &ended_so, WNOHANG)) > 0)
+			if (ended == command) {
+				status = ended_so;
+				command = 0;
+			}
+	} while (!refused && !(polled[0].revents & POLLHUP));
+	if (command && refused)
+		kill(command, SIGKILL);
+	if (command)
+		waitpid(command, &status, 0);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static char stack[STACK];
+	const int handled[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP};
+
+	if (argc < 6)
+		errx(2, "usage: reroute unix|tcp PORT PATH client|server COMMAND [ARGUMENT ...]");
+	reroutes = strcmp(argv[1], "unix") == 0;
+	port = atoi(argv[2]);
+	if (snprintf(place.sun_path, sizeof(place.sun_path), "%s", argv[3]) >=
+	    (int)sizeof(place.sun_path))
+		errx(2, "the path of a Unix socket has at most %zu bytes: %s",
+		     sizeof(place.sun_path) - 1, argv[3]);
+	for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)
+		sigaddset(&signals, handled[i]);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	pid_t command = clone(become, stack + STACK, CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD,
+			      argv + 5);
+
+	if (command < 0 || exec_error)
+		errx(1, "%s: %s", argv[5], strerror(command < 0 ? errno : exec_error));
+	int status = serve(command);
+
+	if (!refused && status == 0 && !seen && strcmp(argv[4], "client") == 0)
+		refused =
+			has_ring ? "it makes its connections by io_uring, where no filter sees them"
+				 : "it has not used the port on this machine's loopback";
+	if (refused)
+		errx(1, "%s", refused);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

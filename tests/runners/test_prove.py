@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The verb prove: the user's own commands in each arm, and what follows from their figures."""
+
+import os
+import shlex
+import socket
+import sys
+from argparse import Namespace
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.predict.prove import Proof, Result, lines
+from runners.process import REPOSITORY, RunError, UsageError, free_port
+from runners.programs.keeper import descendants
+from runners.programs.prove import ARMS, Arm, subject_of
+from tests.build import make
+
+# Serves one connection after another; a readiness check that connects would get an answer, too.
+SERVER = """
+import socket, sys
+listener = socket.create_server(("", int(sys.argv[1])), backlog=9)
+while True:
+    connection = listener.accept()[0]
+    while data := connection.recv(64):
+        connection.sendall(data)
+"""
+CLIENT = """
+import socket, sys
+with socket.create_connection(("localhost", int(sys.argv[1]))) as connection:
+    for _ in range(20):
+        connection.sendall(b"hello")
+        assert connection.recv(64) == b"hello"
+print("rate: 1,234.5")
+"""
+HALF = CLIENT.replace("print", "sys.exit('10 of 20 requests failed')")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    make(REPOSITORY / "runners/programs/tools")
+
+
+def command(program: str, port: int) -> str:
+    return shlex.join([sys.executable, "-c", program, str(port)])
+
+
+def run(arm: Arm, server: str = SERVER, client: str = CLIENT, port: int = 0) -> dict[str, Any]:
+    port = port or free_port()
+    commands = {"server": command(server, port), "client": command(client, port)}
+    options = Namespace(program=None, port=port, metric=r"rate: (\S+)", **commands)
+    with ExitStack() as stack:
+        return subject_of(options).run(arm, stack)
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=lambda arm: str(arm.name))
+def test_an_arm_runs_the_users_own_commands(arm: Arm) -> None:
+    found = run(arm)
+    assert (found["arm"], found["metric"]) == (arm.name, 1234.5)
+    assert found["window_ns"] > 0
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "reason"),
+    [
+        ("import sys; sys.exit('no such file')", CLIENT, "did not start: no such file"),
+        ("import time; time.sleep(60)", CLIENT, "does not listen"),
+        (SERVER, HALF, "the client failed: 10 of 20 requests failed"),
+        (SERVER, "print('rate: 1')", "has not used the port"),
+    ],
+)
+def test_what_fails_is_one_sentence_and_leaves_nothing(
+    server: str, client: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("runners.programs.engine.READY_SECONDS", 0.5)
+    with pytest.raises(RunError, match=reason) as caught:
+        run(ARMS[-1], server, client)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+    assert descendants(os.getpid()) == []
+
+
+def test_a_port_in_use_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RunError, match=f"port {port} is in use by another program"):
+            run(ARMS[0], port=port)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"port": 80, "server": "./app"}, "name --port, --server and --client"),
+        ({"program": "redis", "port": 80}, "leave these out"),
+        ({"program": "redis/nothing"}, "has no case nothing"),
+        ({"port": 80, "server": "'", "client": "x"}, "cannot be split"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(given: dict[str, Any], reason: str) -> None:
+    options = dict.fromkeys(("program", "port", "server", "client", "metric"))
+    with pytest.raises(UsageError, match=reason):
+        subject_of(Namespace(**options | given))
+
+
+def proof(took: dict[str, int], turns: dict[str, int], moved: dict[str, int]) -> Result:
+    """Six repeats: `took` ms, and in probed runs `turns` of 10 to 11 µs that moved bytes."""
+    used = dict.fromkeys(("out", "data", "machine", "voluntary", "involuntary"), 0)
+    timed = [
+        {"repeat": repeat, "arm": arm, "window_ns": ms * 1_000_000,
+         "counters": {**used, "user_ns": ms * 1_000_000, "system_ns": 0}}
+        for repeat in range(6) for arm, ms in took.items()
+    ]  # fmt: skip
+    probed = [
+        {"repeat": repeat, "arm": arm, "window_ns": took[arm] * 1_000_000,
+         "probed": {"lost": {}, "missed": 0, "calls_missed": 0, "counts": {"turns": {
+             "turns": {"10240": number}, "bytes": {"sent": moved[arm], "received": 0}}}}}
+        for repeat in range(6) for arm, number in turns.items()
+    ]  # fmt: skip
+    rest = {"format": 1, "kernel": "6", "cpus": 2, "argv": [], "program": "x", "case": "y"}
+    runs = {"narrow": 0.1, "timed": timed, "probed": probed, "lacks": []}
+    return Result(Proof.model_validate(rest | runs))
+
+
+def test_the_filter_is_not_in_the_ratio() -> None:
+    """It costs 100 ms both ways: 200 ms over TCP and 100 over a Unix socket are without it."""
+    same = {"tcp": 20, "unix": 20}
+    result = proof({"plain": 200, "tcp": 300, "unix": 200}, same, same)
+    assert result.speedup.value == pytest.approx(2)
+    assert result.filter.value == pytest.approx(1.5)
+    assert result.cpu.value == pytest.approx(2)
+    assert result.quantiles[50][1].value == pytest.approx(10240 + 256)
+    assert result.unequal == ""
+    assert "unix is 2.00 ± 0.00 times as fast as TCP" in next(lines(result))
+
+
+def test_unequal_loads_are_told_and_a_fixed_time_is_none() -> None:
+    took = {"plain": 200, "tcp": 200, "unix": 200}
+    fixed = proof(took, {"tcp": 100, "unix": 150}, {"tcp": 1000, "unix": 1500})
+    assert (fixed.fixed_time, fixed.unequal) == (True, "")
+    assert fixed.speedup.value == pytest.approx(1.5)
+    failed = proof(took | {"unix": 100}, {"tcp": 100, "unix": 50}, {"tcp": 1000, "unix": 500})
+    assert "1,000 bytes over TCP and 500" in failed.unequal

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tools/reroute.c: a program's TCP connections become Unix sockets, and it does not notice."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from runners.process import REPOSITORY, free_port
+from runners.programs.place import TOOLS
+from tests.build import make
+
+# Two listening sockets at one port, four processes that block in accept(), each echoes; what accept
+# says of the client is what the connection says.
+FORKS = """
+import os, socket, sys
+port = int(sys.argv[1])
+four = socket.create_server(("127.0.0.1", port), backlog=1)
+six = socket.create_server(("::1", port), family=socket.AF_INET6, backlog=1)
+for listener in (four, six, four, six):
+    if os.fork() == 0:
+        break
+while True:
+    connection, address = listener.accept()
+    peer = connection.getpeername()
+    assert address == peer and address[1] != port, (address, peer, port)
+    assert connection.getsockname()[1] == port
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    while data := connection.recv(64):
+        connection.sendall(data)
+    connection.close()
+"""
+# A connection to each address, all at once: more than wait in the queue.
+BLOCKING = """
+import socket, sys
+port = int(sys.argv[1])
+for host in ("127.0.0.1", "::1", "localhost") * 2:
+    with socket.create_connection((host, port), 10) as connection:
+        assert connection.family in (socket.AF_INET, socket.AF_INET6)
+        assert connection.getpeername()[1] == port
+        assert connection.getsockname()[1] != port
+        connection.sendall(b"hello")
+        assert connection.recv(64) == b"hello"
+others = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(2)]
+"""
+# As nginx does, it registers its socket before it connects; and takes it out again.
+EPOLL = """
+import select, socket, sys
+connection = socket.socket()
+connection.setblocking(False)
+epoll = select.epoll()
+epoll.register(connection, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+connection.connect_ex(("127.0.0.1", int(sys.argv[1])))
+assert epoll.poll(10) == [(connection.fileno(), select.EPOLLOUT)]
+epoll.modify(connection, select.EPOLLIN)
+connection.send(b"hello")
+assert epoll.poll(10) == [(connection.fileno(), select.EPOLLIN)]
+assert connection.recv(64) == b"hello"
+epoll.unregister(connection)
+"""
+SENDTO = """
+import socket, sys
+connection = socket.create_connection(address := ("127.0.0.1", int(sys.argv[1])))
+connection.sendto(b"hello", address)
+assert connection.recv(64) == b"hello"
+"""
+# seccomp(2): SECCOMP_SET_MODE_FILTER with SECCOMP_FILTER_FLAG_NEW_LISTENER.
+LISTENER = "import ctypes; ctypes.CDLL(None).syscall(317, 1, 8, None)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    make(REPOSITORY / "runners/programs/tools")
+
+
+def words(mode: str, port: int, folder: Path, role: str, program: str) -> list[str]:
+    command = [sys.executable, "-c", program, str(port)]
+    return [str(TOOLS / "reroute"), mode, str(port), str(folder / "socket"), role, *command]
+
+
+@contextmanager
+def serving(mode: str, folder: Path) -> Iterator[int]:
+    """The server's port; it listens there, or at the socket instead of it."""
+    port = free_port()
+    server = subprocess.Popen(words(mode, port, folder, "server", FORKS), process_group=0)
+    end = str(folder / "socket") if mode == "unix" else ("127.0.0.1", port)
+    try:
+        deadline = time.monotonic() + 10
+        with socket.socket(socket.AF_UNIX if mode == "unix" else socket.AF_INET) as probe:
+            while probe.connect_ex(end) != 0:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        yield port
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def run(mode: str, port: int, folder: Path, program: str) -> tuple[int, str]:
+    argv = words(mode, port, folder, "client", program)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("mode", ["tcp", "unix"])
+def test_a_client_does_not_notice(mode: str, tmp_path: Path) -> None:
+    with serving(mode, tmp_path) as port, socket.socket() as outside:
+        for program in (BLOCKING, EPOLL):
+            assert run(mode, port, tmp_path, program) == (0, "")
+        assert (outside.connect_ex(("127.0.0.1", port)) == 0) == (mode == "tcp")
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (SENDTO, "address"),
+        (LISTENER, "listener"),
+        ("", "has not used the port"),
+        ("import sys; sys.exit(3)", ""),
+    ],
+)
+def test_what_cannot_be_rerouted_is_told(program: str, reason: str, tmp_path: Path) -> None:
+    with serving("unix", tmp_path) as port:
+        status, sentence = run("unix", port, tmp_path, program)
+    assert (status, bool(sentence)) == ((1, True) if reason else (3, False))
+    assert reason in sentence
