@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterator
 
 from analysis.raw.run import Run, Target
-from analysis.wording import listed
+from analysis.wording import EXACT, listed
 
 CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
 CPU, VIRTUAL = "CPU", "virtual: "  # the preflight check, and how its detail begins in a VM
-EXACT = {"exact-fifo": "SCHED_FIFO", "exact-other": "default scheduler"}
 MOST_NAMED = 3  # firewalls, taps and the like in the sentence; the environment names all
 IPV6 = ("ip6tables", "nf_tables ip6 ")  # begins what TCP over IPv4 does not meet
 GUESTS = {"tcg": "emulated", "kvm": "VM, kvm", None: ""}

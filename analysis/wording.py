@@ -17,6 +17,7 @@ TITLES = {
     "cross-cpu+spin": "Two CPUs, busy polling",
     "free": "Placed freely",
 }
+EXACT = {f"exact-{sched}": CALLED[sched] for sched in ("fifo", "other")}  # targets of exact mode
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 RATE = "1/s"  # said by the row's name as well: requests a second
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
@@ -145,9 +146,7 @@ def source_text(instrument: str, target: str, kernel: str, probed: bool) -> str:
     """`kernel counters, no probe attached · host · 6.1.0`."""
     if instrument == "kernel":
         instrument = f"kernel counters, {'probes' if probed else 'no probe'} attached"
-    if instrument == "exact":
-        target = "SCHED_FIFO" if target == "exact-fifo" else "default scheduler"
-    return f"{instrument} · {target} · {kernel}"
+    return f"{instrument} · {EXACT.get(target, target)} · {kernel}"
 
 
 def listed(items: list[str], joint: str = "and") -> str:
