@@ -40,6 +40,7 @@ class Verdict(StrEnum):
     NONE = "no measurable gain"
     LOSS = "you would lose"
     OPEN = "open"
+    ONE_WAY = "not predicted: nothing is answered"
     STREAM = "not predicted: it streams"
     LARGE = "not predicted: large messages"
     NOT_POSSIBLE = "not possible"
@@ -50,8 +51,14 @@ class Limit(StrEnum):
 
     TURNS = "one request after the other"
     SERVER = "the server's CPU"
+    CLIENT = "the client's CPU"
     MACHINE = "all CPUs"
     BETWEEN = "several requests at once, with CPU time left"
+
+
+# Where one of these is full, a request waits behind those of the others (Little's law): its time
+# falls by what the time for each request falls by, times the requests that are under way.
+FULL = (Limit.SERVER, Limit.CLIENT, Limit.MACHINE)
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Prediction:
 
     observed: Observed
     limit: Limit
-    time: Estimate  # from request to answer
+    time: Estimate  # from request to answer, as a client sees it: with the queue
     elapsed: Estimate  # of a second, shared by its requests: what a closed loop gains in rate
     cpu: Estimate  # CPU time of client and server
     verdict: Verdict
@@ -155,7 +162,8 @@ def saved(observed: Observed, prices: Prices, state: State) -> Price:
 
 def longest_us(observed: Observed) -> float:
     """The longest that a request can take, with its connection; 0 where it is not known."""
-    return max(1e6 / observed.rate if observed.opened else 0.0, observed.answer_us)
+    answer = observed.answer_us + observed.connect_us
+    return max(1e6 / observed.rate if observed.opened else 0.0, answer)
 
 
 def cpu_us(observed: Observed) -> float:
@@ -171,6 +179,8 @@ def limit_of(observed: Observed) -> Limit:
     alone = observed.bound and observed.near == 1
     if observed.server_wants >= BUSY and not alone:
         return Limit.SERVER
+    if observed.client_wants >= BUSY and not alone:
+        return Limit.CLIENT
     return Limit.MACHINE if observed.idle <= IDLE else Limit.BETWEEN
 
 
@@ -180,9 +190,17 @@ def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
     return float({
         Limit.TURNS: price[0],
         Limit.SERVER: price[2] / max(min(1.0, observed.server_busy), LEAST_BUSY),
+        Limit.CLIENT: price[1] / max(min(1.0, observed.client_busy), LEAST_BUSY),
         Limit.MACHINE: all_cpus,
         Limit.BETWEEN: (all_cpus + price[0] / max(observed.at_once, ALONE)) / 2,
     }[limit])  # fmt: skip
+
+
+def capped(estimate: Estimate, longest: float, more: float = 0.0) -> Estimate:
+    """With so much more; no request takes less than nothing. `longest`: 0 where not known."""
+    figures = (estimate.value, *estimate.ends)
+    value, low, high = (min(each + more, longest or math.inf) for each in figures)
+    return Estimate(value, low, high)
 
 
 def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
@@ -198,17 +216,24 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     def interval(figure: Callable[[Price], float], longest: float) -> Estimate:
         values, noise = [figure(price) for price in every], NORMAL_90 * fitted.noise * longest
         ends = [value * ratio for value in values for ratio in ratios]
-        high = max(*ends, values[0] + noise)
-        # No request takes less than nothing.
-        high = min(high, longest) if longest else high
-        return Estimate(values[0], min(*ends, values[0] - noise), high)
+        low, high = min(*ends, values[0] - noise), max(*ends, values[0] + noise)
+        return capped(Estimate(values[0], low, high), longest)
 
-    time = interval(lambda price: float(price[0]), longest_us(observed))
+    longest = longest_us(observed)
+    time = interval(lambda price: float(price[0]), longest)
     rated = interval(lambda price: elapsed(observed, price, limit), 1e6 / observed.rate)
+    if limit in FULL:
+        time = capped(rated * observed.at_once, longest)
+    # These waits were observed, and a Unix socket has none of them.
+    time = capped(time, longest, observed.held_back_us)
+    each = observed.held_back_us / max(1.0, observed.at_once)
+    rated = capped(rated, 1e6 / observed.rate, each)
     cpu = interval(cpu_of, cpu_us(observed))
     over_tcp = float(path(observed, prices, prices.over_tcp, states[0])[0])
-    explained = observed.busy * 1e6 / observed.rate + over_tcp
-    if observed.sends > MANY_SENDS:
+    explained = max(observed.busy * 1e6 / observed.rate, observed.seen_us) + over_tcp
+    if observed.one_way:
+        verdict = Verdict.ONE_WAY
+    elif observed.sends > MANY_SENDS:
         verdict = Verdict.STREAM
     elif max(observed.request, observed.answer) > FITS:
         verdict = Verdict.LARGE
@@ -216,7 +241,7 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
         verdict = Verdict.GAIN
     elif rated.ends[1] < 0:
         verdict = Verdict.LOSS
-    elif limit is Limit.TURNS and explained < EXPLAINED * observed.answer_us:
+    elif limit in (Limit.TURNS, Limit.BETWEEN) and explained < EXPLAINED * observed.answer_us:
         verdict = Verdict.OPEN
     else:
         verdict = Verdict.NONE

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Makes pairs of the ends that --watch saw: which process talks to which, and how."""
 
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from analysis.raw.programs import End, Only, Owner, Watched
 
+PROGRAMS = Path(__file__).with_name("programs.toml")
 NOISE = 3  # turns of both ends together: what has fewer did not talk
+PAUSE = 4  # times as long as the other's answer, and mostly without CPU time: not an answer
+SEGMENT = 32 * 1024  # bytes that surely go as one over loopback
+HELD_BACK = ("delayed-ack", "cork")  # waits that a Unix socket does not have
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
 UNKNOWN_PLACEMENT = 0.5  # both placements, in equal shares
 
@@ -30,6 +39,12 @@ class Observed:
     busy: float  # CPUs that both use
     idle: float  # CPUs that nobody uses, of those on which they may run
     more_sleeps: bool = False  # one of the two sleeps more often than its messages explain
+    client_wants: float = 0.0  # the share of time in which the client's busiest thread runs
+    client_busy: float = 0.0  # CPUs that the client uses
+    connect_us: float = 0.0  # what connecting takes of a request
+    held_back_us: float = 0.0  # how long a request waits for a timer that a Unix socket lacks
+    seen_us: float = 0.0  # of an answer's time: what is known of it beside the path's price
+    one_way: bool = False  # nothing is answered
 
 
 @dataclass(frozen=True)
@@ -52,9 +67,18 @@ class Party:
         """All values that its processes have of a field."""
         return {value for owner in self.owners.values() for value in getattr(owner, field)}
 
-    def per_turn(self, field: str) -> float:
-        """How much of it there is before the other side has its turn."""
-        return self.sum(field) / max(1, self.sum("turns"))
+    def mean_us(self, what: str) -> float:
+        """The mean of `answer` or `work`: from its turn to the other's, or the reverse."""
+        return self.sum(f"{what}_ns") / 1000 / max(1, self.sum(f"{what}s"))
+
+    @property
+    def waits(self) -> Counter[tuple[str, str]]:
+        """(What was waited for, `count` or `ns`) → sum."""
+        waits: Counter[tuple[str, str]] = Counter()
+        for end in self.ends:
+            for name, (count, ns) in end.waits.items():
+                waits.update({(name, "count"): count, (name, "ns"): ns})
+        return waits
 
     @property
     def busy(self) -> float:
@@ -68,21 +92,22 @@ class Party:
 
 @dataclass(frozen=True)
 class Pair:
-    """A client and a server, with all connections between them to one place.
+    """Who asks (`client`) and who answers, with all connections between them to one place.
 
     Processes of one name are one: a server such as PostgreSQL has one for each connection.
     """
 
     family: str
-    place: str  # where the server listens: address and port, or a path
+    place: str  # where one of them listens: address and port, or a path
     client: Party
     server: Party
     observed: Observed
+    parts: dict[str, float]  # of the time from a request to its answer, in µs: see `parts_of`
+    failed: int  # calls of connect(2) to the place
 
     @property
     def requests(self) -> int:
-        """Turns of the client: it sends, and then the server does."""
-        return self.client.sum("turns")
+        return requests_of(self.client, self.server)
 
     @property
     def share_a_folder(self) -> bool:
@@ -95,69 +120,160 @@ class Pair:
         return party.used("voluntary") / max(self.observed.rate, 1e-9)
 
 
+def requests_of(client: Party, server: Party) -> int:
+    """Turns of the client: it sends, and then the server does. Without answers all its sends."""
+    return client.sum("turns" if server.sum("sends") else "sends")
+
+
+def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
+    """What the time from a request to its answer consists of, in µs, as a mean; `open`: the rest.
+
+    CPU time and waits for a CPU are a process's, with all else that it does. A part is at most
+    what is left by those before it.
+    """
+    total, requests = client.mean_us("answer"), max(1, requests_of(client, server))
+    waits = client.waits + server.waits
+    timers = sum(ns for (name, kind), ns in waits.items() if kind == "ns" and name != "syn")
+    # After the first part of a request its rest may be late: then the server does not hold it.
+    whole = server.sum("receives") <= 1.5 * server.sum("turns")
+    runs = server.busy * 1e6 / rate
+    parts = {
+        "waits for a timer of TCP": timers / 1000 / requests,
+        "the server runs": runs,
+        "the client runs": client.busy * 1e6 / rate,
+        "woken, waits for a CPU": (client.used("waited_us") + server.used("waited_us")) / rate,
+        "the server holds it": max(0.0, server.mean_us("work") - runs) if whole else 0.0,
+    }
+    left = total
+    for name, part in parts.items():
+        parts[name] = min(part, left)
+        left -= parts[name]
+    return parts | {"open": left}
+
+
 def observe(client: Party, server: Party, active_s: float, idle: float) -> Observed:
     """What --watch saw of a pair while the probes counted."""
-    parties, requests = (client, server), client.sum("turns")
+    parties, requests = (client, server), max(1, requests_of(client, server))
     rate, busy = requests / active_s, client.busy + server.busy
     near, far = (client.sum(name) + server.sum(name) for name in ("near", "far"))
-    opened = max(party.sum("connections") for party in parties) / max(1, requests)
-    slept = [party.used("voluntary") / max(rate, 1e-9) for party in parties]
+    opened = max(party.sum("connections") for party in parties) / requests
+    slept = [party.used("voluntary") / rate for party in parties]
     allowed = [party.known("allowed") for party in parties]
     if len(set.union(*allowed)) == 1:
         idle = max(0.0, 1 - busy)  # the others' are nothing to them
-    most = max((owner.busiest_ms for owner in server.owners.values()), default=0)
+    client_ran, server_wants = (
+        max((getattr(owner, name) for owner in party.owners.values()), default=0)
+        for party, name in ((client, "ran_ms"), (server, "busiest_ms"))
+    )
+    connect_ns, waits = (
+        sum(party.sum("connect_ns") for party in parties),
+        client.waits + server.waits,
+    )
+    parts = parts_of(client, server, rate)
     return Observed(
         rate=rate,
-        request=client.per_turn("sent"),
-        answer=server.per_turn("sent"),
-        sends=client.per_turn("sends") + server.per_turn("sends"),
+        request=client.sum("sent") / requests,
+        answer=server.sum("sent") / requests,
+        sends=(client.sum("sends") + server.sum("sends")) / requests,
         opened=opened,
         near=near / (near + far) if near + far else UNKNOWN_PLACEMENT,
         bound=all(len(cpus) == 1 for cpus in allowed),
         waiting=sum(min(1.0, often) for often in slept) / 2,
-        at_once=client.sum("answer_ns") / 1e9 / active_s,  # Little's law
-        answer_us=client.sum("answer_ns") / 1000 / max(1, client.sum("answers")),
-        server_wants=min(1.0, most / 1000 / server.seconds),
+        at_once=(client.sum("answer_ns") + connect_ns) / 1e9 / active_s,  # Little's law
+        answer_us=client.mean_us("answer"),
+        server_wants=min(1.0, server_wants / 1000 / server.seconds),
         server_busy=server.busy,
         busy=busy,
         idle=idle,
         # Once for its message, and once for its part of a connection.
         more_sleeps=max(slept) > MORE_SLEEPS + opened,
+        client_wants=min(1.0, client_ran / 1000 / client.seconds),
+        client_busy=client.busy,
+        connect_us=connect_ns / 1000 / requests,
+        held_back_us=sum(waits[name, "ns"] for name in HELD_BACK) / 1000 / requests,
+        seen_us=sum(parts.values()) - parts["open"],
+        one_way=not server.sum("sends"),
     )
 
 
 def pairs(watched: Watched) -> list[Pair]:
     """Return the pairs that talked, the most requests first."""
-    ends = {end_key(end): end for end in watched.ends if end.pid}
     listening = {port for owner in watched.processes.values() for port in owner.listening}
     groups: dict[tuple[str, ...], list[tuple[End, End]]] = {}
-    seen = set()
-    for (net, own, peer), end in ends.items():
-        seen.add((net, own, peer))
-        mirror = (net, peer, own)
-        if mirror not in ends or mirror in seen:
-            continue
-        client, server = order(end, ends[mirror], listening)
+    for first, second in joined(watched):
+        client, server = order(first, second, listening)
         place = server.path or client.path or f"socket {server.inode}"
         group = (
             client.family, server.own if server.family == "tcp" else place,
             *(watched.owner(side.pid).comm or side.comm for side in (client, server)),
         )  # fmt: skip
         groups.setdefault(group, []).append((client, server))
-    seconds, made = watched.seconds or 1e-9, []
+    made = []
     for (family, place, *names), connections in groups.items():
-        client_, server_ = (
-            Party(
-                name, {pid: watched.owner(pid) for pid in sorted({e.pid for e in side})}, side,
-                seconds,
-            )
-            for name, side in zip(names, zip(*connections, strict=True), strict=True)
-        )  # fmt: skip
-        observed = observe(client_, server_, watched.active_s or seconds, watched.idle_cpus)
-        pair = Pair(family, place, client_, server_, observed)
-        if wanted(watched.only, pair) and pair.requests + pair.server.sum("turns") >= NOISE:
-            made.append(pair)
-    return sorted(made, key=lambda pair: (-pair.requests, pair.place))
+        sides = zip(names, zip(*connections, strict=True), strict=True)
+        client_, server_ = (party(watched, name, ends) for name, ends in sides)
+        made.append(pair_of(watched, family, place, client_, server_))
+    talked = [
+        pair for pair in made
+        if wanted(watched.only, pair) and pair.requests + pair.server.sum("turns") >= NOISE
+    ]  # fmt: skip
+    return sorted(talked, key=lambda pair: (-pair.requests, pair.place))
+
+
+def joined(watched: Watched) -> Iterator[tuple[End, End]]:
+    """Each two ends of a connection, once. Who receives datagrams may have no peer of its own."""
+    ends = {end_key(end): end for end in watched.ends if end.pid}
+    for (net, own, peer), end in ends.items():
+        if other := ends.get((net, peer, own)):
+            if own < peer:
+                yield end, other
+        elif end.datagram and (other := ends.get((net, peer, "0"))):
+            yield end, other
+
+
+def party(watched: Watched, comm: str, ends: tuple[End, ...]) -> Party:
+    owners = {pid: watched.owner(pid) for pid in sorted({end.pid for end in ends})}
+    return Party(comm, owners, ends, watched.seconds or 1e-9)
+
+
+def pair_of(watched: Watched, family: str, place: str, client: Party, server: Party) -> Pair:
+    """Make the pair of who has connected and who listens: who asks comes first."""
+    failed = sum(
+        row.count for row in watched.failures if row.place == place and row.pid in client.owners
+    )
+    if listener_asks(client, server):
+        client, server = server, client
+    active = watched.active_s or client.seconds
+    observed = observe(client, server, active, watched.idle_cpus)
+    return Pair(
+        family, place, client, server, observed, parts_of(client, server, observed.rate), failed
+    )
+
+
+def listener_asks(connector: Party, listener: Party) -> bool:
+    """Whether the listener pushes: it alone sends, or it spoke first and pauses before it does.
+
+    A server that greets its clients speaks first, too: what it does before an answer is no pause
+    where it uses its CPU, or where the program is known.
+    """
+    if not connector.sum("sends") or not listener.sum("sends"):
+        return not connector.sum("sends")
+    turns, pause = max(1, listener.sum("turns")), connector.mean_us("answer")
+    # A message is a segment: else the kernel's counts of segments do not say who spoke first.
+    single = listener.sum("sends") < 1.1 * turns and listener.sum("sent") < SEGMENT * turns
+    first = [end.leads for end in listener.ends].count(True) > len(listener.ends) / 2
+    runs = listener.busy * 1e6 * listener.seconds / turns
+    return (
+        single and first and listener.sum("answers") > 0
+        and pause > PAUSE * listener.mean_us("answer") and pause > 2 * runs
+        and "server" not in known_programs().get(listener.comm, {})
+    )  # fmt: skip
+
+
+@cache
+def known_programs() -> dict[str, dict[str, str]]:
+    """The name of a process → how its program uses a Unix socket, and what to heed."""
+    return tomllib.loads(PROGRAMS.read_text(encoding="utf-8"))
 
 
 def unpaired(watched: Watched) -> int:

@@ -7,18 +7,25 @@ the first of them.
 
 import json
 import textwrap
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from analysis.predict.model import Prediction, Verdict, predict, read_fitted
-from analysis.predict.pairs import UNKNOWN_PLACEMENT, Observed, Pair, Party, pairs, unpaired
+from analysis.predict.pairs import (
+    UNKNOWN_PLACEMENT,
+    Observed,
+    Pair,
+    Party,
+    known_programs,
+    pairs,
+    unpaired,
+)
 from analysis.predict.prices import Prices, cpu_of, read_prices
+from analysis.predict.waits import notes, number, remedies
 from analysis.raw.programs import Watched
 from analysis.raw.record import Model, NotNegative, Positive, read_object
 from analysis.report import output
@@ -31,7 +38,6 @@ from probes.messages import RunError
 WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
 WHAT_IF, WIDTH = "what-if.json", 100
 MOST_ROWS, MOST_SENTENCES = 10, 4
-PROGRAMS = Path(__file__).with_name("programs.toml")
 # In a terminal, of the columns of `row`
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
 # docs/af-unix/README.md has a pair that loses.
@@ -91,19 +97,34 @@ def lines(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
     """At most 25 lines."""
     yield cost_line(watched)
     rows = [row(pair).values() for pair, _ in predicted[:MOST_ROWS]]
-    yield pd.DataFrame(rows, columns=HEADS).to_string(index=False)
+    head, *table = pd.DataFrame(rows, columns=HEADS).to_string(index=False).splitlines()
+    yield head
+    for line, (pair, _) in zip(table, predicted, strict=False):
+        yield line
+        if noted := "; ".join(notes(pair)):
+            yield f"    {noted}"
     if len(predicted) > MOST_ROWS:
         yield f"and {len(predicted) - MOST_ROWS} pairs with fewer requests (--json has all)"
-    asked = [(pair, made) for pair, made in predicted if made]
+    asked = [(pair, made) for pair, made in predicted if made or remedies(pair)]
     for pair, prediction in asked[:MOST_SENTENCES]:
-        yield from textwrap.wrap(spoken(pair, prediction), WIDTH, subsequent_indent="  ")
+        for text in ([spoken(pair, prediction)] if prediction else []) + remedies(pair):
+            yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        if not prediction:
+            continue
         if prediction.time.ends[0] > 0 and (known := "; ".join(advice(pair))):
             yield from [f"  {text}" for text in textwrap.wrap(known, WIDTH - 2)[:2]]
     yield from remarks(watched, predicted)
 
 
 def spoken(pair: Pair, prediction: Prediction) -> str:
-    return f"{pair.client.comm} to {pair.place}: {change(prediction)}."
+    words = f"{pair.client.comm} to {pair.place}: {change(prediction)}."
+    return f"{words} To settle it: {prove(pair)}" if prediction.verdict is Verdict.OPEN else words
+
+
+def prove(pair: Pair) -> str:
+    """The command that runs both programs over both transports."""
+    port = pair.place.rpartition(":")[2]
+    return f"sudo ./runners/run.sh prove --port {port} --server COMMAND --client COMMAND"
 
 
 def remarks(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
@@ -177,6 +198,7 @@ def entry(pair: Pair, prediction: Prediction | None) -> dict[str, Any]:
             "pids": list(party.owners),
             "sends": party.sum("sends"),
             "bytes": party.sum("sent"),
+            "received": party.sum("received"),
             "cpus": party.cpus,
             "slept_per_request": pair.slept(party),
             "cpu": party.busy,
@@ -187,14 +209,17 @@ def entry(pair: Pair, prediction: Prediction | None) -> dict[str, Any]:
         "says": change(prediction),
         "verdict": str(prediction.verdict),
         **figures(prediction),
-        "advice": advice(pair),
+        "advice": [*remedies(pair), *advice(pair)],
     }
     return {
         "family": pair.family,
         "place": pair.place,
         "requests": pair.requests,
         "connections": len(pair.client.ends),
-        "work_us": pair.server.sum("work_ns") / 1000 / max(1, pair.server.sum("works")),
+        "failed_connects": pair.failed,
+        "parts_us": pair.parts,
+        "notes": notes(pair),
+        "work_us": pair.server.mean_us("work"),
         **sides,
         "observed": asdict(pair.observed),
         "prediction": told,
@@ -223,12 +248,13 @@ def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> s
     if watched.sampled:
         unseen.append("Calls in the time in which the probes did not count; rates are of the rest.")
     unseen.append("Whose CPU time and sleeps: both are a process's, with all else that it does.")
-    gains, texts = [], []
+    gains, texts = [], list[Sequence[str]]()
     for pair, prediction in predicted:
         if prediction is None:
+            texts += [remedies(pair)] if remedies(pair) else []
             continue
         gain = prediction.verdict in (Verdict.GAIN, Verdict.NOT_POSSIBLE)
-        texts.append((spoken(pair, prediction), *(advice(pair) if gain else ())))
+        texts.append((spoken(pair, prediction), *remedies(pair), *(advice(pair) if gain else ())))
         even, known = prediction.verdict is Verdict.NONE, prediction.has_figures
         rate = -prediction.growth
         gains.append({
@@ -247,7 +273,20 @@ def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> s
         cost=cost_line(watched),
         texts=texts,
         gains=pd.DataFrame(gains),
-        pairs=pd.DataFrame([row(pair) for pair, _ in predicted]),
+        pairs=pd.DataFrame(
+            [row(pair) | {"seen": "; ".join(notes(pair)) or DASH} for pair, _ in predicted]
+        ),
+        parts=pd.DataFrame(
+            [
+                {
+                    "pair": f"{pair.client.comm} → {pair.server.comm}, {pair.place}",
+                    "µs to the answer": number(pair.observed.answer_us),
+                    **{name: number(part) for name, part in pair.parts.items()},
+                }
+                for pair, _ in predicted
+                if pair.observed.answer_us
+            ]
+        ),
         unseen=unseen,
     )
     return page(text, f"pathcost: {name}")
@@ -269,12 +308,6 @@ def change(prediction: Prediction) -> str:
     return worded("change", prediction, largest, number, span)
 
 
-@cache
-def known_programs() -> dict[str, dict[str, str]]:
-    """The name of a process → how its program uses a Unix socket, and what to heed."""
-    return tomllib.loads(PROGRAMS.read_text(encoding="utf-8"))
-
-
 def advice(pair: Pair) -> list[str]:
     """Lines of configuration, and pitfalls, for the programs of a pair that are known."""
     texts = []
@@ -289,13 +322,6 @@ def span(estimate: Estimate, unit: str) -> str:
     """Write `18 to 27 µs`."""
     low, high = estimate.ends
     return f"{number(max(0.0, low))} to {number(high)} {unit}".strip()
-
-
-def number(value: float) -> str:
-    """Write two significant digits; whole numbers from 10 on."""
-    if abs(value) >= 10 or value == 0:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 def size(count: float) -> str:

@@ -190,7 +190,7 @@ class Probes:
         for end, traffic in self.bpf["ends"].items_lookup_batch():
             if traffic.pid:
                 if traffic.inode in old and not is_closed(end.net):
-                    traffic.connections = 0
+                    traffic.connections = traffic.lead = 0
                 yield row(end, traffic, lambda word: numbers.setdefault(word, len(numbers)))
 
     def failures(self) -> Iterator[dict[str, Any]]:

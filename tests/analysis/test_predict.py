@@ -15,6 +15,7 @@ from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of
 from analysis.predict.pairs import Observed, Pair, pairs
 from analysis.predict.prices import Price, Prices
 from analysis.predict.show import UNBOUND, Described, change, predictions, remarks
+from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
 from runners.cli import parse
 
@@ -190,6 +191,86 @@ def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) ->
     for limit, (observed, gain) in cases.items():
         assert limit_of(observed) is limit
         assert predict(observed, prices, EXACT).elapsed.value == pytest.approx(gain)
+
+
+def test_where_a_cpu_is_full_a_request_gains_as_often_as_others_wait(prices: Prices) -> None:
+    """Eight wait for one CPU: each request's 4 µs of CPU time less are 32 for each of them."""
+    full = replace(PING, at_once=8, bound=True, busy=1.0, idle=0.0, answer_us=100)
+    client = replace(PING, at_once=8, bound=True, near=0.5, client_wants=0.95, client_busy=0.8)
+    assert predict(full, prices, EXACT).time.value == pytest.approx(8 * 4)
+    assert limit_of(client) is Limit.CLIENT
+    assert predict(client, prices, EXACT).time.value == pytest.approx(8 * 10.5 / 3 / 0.8)
+    # Nobody is full: how long the others wait is not known.
+    assert predict(replace(full, idle=1.0), prices, EXACT).time.value == pytest.approx(4)
+
+
+PUSH = (
+    end(CLIENT, SERVER, 1, answer_ns=80_000_000, leads=False, opened="connected"),
+    end(SERVER, CLIENT, 2, answer_ns=100_000, leads=True, work_ns=79_000_000),
+)
+
+
+@pytest.mark.parametrize(
+    ("ends", "asks"),
+    [
+        (PUSH, "p2"),
+        ((PUSH[0] | {"leads": True}, PUSH[1] | {"leads": False}), "p1"),  # a slow server
+        ((PUSH[0], PUSH[1] | {"sends": 30}), "p1"),  # segments are not messages
+        ((PUSH[0], PUSH[1] | {"answer_ns": 79_000_000}), "p1"),  # none of them pauses
+        ((PUSH[0] | {"sends": 0, "turns": 0}, PUSH[1] | {"turns": 1}), "p2"),
+    ],
+    ids=["push", "slow", "segments", "both", "one way"],
+)  # fmt: skip
+def test_who_asks_is_who_is_answered(ends: tuple[dict[str, Any], ...], asks: str) -> None:
+    quick = {str(pid): {"comm": f"p{pid}"} for pid in (1, 2)}
+    (pair,) = made(*ends, processes=quick)
+    assert (pair.client.comm, pair.place) == (asks, SERVER)
+    # The known server that greets its clients does not push; a computing one does not pause.
+    for changes in ({"comm": "mariadbd"}, {"comm": "p2", "user_ms": 1900}):
+        (pair,) = made(*ends[:2], processes=quick | {"2": changes})
+        assert (pair.client.comm == "p1") is (ends[0]["sends"] > 0)
+
+
+def test_datagrams_meet_who_receives_them_and_has_no_peer() -> None:
+    log: dict[str, Any] = {"family": "unix", "datagram": True, "turns": 1}
+    (pair,) = made(end("1", "2", 1, **log), end("2", "0", 2, **log | {"sends": 0, "path": "/log"}))
+    assert (pair.client.comm, pair.place, pair.requests) == ("p1", "/log", 10)
+    assert pair.observed.one_way
+
+
+def test_a_wait_for_a_timer_is_told_with_its_count_and_remedy(prices: Prices) -> None:
+    """Ten requests of 44 ms, of which the server's delayed ACK takes 40."""
+    waits = {"answer_ns": 440_000_000, "waits": {"delayed-ack": [10, 400_000_000]}}
+    people = {str(pid): {"comm": f"p{pid}", "user_ms": 10, "waited_us": 500} for pid in (1, 2)}
+    (pair,) = made(end(CLIENT, SERVER, 1, **waits), TALK[1], processes=people)
+    assert pair.parts["waits for a timer of TCP"] == 40_000
+    assert (pair.parts["the server runs"], pair.parts["woken, waits for a CPU"]) == (1000, 100)
+    assert sum(pair.parts.values()) == pytest.approx(44_000)
+    found = predict(pair.observed, prices, EXACT)
+    assert found.verdict is Verdict.GAIN
+    assert 40_000 <= min(found.time.ends) <= max(found.time.ends) <= 44_000
+    assert "40 ms" in notes(pair)[0]
+    assert "TCP_NODELAY" in remedies(pair)[0]
+    (fast,) = made(*TALK)
+    assert not notes(fast)
+
+
+@pytest.mark.parametrize(
+    ("changes", "noted"),
+    [
+        ({"waits": {"syn": [3, 3_000_000_000]}}, "1,000 ms"),
+        ({"waits": {"resent": [5, 1_000_000_000]}}, "200 ms"),
+        ({"waits": {"no-window": [5, 1_000_000_000]}}, "200 ms"),
+        ({"waits": {"cork": [5, 1_000_000_000]}}, "200 ms"),
+        ({"full": 8}, "4"),
+        ({"sent": 2000}, "50"),
+        ({"connections": 3}, "70"),
+    ],
+)
+def test_what_touches_a_pair_is_noted_on_its_row(changes: dict[str, Any], noted: str) -> None:
+    failures = [{"pid": 1, "place": SERVER, "count": 7}] if "connections" in changes else []
+    (pair,) = made(end(CLIENT, SERVER, 1, **changes), TALK[1], failures=failures)
+    assert noted in " ".join(notes(pair))
 
 
 def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
