@@ -43,9 +43,8 @@ RUN, TRANSPORTS = RUNS / "default", RUNS / "transports"
 # Name → the options that it was recorded with.
 OPTIONS = {
     RUN.name: [],
-    TRANSPORTS.name: ["--transports", "all", "--sizes", "64,64K", "--placements", "same-cpu",
-                      "--kernel", "all"],
-}  # fmt: skip
+    TRANSPORTS.name: ["--transports", "all", "--sizes", "64,64K", "--placements", "same-cpu"],
+}
 PICTURE = Path("docs/report.png")
 REFRESH = "python -m tests.docs.reference"
 ARCHIVE = "raw.tar.xz"
