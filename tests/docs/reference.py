@@ -13,6 +13,7 @@ of the default run the products that a reviewer reads.
 import argparse
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import tarfile
@@ -26,7 +27,8 @@ from PIL.PngImagePlugin import PngInfo
 from analysis.__main__ import main as make_report
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
-from analysis.report.frames import spanned
+from analysis.report.frames import spanned, survivals
+from analysis.report.render import table
 from analysis.wording import NOT_MEASURED, amount
 from runners.process import REPOSITORY
 from tests import browser
@@ -39,12 +41,18 @@ RUNS = Path("reports/reference")
 CHOOSING = REPOSITORY / "docs/choosing.md"
 AUDIT = REPOSITORY / "docs/audit.md"
 SIZES = (64, 65536)  # bytes, of its tables
-RUN, TRANSPORTS = RUNS / "default", RUNS / "transports"
+IN_PROGRAMS = REPOSITORY / "docs/in-real-programs.md"
+TABLE = re.compile(r"(?m)(^\|.*\n)+")
+RUN, TRANSPORTS, PROGRAMS = RUNS / "default", RUNS / "transports", RUNS / "programs"
 # Name → the options that it was recorded with.
 OPTIONS = {
     RUN.name: [],
     TRANSPORTS.name: ["--transports", "all", "--sizes", "64,64K", "--placements", "same-cpu"],
-}
+    PROGRAMS.name: ["--target", "host", "--patterns", "pingpong,connect",
+                    "--placements", "same-cpu,cross-cpu,free", "--program",
+                    "redis,memcached,postgresql,pgbouncer,mariadb,nginx-gunicorn,nginx-php,"
+                    "node-http,haproxy,grpc-go,grpc-python,asyncio,gin,go,java,dotnet"],
+}  # fmt: skip
 PICTURE = Path("docs/report.png")
 REFRESH = "python -m tests.docs.reference"
 ARCHIVE = "raw.tar.xz"
@@ -185,6 +193,12 @@ def chosen(run: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def survived(run: Path) -> str:
+    """docs/in-real-programs.md with the figures of this run of programs in its table."""
+    rows = table(survivals(analyse(read_run(run)).survivals))
+    return TABLE.sub(lambda _: f"{rows.strip()}\n", IN_PROGRAMS.read_text(encoding="utf-8"))
+
+
 def audited(run: Path) -> None:
     """Put what the audit says of this run into its page."""
     checked, wrong = audit.audit(open_folder(run, run))
@@ -217,6 +231,8 @@ def main() -> None:
             store(fresh, REPOSITORY / RUNS / options.run)
             if options.run == TRANSPORTS.name:
                 CHOOSING.write_text(chosen(fresh), encoding="utf-8")
+            if options.run == PROGRAMS.name:
+                IN_PROGRAMS.write_text(survived(fresh), encoding="utf-8")
             run = complete(REPOSITORY / RUN, place / "tree")
         store(run, REPOSITORY / RUN)
         draw(run, REPOSITORY / PICTURE, place)

@@ -2,6 +2,7 @@
 """The analysis makes the reference run's answer and tables again, byte for byte."""
 
 import difflib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,11 +34,19 @@ def test_the_analysis_makes_the_reference_run_again(reference_run: Path) -> None
     assert len(list((reference_run / "folded").glob("*.folded"))) == 4
 
 
-@pytest.mark.matrix
-def test_the_tables_of_transports_are_of_the_stored_run(tmp_path: Path) -> None:
-    reference.unpack(REPOSITORY / reference.TRANSPORTS, tmp_path / "transports")
-    page = reference.CHOOSING.read_text(encoding="utf-8")
-    assert reference.chosen(tmp_path / "transports") == page
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("run", "page", "filled"),
+    [
+        (reference.TRANSPORTS, reference.CHOOSING, reference.chosen),
+        (reference.PROGRAMS, reference.IN_PROGRAMS, reference.survived),
+    ],
+)
+def test_a_page_s_tables_are_of_its_stored_run(
+    run: Path, page: Path, filled: Callable[[Path], str], tmp_path: Path
+) -> None:
+    reference.unpack(REPOSITORY / run, tmp_path / "run")
+    assert filled(tmp_path / "run") == page.read_text(encoding="utf-8")
 
 
 def test_the_readme_shows_the_reference_report() -> None:
