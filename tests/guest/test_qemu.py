@@ -74,7 +74,7 @@ def test_a_machine_that_waits_for_its_turn_does_not_hang() -> None:
     assert watch_script("sleep 2; echo awake", work=0.5) == ["awake"]
     # Each line begins another silence.
     work = "n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done; sleep 0.6; echo line; "
-    assert watch_script(work * 4, work=0.4) == ["line"] * 4
+    assert watch_script(work * 7, work=0.4) == ["line"] * 7
 
 
 def test_a_run_that_ends_early_ends_its_machines(monkeypatch: pytest.MonkeyPatch) -> None:
