@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "link.h"
+#include "cell.h"
 #include "process.h"
 #include "transport.h"
 

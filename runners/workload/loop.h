@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "link.h"
+#include "cell.h"
 
 /* A vDSO call. It cannot fail with a valid clock id and address. */
 static inline uint64_t clock_ns(void)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "link.h"
+#include "cell.h"
 #include "process.h"
 #include "transport.h"
 

@@ -15,7 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 
-#include "link.h"
+#include "cell.h"
 #include "loop.h"
 #include "process.h"
 #include "transport.h"

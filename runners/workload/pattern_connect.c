@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "link.h"
+#include "cell.h"
 #include "loop.h"
 #include "process.h"
 #include "transport.h"

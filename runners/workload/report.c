@@ -7,9 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "link.h"
+#include "cell.h"
 #include "process.h"
-#include "report.h"
 #include "transport.h"
 
 static const char *const paths[] = {"/proc/net/snmp", "/proc/net/netstat", "/proc/net/dev",

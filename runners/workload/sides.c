@@ -14,10 +14,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "link.h"
+#include "cell.h"
 #include "loop.h"
 #include "process.h"
-#include "report.h"
 #include "transport.h"
 
 static struct setup setup = {.listener = -1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <unistd.h>
 
-#include "link.h"
+#include "cell.h"
 #include "process.h"
 #include "transport.h"
 
@@ -12,7 +12,6 @@
 #define TRANSPORT(name) &name,
 
 const struct transport *const transports[] = {
-#include "transports.h"
 	NULL,
 };
 

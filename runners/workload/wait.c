@@ -6,7 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
-#include "link.h"
+#include "cell.h"
 #include "process.h"
 
 /*

@@ -34,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "machine.h"
+#include "../fail.h"
 
 #define MAX_WORDS   64
 #define OUTPUT_SIZE (16u << 20)
