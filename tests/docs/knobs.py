@@ -54,12 +54,12 @@ def tables(rows: pd.DataFrame) -> Iterator[str]:
     places = [(transport, kernel) for transport in BOTH for kernel in kernels]
     yield _table(
         ("knob", *(" ".join(place) for place in places)),
-        ((name, *(signed(cells[name, *place].steps) for place in places)) for name in usual),
+        ((name, *(_signed(cells[name, *place].steps) for place in places)) for name in usual),
     )
     yield _table(
         ("knob", *(f"{name}, {unit}" for name in BOTH for unit in ("instructions", "steps"))),
         (
-            (name, *(signed(getattr(cells[name, one, newest], unit)) for one in BOTH
+            (name, *(_signed(getattr(cells[name, one, newest], unit)) for one in BOTH
                      for unit in ("instructions", "steps")))
             for name in names if name.startswith(("control", *CPU))
         ),
@@ -69,11 +69,15 @@ def tables(rows: pd.DataFrame) -> Iterator[str]:
         (
             (name, _pair(f"{one.events:,.0f}" for one in both),
              _pair(f"{one.steps / one.events:,.0f}" for one in both if one.events),
-             *(signed(one.steps) for one in both))
+             *(_signed(one.steps) for one in both))
             for name in names if name.startswith(PROBE)
             for both in [[cells[name, transport, newest] for transport in BOTH]]
         ),
     )  # fmt: skip
+
+
+def _signed(value: float) -> str:
+    return signed(value) if value else "0"
 
 
 def _pair(values: Iterable[str]) -> str:
