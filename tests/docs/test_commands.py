@@ -19,7 +19,7 @@ HEADERS = [
     *(REPOSITORY / "Vagrantfile", *(REPOSITORY / "probes/bpftrace").rglob("*.bt")),
     *(REPOSITORY / "analysis/claims").glob("*.toml"),
 ]
-COMMAND = re.compile(r"(?:\./)?runners/run\.sh\b((?: +[\w./:=,+-]+)*)( +…)?")
+COMMAND = re.compile(r"(?:\./)?runners/run\.sh\b((?: +(?:[\w./:=,+-]+|'[^'\n]+'))*)( +…)?")
 MODULE = re.compile(r"python3? -m ([\w.]+)")
 FILE = re.compile(
     r"(?:\./|python3? |bpftrace )((?:runners|tests|docs|probes)/[\w./-]+\.(?:sh|py|bt))\b"
@@ -46,7 +46,7 @@ def commands() -> set[str]:
             words = shlex.split(given)
             own = OWN & set(words) or any(word.endswith(".toml") for word in words)
             if words and not left_open and not own:
-                found.add(" ".join(words).rstrip(",."))
+                found.add(shlex.join(words).rstrip(",."))
     return found
 
 

@@ -13,44 +13,23 @@
  * sentence for a command that cannot be rerouted, or a client that has not used the port.
  */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <err.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
-#include <linux/kcmp.h>
-#include <linux/seccomp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-enum {
-	MOST = 256,
-	RETRY_MS = 1,
-	FIRST_PORT = 32768,
-	PORTS = 28232,
-	INSTANCES = 16,
-	STACK = 1 << 16
-};
-#define EPOLL "anon_inode:[eventpoll]"
+#include "notice.h"
+
+enum { MOST = 256, RETRY_MS = 1, FIRST_PORT = 32768, PORTS = 28232, STACK = 1 << 16 };
 enum side { ELSEWHERE, CLIENT, SERVER };
 
 union address {
@@ -60,109 +39,11 @@ union address {
 	struct sockaddr_un path;
 };
 
-/* A stopped call, of which `socket` is the caller's own, and `made` what takes its place. */
-struct call {
-	__u64 id;
-	pid_t thread;
-	int nr, socket, made;
-	__u64 args[6];
-};
-
-static int port, notices, bound = -1, exec_error, instance[INSTANCES], instances;
-static pid_t searched;
+static int port, exec_error;
 static bool reroutes, seen, has_ring;
-static const char *refused;
 static sa_family_t family = AF_INET;
 static struct sockaddr_un place = {.sun_family = AF_UNIX};
 static sigset_t signals, before;
-
-/* The call is over: its caller has an answer, or is gone. */
-static bool done(struct call *call)
-{
-	if (call->socket >= 0)
-		close(call->socket);
-	if (call->made >= 0 && call->made != bound)
-		close(call->made);
-	return true;
-}
-
-static bool reply(struct call *call, int error, int flags)
-{
-	struct seccomp_notif_resp answer = {.id = call->id, .error = -error, .flags = flags};
-
-	ioctl(notices, SECCOMP_IOCTL_NOTIF_SEND, &answer);
-	return done(call);
-}
-
-static bool answer(struct call *call, int error)
-{
-	return reply(call, error, 0);
-}
-
-static bool go_on(struct call *call)
-{
-	return reply(call, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
-}
-
-static bool refuse(struct call *call, const char *sentence)
-{
-	refused = sentence;
-	return answer(call, ENOSYS);
-}
-
-static void fetch(struct call *call, __u64 from, void *to, size_t length)
-{
-	struct iovec here = {to, length}, there = {(void *)from, length};
-
-	process_vm_readv(call->thread, &here, 1, &there, 1, 0);
-}
-
-static void store(struct call *call, __u64 to, void *from, size_t length)
-{
-	struct iovec here = {from, length}, there = {(void *)to, length};
-
-	process_vm_writev(call->thread, &here, 1, &there, 1, 0);
-}
-
-/* Read what `format` has two of out of the first line of /proc/PROCESS/FILE that has all of it. */
-static bool scan(pid_t process, const char *file, int most, const char *format, void *to,
-		 void *more)
-{
-	char name[64], line[256];
-	int count = 0;
-
-	snprintf(name, sizeof(name), "/proc/%d/%s", process, file);
-	FILE *lines = fopen(name, "re");
-
-	while (lines && count < most && fgets(line, sizeof(line), lines))
-		count = sscanf(line, format, to, more);
-	if (lines)
-		fclose(lines);
-	return count == most;
-}
-
-static pid_t process_of(pid_t thread)
-{
-	pid_t process = thread;
-
-	scan(thread, "status", 1, "Tgid: %d", &process, NULL);
-	return process;
-}
-
-/* The caller's descriptor as one of ours; below 0 where there is none. */
-static int taken(struct call *call, int descriptor)
-{
-	int process = syscall(__NR_pidfd_open, call->thread, 0);
-
-	if (process < 0) /* it is not its process's first thread */
-		process = syscall(__NR_pidfd_open, process_of(call->thread), 0);
-	int copy = syscall(__NR_pidfd_getfd, process, descriptor, 0);
-
-	if (copy < 0 && errno == EPERM)
-		refused = "this machine lets no process look into its children (ptrace_scope)";
-	close(process);
-	return copy;
-}
 
 static bool is_place(const union address *address)
 {
@@ -187,18 +68,15 @@ static bool is_local(const union address *address, bool binds)
 {
 	const struct in6_addr *six = &address->six.sin6_addr;
 	in_addr_t four = address->four.sin_addr.s_addr;
-	bool local;
 
-	if (address->any.sa_family == AF_INET6) {
-		local = IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_UNSPECIFIED(six);
-		four = IN6_IS_ADDR_V4MAPPED(six) ? six->s6_addr32[3] : htonl(INADDR_NONE);
-	} else if (address->any.sa_family == AF_INET) {
-		local = four == 0;
-	} else {
+	if (address->any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six))
+		four = six->s6_addr32[3];
+	else if (address->any.sa_family == AF_INET6)
+		four = IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_UNSPECIFIED(six) ? 0 : INADDR_NONE;
+	else if (address->any.sa_family != AF_INET)
 		return false;
-	}
 	return ntohs(address->four.sin_port) == port &&
-	       (local || binds || (ntohl(four) >> 24) == 127);
+	       (binds || four == 0 || ntohl(four) >> 24 == IN_LOOPBACKNET);
 }
 
 /* Write an address of this machine as the kernel would, cut to the caller's room. It is one of
@@ -229,99 +107,7 @@ static int port_of(int descriptor)
 	return FIRST_PORT + status.st_ino % PORTS;
 }
 
-/* Find the epoll instances of a process: again when it is another, or when one was made. */
-static void find_instances(pid_t process)
-{
-	char name[300], target[32] = "";
-	struct dirent *entry;
-
-	if (process == searched)
-		return;
-	searched = process;
-	instances = 0;
-	snprintf(name, sizeof(name), "/proc/%d/fd", process);
-	DIR *folder = opendir(name);
-
-	while (folder && (entry = readdir(folder)) && instances < INSTANCES)
-		if (readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1) > 0 &&
-		    !strncmp(target, EPOLL, strlen(EPOLL)))
-			instance[instances++] = atoi(entry->d_name);
-	if (folder)
-		closedir(folder);
-}
-
-/* The events and data with which an epoll instance watches a descriptor (proc_pid_fdinfo(5)). */
-static bool is_watched(pid_t process, int epoll, int descriptor, struct epoll_event *event)
-{
-	struct kcmp_epoll_slot slot = {epoll, descriptor, 0};
-	char name[32], format[64];
-	unsigned long long data;
-	unsigned int events;
-
-	if (syscall(__NR_kcmp, process, process, KCMP_EPOLL_TFD, descriptor, &slot) != 0)
-		return false;
-	snprintf(name, sizeof(name), "fdinfo/%d", epoll);
-	snprintf(format, sizeof(format), "tfd: %d events: %%x data: %%llx", descriptor);
-	bool is_there = scan(process, name, 2, format, &events, &data);
-
-	*event = (struct epoll_event){.events = events, .data.u64 = data};
-	return is_there;
-}
-
-/* Let an epoll instance watch `made` as it did the socket whose place that takes: by the same
- * number, which may be one of ours, so a child with descriptors of its own does it. */
-static void watch_again(struct call *call, int epoll, int descriptor, struct epoll_event *event)
-{
-	int ours = taken(call, epoll);
-
-	if (vfork() == 0) {
-		int spare = fcntl(ours, F_DUPFD, descriptor + 1);
-
-		dup2(call->made, descriptor);
-		epoll_ctl(spare, EPOLL_CTL_ADD, descriptor, event);
-		_exit(0);
-	}
-	close(ours);
-}
-
-/* Put `made` in the socket's place, with its options and who watches it. Returns 0, or errno. */
-static int replace(struct call *call)
-{
-	static const int kept[] = {SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER};
-	struct epoll_event events[INSTANCES];
-	bool watched[INSTANCES] = {};
-	int descriptor = call->args[0];
-	pid_t process = process_of(call->thread);
-	unsigned int flags = 0;
-	char value[32];
-
-	for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++) {
-		socklen_t length = sizeof(value);
-
-		if (getsockopt(call->socket, SOL_SOCKET, kept[i], value, &length) == 0)
-			setsockopt(call->made, SOL_SOCKET, kept[i], value, length);
-	}
-	fcntl(call->made, F_SETFL, fcntl(call->socket, F_GETFL) & O_NONBLOCK);
-	find_instances(process);
-	for (int i = 0; i < instances; i++)
-		watched[i] = is_watched(process, instance[i], descriptor, &events[i]);
-	snprintf(value, sizeof(value), "fdinfo/%d", descriptor);
-	scan(process, value, 1, "flags: %o", &flags, NULL);
-	struct seccomp_notif_addfd placed = {call->id, SECCOMP_ADDFD_FLAG_SETFD, call->made,
-					     descriptor, flags & O_CLOEXEC};
-
-	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0)
-		return errno;
-	close(call->socket); /* the last reference: now nobody watches it any more */
-	call->socket = -1;
-	for (int i = 0; i < instances; i++)
-		if (watched[i])
-			watch_again(call, instance[i], descriptor, &events[i]);
-	return 0;
-}
-
-/* bind(2) and connect(2). A blocking caller whose peer has no room for a connection waits: false.
- */
+/* bind(2) and connect(2). False while a blocking caller waits for room in the peer's queue. */
 static bool join(struct call *call)
 {
 	union address address = {};
@@ -404,8 +190,7 @@ static bool name(struct call *call)
 	return answer(call, 0);
 }
 
-/* setsockopt(2) and getsockopt(2) of TCP and IP: set nothing, and show what TCP would after that.
- */
+/* setsockopt(2) and getsockopt(2) of TCP and IP: set nothing, and show what TCP then would. */
 static bool tune(struct call *call)
 {
 	char value[256] = {};
@@ -425,8 +210,7 @@ static bool tune(struct call *call)
 static bool send_to(struct call *call)
 {
 	if (side_of(call) != ELSEWHERE)
-		return refuse(call, "it gives an address to each send on a connection, which a "
-				    "Unix socket refuses");
+		return refuse(call, "it sends to an address on a connection: a Unix socket cannot");
 	return go_on(call);
 }
 
@@ -446,8 +230,7 @@ static bool filter_of_its_own(struct call *call)
 {
 	if (call->args[0] == SECCOMP_SET_MODE_FILTER &&
 	    call->args[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER)
-		return refuse(call,
-			      "it brings a seccomp listener of its own, and the kernel allows one");
+		return refuse(call, "it brings a seccomp listener, and the kernel allows one");
 	return go_on(call);
 }
 
@@ -543,8 +326,7 @@ static int serve(pid_t command)
 {
 	static struct call waiting[MOST + 1];
 	static struct pollfd polled[MOST + 2];
-	int count = 0, status = 0, ended_so, ended,
-	    signals_fd = signalfd(-1, &signals, SFD_CLOEXEC);
+	int count = 0, status = 0, end, child, signals_fd = signalfd(-1, &signals, SFD_CLOEXEC);
 	struct signalfd_siginfo signal;
 	bool connects;
 
@@ -572,9 +354,9 @@ static int serve(pid_t command)
 		}
 		if (polled[0].revents & POLLIN && count < MOST)
 			count += !receive(&waiting[count]);
-		while ((ended = waitpid(-1, &ended_so, WNOHANG)) > 0)
-			if (ended == command) {
-				status = ended_so;
+		while ((child = waitpid(-1, &end, WNOHANG)) > 0)
+			if (child == command) {
+				status = end;
 				command = 0;
 			}
 	} while (!refused && !(polled[0].revents & POLLHUP));
@@ -594,10 +376,9 @@ int main(int argc, char **argv)
 		errx(2, "usage: reroute unix|tcp PORT PATH client|server COMMAND [ARGUMENT ...]");
 	reroutes = strcmp(argv[1], "unix") == 0;
 	port = atoi(argv[2]);
-	if (snprintf(place.sun_path, sizeof(place.sun_path), "%s", argv[3]) >=
-	    (int)sizeof(place.sun_path))
-		errx(2, "the path of a Unix socket has at most %zu bytes: %s",
-		     sizeof(place.sun_path) - 1, argv[3]);
+	if (strlen(argv[3]) >= sizeof(place.sun_path))
+		errx(2, "this is too long for the path of a Unix socket: %s", argv[3]);
+	strcpy(place.sun_path, argv[3]);
 	for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)
 		sigaddset(&signals, handled[i]);
 	sigprocmask(SIG_BLOCK, &signals, &before);
@@ -610,9 +391,8 @@ int main(int argc, char **argv)
 	int status = serve(command);
 
 	if (!refused && status == 0 && !seen && strcmp(argv[4], "client") == 0)
-		refused =
-			has_ring ? "it makes its connections by io_uring, where no filter sees them"
-				 : "it has not used the port on this machine's loopback";
+		refused = has_ring ? "it connects by io_uring, where no filter sees it"
+				   : "it has not used the port on this machine's loopback";
 	if (refused)
 		errx(1, "%s", refused);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

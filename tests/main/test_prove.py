@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""run.sh prove on this kernel: turns and bytes are the client's; an interrupt leaves nothing."""
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from probes.callsite import TRACEFS
+from runners.host.root import mount_tracing
+from runners.process import REPOSITORY, free_port
+from tests.runners.test_prove import CLIENT, SERVER
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+
+def words(folder: Path, client: str) -> list[str]:
+    port = str(free_port())
+    own = ["--port", port]
+    for name, program in (("server", SERVER), ("client", client)):
+        (folder / name).write_text(program, encoding="utf-8")
+        own += [f"--{name}", shlex.join([sys.executable, str(folder / name), port])]
+    return ["./runners/run.sh", "prove", *own, "--repeats", "2", "--out", str(folder / "out")]
+
+
+def test_turns_and_bytes_are_the_clients(tmp_path: Path) -> None:
+    if not (TRACEFS / "events").is_dir():
+        mount_tracing()
+    if not (TRACEFS / "events/sock/sock_send_length").is_dir():
+        pytest.skip("this kernel has no tracepoint sock:sock_send_length (Linux 6.3)")
+    argv = words(tmp_path, CLIENT)
+    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("unix is ")
+    stored = json.loads((tmp_path / "out/prove.json").read_text(encoding="utf-8"))
+    assert [run["arm"] for run in stored["timed"]] == [
+        "plain",
+        "tcp",
+        "unix",
+        "unix",
+        "tcp",
+        "plain",
+    ]
+    assert len(stored["probed"]) == 12
+    for run in stored["probed"]:
+        turns = run["probed"]["counts"]["turns"]
+        assert turns["bytes"] == {"sent": 100, "received": 100}
+        assert sum(turns["turns"].values()) == 20
+    proof = json.loads((tmp_path / "out/proof.json").read_text(encoding="utf-8"))
+    assert proof["p50_tcp_ns"]["low"] <= proof["p50_tcp_ns"]["value"] < proof["p99_tcp_ns"]["value"]
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    client = f"open({str(note)!r}, 'w'); import time; time.sleep(60)"
+    process = subprocess.Popen(words(tmp_path, client), cwd=REPOSITORY)
+    try:
+        while not note.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+    assert not (tmp_path / "out").exists()
+    assert subprocess.run(["pgrep", "-f", str(note)], check=False).returncode == 1
