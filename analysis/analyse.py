@@ -92,7 +92,7 @@ class Analysis(Figures):
         self.profiles = functions.profiles(run, self.tables.invalid_cells)
         self.kernels = df_kernels(self.figures)
         counted = self.requested[self.requested["instrument"] != "exact"]
-        self.costs = probe_costs(counted, self.tables.probes, self.folders)
+        self.costs = probe_costs(counted, self.tables.probes, self.folders, self.timings)
         self.knobs = knob_pairs(self.cells)
         self.programs = df_programs(self.measured)
         self.survivals = survivals(self.measured)

@@ -113,6 +113,7 @@ class ClaimEntry(Model):
     scope: Scope = Scope()
     workload: Scope | None = None  # shown with a program's figures, and never judged
     mechanism: str = ""
+    judged: str = ""  # what the verdict is over, where its quantity's name does not say it
     headline: bool = False  # shown whatever the run was made for
     measurement: bool = False  # its author's own times, measured on other hardware
     rule: Rule

@@ -18,7 +18,7 @@ from analysis.claims.files import Claim
 from analysis.counts import programs
 from analysis.counts.measures import program_of
 from analysis.statistics import Estimate
-from analysis.wording import counted, listed
+from analysis.wording import counted, listed, title_of
 
 CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
 NOT_REPRODUCED = "NOT REPRODUCED"  # somebody's own times, which other hardware does not show
@@ -113,6 +113,14 @@ class Verdict:
         text = f"{self.verdict} on this machine" if timed else self.verdict
         lacks = f"{counted(self.scope, 'condition')}; {len(self.lacking)} not measured"
         return f"{text} where measured ({self.measured} of {lacks})" if self.lacking else text
+
+    @property
+    def judged(self) -> str:
+        """What it is over, and where: `system calls, one CPU`; empty of an answer."""
+        decisive = (item.place.get("conditions", "") for item in self.evidence if item.decides)
+        places = listed(sorted({title_of(name) for name in decisive}))
+        words = self.claim.judged or (self.claim.measure.words if self.claim.measure else "")
+        return ", ".join(filter(None, (words, places)))
 
     @property
     def measured(self) -> int:
@@ -275,8 +283,22 @@ def steadiness(verdicts: Iterable[Verdict]) -> str:
     """Count the verdicts that are the same on every kernel; empty where each has one kernel."""
     several = [verdict.kernels for verdict in verdicts if len(verdict.kernels) > 1]
     same = sum(len({verdict for _, verdict in kernels}) == 1 for kernels in several)
-    rest = counted(len(several), "verdict of counts or answers", "verdicts of counts or answers")
-    return f"Of {rest} on more than one kernel {same} agree across them." if several else ""
+    how_many = "All" if same == len(several) else f"{same} of"
+    rest = f"{counted(len(several), 'verdict')} that rest on more than one kernel agree across them"
+    return f"{how_many} {rest}." if several else ""
+
+
+def by_source(verdicts: Iterable[Verdict]) -> pd.DataFrame:
+    """Count the verdicts of each source that some verdict is settled for."""
+    counts: dict[str, Counter[str]] = {}
+    for verdict in verdicts:
+        counts.setdefault(verdict.claim.source.id, Counter())[verdict.verdict] += 1
+    heads = [
+        name for name in (*VERDICTS, NOT_MEASURED) if any(names[name] for names in counts.values())
+    ]
+    lines = [(source, *(names[name] for name in heads)) for source, names in counts.items()
+             if names.keys() - {NOT_MEASURED}]  # fmt: skip
+    return pd.DataFrame(lines, columns=["source", *map(str.lower, heads)])
 
 
 def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:

@@ -100,6 +100,11 @@ class Measure(NamedTuple):
     again: bool = False  # another row's figure for each message, for the figure that compares all
     over: str = ""  # for each of this quantity, or of one key, counted in the same run
 
+    @property
+    def detail(self) -> bool:
+        """Whether it is a part of the row above it."""
+        return self.words.startswith("…")
+
 
 def _measure(row: dict[str, Any]) -> Measure:
     flags = set(row["flags"].split())

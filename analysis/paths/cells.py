@@ -132,15 +132,8 @@ class ExactCell(ExactLine):
         return self.calls()[SYSTEM_CALL]
 
     def switches(self) -> tuple[int, int]:
-        """Voluntary and other switches of the two processes in a round trip.
-
-        The kernel's __schedule() tells them apart by whether a task sleeps or is preempted; here
-        the caller tells. They are no row of the tidy table: the steady round trip of an emulated
-        machine is no mean over a scheduler's conditions.
-        """
-        away = [s for s in self.tree if s.path[-1] == SWITCH and s.task in PROCESSES]
-        preempted = sum(s.calls for s in away if PREEMPTION.search(";".join(s.path)))
-        return sum(s.calls for s in away) - preempted, preempted
+        """Voluntary and other switches of the two processes in the window, by getrusage(2)."""
+        return self.result.both("rusage.voluntary"), self.result.both("rusage.involuntary")
 
 
 class Comparison(NamedTuple):

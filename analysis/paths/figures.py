@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from analysis.counts.ledger import MOST_TOGETHER
-from analysis.drawing import CARD, INK, RULE, Drawn, colour, drawn, not_drawn, words
+from analysis.drawing import CARD, FAINT, INK, RULE, Drawn, colour, drawn, not_drawn, words
 from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.functions import Profile
 from analysis.paths.journey import journeys
@@ -135,6 +135,7 @@ def _draw_marks(ax: Axes, marks: Iterable[Mark], widest: int) -> None:
         wide = len(mark.words) * CHARACTER * widest
         left = min(mark.at, widest - wide)
         row = next((n for n, end in enumerate(rows) if end <= left), WORD_ROWS - 1)
+        ax.vlines(mark.at, -1.8 - 0.8 * row, -1.35, color=FAINT, linewidth=0.7)
         ax.text(left, -1.8 - 0.8 * row, mark.words, fontsize=10, color=INK, va="bottom")
         last, rows[row] = mark.words, left + wide
 

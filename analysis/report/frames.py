@@ -27,11 +27,13 @@ from analysis.wording import (
     amount,
     conditions_text,
     counted,
+    listed,
     number,
     place_title,
     signed,
     size_text,
     spread,
+    title_of,
 )
 from runners.cell import Conditions
 
@@ -40,6 +42,7 @@ TIMES = (
     ("iteration, p99", "p99", "ns"),
     ("messages a second", "messages_per_s", ""),
 )
+UNAFFECTED = "Not affected"  # by a vulnerability
 LEAST_WAKEUPS = 0.005  # a round trip
 PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
 ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
@@ -95,7 +98,7 @@ def _entry(measure: Measure, entry: Estimate | None) -> str:
 def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
     """Each transport under the first conditions: its median time, the headlines' best figures."""
     conditions = found.conditions[0]
-    rows = [r for r in found.headline() if r.entries and not r.measure.words.startswith("…")]
+    rows = [r for r in found.headline() if r.entries and not r.measure.detail]
     known = latencies(found, timings)
     lines = []
     for column in ((conditions, transport) for transport in found.transports):
@@ -129,11 +132,17 @@ def placed_freely(timings: Iterable[Times]) -> pd.DataFrame:
     return frame(heads, lines)
 
 
+def _short(row: Any, found: pd.DataFrame) -> str:
+    """The conditions of a row; pattern and size only where the rows have several."""
+    one = len(found.groupby(["pattern", "size"])) == 1
+    return title_of(row.conditions) if one else conditions_text(row)
+
+
 def wakeups(found: pd.DataFrame) -> pd.DataFrame:
     """In which system call of its waker a process is woken, and by which function."""
     lines = [
         (
-            f"{row.transport} · {conditions_text(row)} · {row.target}",
+            f"{row.transport} · {_short(row, found)} · {row.target}",
             number(row.per_round_trip),
             code(row.call),
             code(row.cause),
@@ -213,7 +222,7 @@ def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.Dat
 def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
     """A row for each transport and scheduler: what a message costs."""
     heads = ("cell", "transport", "instructions", "of the first", "most frequent", "identical",
-             "system calls", "switches", "preempted", "copies in, within, out")  # fmt: skip
+             "system calls", "went to sleep", "preempted", "copies in, within, out")  # fmt: skip
     lines = []
     for comparison in found:
         for cell in comparison.cells:
@@ -228,7 +237,8 @@ def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
                 comparison.title, cell.transport, f"{cell.of_message:,.0f}",
                 number(cell.of_message / comparison.cells[0].of_message),
                 f"{cell.steady:,.0f}", f"{cell.identical} of {cell.iterations}",
-                *(number(count / each) for count in (cell.system_calls(), *cell.switches())),
+                number(cell.system_calls() / each),
+                *(number(count / cell.messages) for count in cell.switches()),
                 ", ".join(copies) or None,
             ))  # fmt: skip
     return frame(heads, lines)
@@ -276,11 +286,11 @@ def moved(
 
 def probe_costs(found: pd.DataFrame) -> pd.DataFrame:
     """Probed cells beside their controls, each instrument alone."""
-    heads = ("probes", "cell", "round trip without", "with", "added a message",
-             "switches without", "with", "events a message", "added an event")  # fmt: skip
+    heads = ("probes", "cell", "round trip without (95 %)", "round trip with", "added a message",
+             "switches without", "switches with", "events a message", "added an event")  # fmt: skip
     return frame(heads, [
         (f"{cost.instruments}, {cost.target} {cost.kernel}",
-         f"{cost.transport} · {conditions_text(cost)}",
+         f"{cost.transport} · {_short(cost, found)}",
          spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"),
          cost.added and amount(cost.added, "ns"),
          spanned(cost.switches_without), spanned(cost.switches_with),
@@ -288,6 +298,21 @@ def probe_costs(found: pd.DataFrame) -> pd.DataFrame:
          cost.added_per_event and amount(cost.added_per_event, "ns"))
         for cost in rows_of(found[~found["instruments"].str.contains(",")])
     ])  # fmt: skip
+
+
+def probe_summary(found: pd.DataFrame) -> str:
+    """How much time and how many switches an instrument adds at least and at most."""
+    rows = list(rows_of(found[~found["instruments"].str.contains(",")]))
+    added = [row.added for row in rows if row.added is not None]
+    more = [row.switches_with.value - row.switches_without.value for row in rows
+            if row.switches_with and row.switches_without]  # fmt: skip
+    texts = (
+        [f"{amount(min(added), 'ns')} to {amount(max(added), 'ns')} to a message"] if added else []
+    )
+    texts += (
+        [f"{number(min(more))} to {number(max(more))} switches to a round trip"] if more else []
+    )
+    return f"From cell to cell it added {listed(texts)}." if texts else ""
 
 
 def invalid(found: Iterable[Any]) -> pd.DataFrame:
@@ -320,7 +345,11 @@ def missing(found: Iterable[Missing]) -> pd.DataFrame:
         names = dict.fromkeys(name for lack in group for name in (lack.quantities or (lack.what,)))
         targets = dict.fromkeys(lack.target or "all" for lack in group)
         why, *others = dict.fromkeys(lack.why for lack in group)
-        more = GUEST if kind == GUEST else others and f"and {counted(len(others), 'other reason')}"
+        more = (
+            GUEST
+            if kind == GUEST
+            else others and f"{counted(len(others), 'more reason')} in answer.json"
+        )
         lines.append((", ".join(names), ", ".join(targets), f"{why} ({more})" if more else why))
     return frame(("what", "target", "why"), lines)
 
@@ -331,12 +360,13 @@ def environments(targets: Sequence[Target]) -> pd.DataFrame:
 
 
 def settings(targets: Sequence[Target]) -> pd.DataFrame:
-    """The settings that change a figure, side by side."""
+    """The settings that change a figure, side by side, without what concerns no target."""
     each = (
         {code(name): value for name, value in target.environment.settings.items()}
         for target in targets
     )
     table = side_by_side("setting", targets, each).fillna("absent")
+    table = table[~table.iloc[:, 1:].isin([UNAFFECTED, "absent"]).all(axis=1)]
     return (
         table if table.empty else table.sort_values("setting", key=lambda names: names.str.lower())
     )

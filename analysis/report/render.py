@@ -19,7 +19,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from analysis import drawing, wording
-from analysis.claims.verdict import by_verdict, steadiness, tally
+from analysis.claims.verdict import by_source, by_verdict, steadiness, tally
 from analysis.drawing import Drawn
 from analysis.paths.cells import scheduling_text
 from analysis.times.timing import part_text
@@ -28,6 +28,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 FIGURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
 NUMERIC = re.compile(rf"[+<{wording.MINUS}]?\d|{wording.DASH}$|$")
 MOST_NARROW = 4  # columns of a table that a narrow screen shows as it is
+LONGEST_FIGURE = 40  # characters, with its interval; what is longer is a sentence
+LONGEST_WORD = 24  # of a cell in it, in characters
+SPAN = re.compile(rf"\([\d{wording.MINUS}][^()]*\)")  # an interval, which stays on one line
 PLAIN = re.compile(r"[\w./:+=,@* -]+")  # can stand between backticks as it is
 # Colours of a figure that the page's style sheet decides.
 THEMED = {
@@ -87,7 +90,8 @@ def table(rows: pd.DataFrame, caption: str = "") -> Markup:
         [escape(wording.cell(value)) for value in row]
         for row in rows.itertuples(index=False, name=None)
     ]
-    figures = [all(map(NUMERIC.match, column)) for column in zip(*cells, strict=True)]
+    figures = [all(NUMERIC.match(cell) and len(cell) < LONGEST_FIGURE for cell in column)
+               for column in zip(*cells, strict=True)]  # fmt: skip
     rule = ["---:" if figure and place else "---" for place, figure in enumerate(figures)]
     # Of several levels `One CPU, unix`.
     levels = (name if isinstance(name, tuple) else (name,) for name in rows.columns)
@@ -109,8 +113,8 @@ def environment(*, plain: bool = False) -> Environment:
         lstrip_blocks=True,
     )
     words = {name: tool for name, tool in vars(wording).items() if callable(tool)}
-    words |= {"part_text": part_text, "by_verdict": by_verdict, "tally": tally,
-              "steadiness": steadiness, "scheduling_text": scheduling_text}  # fmt: skip
+    tools = (part_text, by_verdict, by_source, tally, steadiness, scheduling_text)
+    words |= {tool.__name__: tool for tool in tools}
     made.globals |= words | {"table": table, "link": link, "preformatted": preformatted}
     made.filters |= words | {"code": code, "slug": slug}
     return made
@@ -158,6 +162,16 @@ def _label_cells(tokens: Sequence[Token]) -> None:
             case "td_open":
                 token.attrs["data-head"] = heads[place]
                 place += 1
+                if max(map(len, _plain(text).split()), default=0) > LONGEST_WORD:
+                    table.attrs.setdefault("class", "long")
+                for part in text.children or ():
+                    part.content = SPAN.sub(_unbroken, part.content)
+
+
+def _unbroken(found: re.Match[str]) -> str:
+    return found[0].replace(" ", "\N{NO-BREAK SPACE}").replace(
+        wording.DASH, f"\N{WORD JOINER}{wording.DASH}\N{WORD JOINER}"
+    )  # fmt: skip
 
 
 def _plain(text: Token) -> str:

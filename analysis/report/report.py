@@ -34,10 +34,11 @@ from analysis.wording import amount, capital, number, size_text, title_of
 from probes.transports import holding
 
 EARLY = "unix_write_space"
+RUN, SIZES = "./runners/run.sh", "--target host --sizes 64,2K,16K,64K"
 MOSTLY = 0.5  # of the round trips, so that the median one is among them
 COUNTS = {
     "payload_copies": "copies of each byte",
-    "instructions": "instructions, emulated",
+    "instructions": "instructions a message",
 }
 
 
@@ -98,9 +99,26 @@ class Report:
             "matter": self.matter,
             "median": lambda times: sentence("median", times),
             "loopback": [*self.waits(), *loopback_sentences(self.analysis.run)],
-            "places": PLACES,
+            "unmeasured": list(self.unmeasured()),
             "shown_verdicts": self.settled,
         }
+
+    def unmeasured(self) -> Iterator[tuple[str, str, str]]:
+        """What a reader may ask for and this run did not measure: words, command, page."""
+        cells = [cell for target in self.analysis.run.targets for cell in target.cells]
+        timed = {times.conditions for times in self.analysis.timings}
+        for conditions, option in PLACES.items():
+            if conditions not in timed:
+                yield title_of(conditions), f"sudo {RUN} {option}", "choosing.md"
+        if len(sizes := {cell.size for cell in cells}) == 1:
+            yield f"sizes other than {size_text(*sizes)}", f"sudo {RUN} {SIZES}", "choosing.md"
+        if not self.analysis.knobs:
+            yield "firewall rules", f"{RUN} exact --knob nft=1,nft=10", "knobs.md"
+        if "shm" not in {cell.transport for cell in cells}:
+            yield "shared memory", f"sudo {RUN} --transports unix,tcp,shm", "choosing.md"
+        if len({each.kernel for each in self.analysis.exact}) < 2:
+            yield "instructions of other kernels", f"{RUN} exact --kernel all", "path-over-time.md"
+        yield "times of another kernel", f"{RUN} diff A B", "campaigns.md"
 
     def waits(self) -> Iterator[str]:
         """Say where a transport itself waits, as the kernel's own counters show."""
@@ -141,6 +159,7 @@ class Report:
             "within_share": WITHIN_SHARE,
             "within_per_message": WITHIN_PER_MESSAGE,
             "early": self._early(),
+            "counted_beside": self._counted,
             "exact_groups": exact.items(),
             "drawn": next(map(one_of_each_family, alike_first(analysis.exact)), None),
             "knob_groups": [(key, list(pairs)) for key, pairs in groups],
@@ -155,7 +174,7 @@ class Report:
 
     def _early(self) -> ExactCell | None:
         """The cell in which a reader wakes the sender before it answers."""
-        cells = (cell for each in self.analysis.exact[:1] for cell in each.cells)
+        cells = (cell for each in alike_first(self.analysis.exact) for cell in each.cells)
         return next((cell for cell in cells if cell.calls().get(EARLY)), None)
 
 
@@ -169,23 +188,23 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
         lines.append((title_of(placed.conditions), *_pair(placed.iteration_ns), _both(slow)))
     for placed in found.asleep:
         if placed.cpu_ns:
-            name = f"CPU time, {title_of(placed.conditions)}"
+            name = f"CPU time a message, {title_of(placed.conditions)}"
             lines.append((name, *_pair(placed.cpu_ns), ""))
     for measure, name in COUNTS.items():
         if (count := found.count(measure)) and len(count.figures) > 1:
             each = (*count.figures.values(), "none" if count.alike else count.times)
             lines.append((name, *each, ""))
     title = f"{found.iteration}, {size_text(found.size)}"
-    slowest = f"p99: {', '.join(found.transports)}"
+    slowest = f"p99: {'; '.join(found.transports)}"
     return frames.frame((title, *found.transports, "difference (95 %)", slowest), lines)
 
 
 def _both(ns: Iterable[float]) -> str:
-    """`15.6, 29.7 µs`: the unit once where it is the same."""
+    """`15.6; 29.7 µs`: the unit once where it is the same."""
     texts = [amount(each, "ns") for each in ns]
     unit = f" {texts[-1].rpartition(' ')[2]}" if texts else ""
     same = all(text.endswith(unit) for text in texts)
-    return ", ".join([t.removesuffix(unit) for t in texts[:-1]] + texts[-1:] if same else texts)
+    return "; ".join([t.removesuffix(unit) for t in texts[:-1]] + texts[-1:] if same else texts)
 
 
 def _pair(pair: Pair) -> tuple[str, str, str]:

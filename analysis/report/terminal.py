@@ -15,7 +15,7 @@ from analysis.wording import amount, capital, counted
 from probes.messages import one_line
 
 WIDTH, MOST_LINES = 80, 22
-MOST_NAMED = 3  # counts in a sentence
+MOST_NAMED = 2  # counts in a sentence
 MOST_PROGRAMS = 4
 STYLES = {
     "CONFIRMED": "bold green",

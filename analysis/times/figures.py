@@ -113,7 +113,7 @@ def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
         none = not_drawn("waterfall")
         return replace(none, caption=" ".join([none.caption, *why]))
     cells = "; ".join(
-        f"{place(conditions)}, the stack is {words}" for conditions, words in STACK_OF.items()
+        f"{place(conditions)}, the stack is {stack}" for conditions, stack in STACK_OF.items()
     )
     table = pd.DataFrame(
         [
@@ -123,8 +123,10 @@ def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
         ],
         columns=PARTS,
     )
+    shorter = any(e.value < 0 for part in divided for e in part.figures.values())
     return drawn(
-        "waterfall", waterfall_plot, divided, data=table, size=size_text(divided[0].size),
+        "waterfall", waterfall_plot, divided, green=words("waterfall", "green") if shorter else "",
+        data=table, size=size_text(divided[0].size),
         cells=cells, why=" ".join([*why, source]),
         names=listed(list(dict.fromkeys(part.transport for part in divided))),
     )  # fmt: skip
@@ -269,7 +271,9 @@ def _draw_bars(ax: Axes, part: Parts, *, first: bool) -> float:
             edge = max(edge, high)
         if row:
             ax.vlines(start, row - 1, row, color=FAINT, linewidth=0.7)
-        ax.annotate(amount(figure.value, "ns"), (edge, row), xytext=(5, 0),
+        text = amount(figure.value, "ns")
+        text = f"({text})" if figure.low is not None and figure.spans(0) else text
+        ax.annotate(text, (edge, row), xytext=(5, 0),
                     textcoords="offset points", va="center", fontsize=9)  # fmt: skip
         start, furthest = start + width, max(furthest, edge)
     ax.set_yticks(range(2), [f"stack, {place(part.placement)}", REST[part.placement]])

@@ -101,7 +101,7 @@ def modality(repeats: Sequence[Values]) -> Modality | None:
 
 
 def _outliers(repeats: Sequence[Values]) -> tuple[str, ...]:
-    """`repeat 4 of 6 is an outlier at 305 µs`, by the modified z-score."""
+    """`outlier: repeat 4 of 6, 305 µs`, by the modified z-score."""
     medians = np.array([np.median(times) for times in repeats])
     if len(medians) < LEAST_VALUES:
         return ()
@@ -109,7 +109,7 @@ def _outliers(repeats: Sequence[Values]) -> tuple[str, ...]:
     apart = np.abs(medians - usual)
     limit = OUTLYING / 0.6745 * max(np.median(apart), LEAST_MAD * usual)
     return tuple(
-        f"repeat {number} of {len(medians)} is an outlier at {amount(float(median), 'ns')}"
+        f"outlier: repeat {number} of {len(medians)}, {amount(float(median), 'ns')}"
         for number, median in enumerate(medians, 1)
         if abs(median - usual) > limit
     )

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What probes cost: each probed cell beside its unprobed control."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from analysis.counts.ledger import in_reading_order, order, ordered
 from analysis.counts.measures import HARDWARE, PROBES, WORKLOAD, round_trips
-from analysis.statistics import Estimate
+from analysis.statistics import Estimate, mean
+from analysis.times.timing import Times
 from runners.cell import ROUND_TRIP_PATTERNS
 
 CELL = (*WORKLOAD, "target", "kernel", "transport")
@@ -19,12 +20,14 @@ def probe_costs(
     tidy: pd.DataFrame,
     probes: Mapping[tuple[str, int], tuple[str, str]],
     folders: Mapping[tuple[str, str], str],
+    timings: Iterable[Times],
 ) -> pd.DataFrame:
     """Each probed cell beside its unprobed control, one instrument alone first; times on the host.
 
     `probes` says what was attached, instruments and scripts, by (folder, cell), `folders` the
     folder of (target, kernel). Columns: those of CELL and ATTACHED; rtt and switches, _without and
-    _with: Estimates over repeats (median, lowest, highest), or None; added, nanoseconds a message;
+    _with: Estimates over repeats (rtt: rtt_without of `timings`, rtt_with the trimmed mean, lowest,
+    highest; switches: median, lowest, highest), or None; added, nanoseconds a message;
     events, for each message by instrument (runs of BPF programs by the kernel's statistics; perf
     has no program: what it counted); added_per_event.
     """
@@ -40,13 +43,17 @@ def probe_costs(
     switches = switches.assign(value=switches["value"] / round_trips(switches))
     switches = switches.groupby([*key, "repeat", "cell"])["value"].sum().reset_index()
     costs = pd.DataFrame({
-        "rtt": _over_repeats(p50.groupby(key)["value"]),
-        "switches": _over_repeats(switches.groupby(key)["value"]),
+        "rtt": _over_repeats(p50.groupby(key)["value"], _trimmed),
+        "switches": _over_repeats(switches.groupby(key)["value"], "median"),
     }).reset_index()  # fmt: skip
     events = _events(rows, key)
     counted = [events.get(cell) for cell in costs[key].itertuples(index=False, name=None)]
     costs["events"] = pd.Series(counted, dtype=object)
     control = costs["instruments"].eq("") & costs["scripts"].eq("")
+    known = {(t.pattern, t.size, t.conditions, "host", t.kernel, t.transport): t for t in timings}
+    controls = costs.loc[control, list(CELL)].itertuples(index=False, name=None)
+    times = [found.p50 if (found := known.get(cell[:6])) else None for cell in controls]
+    costs.loc[control, "rtt"] = pd.Series(times, costs.index[control], object)
     costs = costs[~control].merge(
         costs.loc[control, [*CELL, "rtt", "switches"]], "left", list(CELL),
         suffixes=("_with", "_without"),
@@ -68,9 +75,13 @@ def probe_costs(
     ))  # fmt: skip
 
 
-def _over_repeats(groups: Any) -> "pd.Series[Any]":
-    table = groups.agg(["median", "min", "max", "size"])
+def _over_repeats(groups: Any, middle: Any) -> "pd.Series[Any]":
+    table = groups.agg([middle, "min", "max", "size"])
     return pd.Series([Estimate(*row) for row in table.itertuples(index=False)], table.index, object)
+
+
+def _trimmed(values: "pd.Series[Any]") -> float:
+    return mean(values.to_numpy()).value
 
 
 def _events(rows: pd.DataFrame, key: list[str]) -> dict[Any, dict[Any, float]]:

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from analysis.counts.measures import SAMPLED, Workload, of_times
 from analysis.raw.cells import Cell
 from analysis.raw.files import read_samples
 from analysis.raw.run import Run, Target
-from analysis.statistics import Estimate, Values, estimates, mean, quotient
+from analysis.statistics import Estimate, Values, compared, estimates, mean
 from analysis.times.modes import Modality, modality
 from analysis.wording import amount, counted, number, place, signed_amount, size_text
 from runners.cell import Conditions
@@ -33,6 +33,8 @@ class Times(Workload):
     """A transport's times under one set of conditions, as means over repeats.
 
     p50 and p99 are of the iterations of each cell run, in ns; the runs of one repeat count once.
+    p50 is of the repeats that count in the difference from `than`, that of `than` in the one from
+    the next transport; in a stream, which is compared otherwise, of its own.
     The ratios say how many times as long it takes as `than`, the first transport: `ratio` by the
     p50; `ratio_all` by the time of all iterations, slow ones included (the inverse of messages a
     second), None where nobody counted messages. In a stream both are that.
@@ -79,16 +81,23 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ..
         names = sorted(set(rows["transport"]), key=transport_order)
         than = next((name for name in names if name in medians.columns), "")
         sample = SAMPLED.get(workload[0], "rtt_ns")
+        # Repeats are interleaved: those that have both transports met one machine.
+        others = ((name, _compared(medians, name, than)) for name in names if name != than)
+        pairs = {name: pair for name, pair in others if pair}
+        p50s = {name: second for name, (_, _, second, _) in pairs.items()}
+        if pairs:
+            p50s[than] = next(iter(pairs.values()))[1]
         for name in names:
             own = rows[rows["transport"] == name]
-            # Repeats are interleaved: those that have both transports met one machine.
-            ratio = _quotient(medians, name, than) if name != than else None
+            p50 = None if workload[0] in BY_THROUGHPUT else p50s.get(name)
+            ratio = pairs[name][-1] if name in pairs else None
+            all_of_them = _compared(windows, name, than) if ratio else []
             results.append(Times(
                 *workload, name, str(own["kernel"].iloc[0]),
-                _estimate(own, sample, "p50"), _estimate(own, sample, "p99"),
-                _estimate(own, "messages_per_s", ""),
+                _above_zero(p50) if p50 else _estimate(own, sample, "p50"),
+                _estimate(own, sample, "p99"), _estimate(own, "messages_per_s", ""),
                 modality(iterations.get((*workload, name), ())),
-                than, ratio, _quotient(windows, name, than) if ratio else None,
+                than, ratio, all_of_them[-1] if all_of_them else None,
             ))  # fmt: skip
     return tuple(results)
 
@@ -115,17 +124,21 @@ def message_times(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def _estimate(rows: pd.DataFrame, quantity: str, key: str) -> Estimate | None:
-    """Of times and rates: where repeats lie far apart, Student's interval would go below zero."""
     chosen = rows[(rows["quantity"] == quantity) & (rows["key"] == key)]
     if chosen.empty:
         return None
-    estimate = mean(chosen.groupby("repeat")["value"].mean().to_numpy())
-    return estimate if estimate.low is None else replace(estimate, low=max(0.0, estimate.low))
+    return _above_zero(mean(chosen.groupby("repeat")["value"].mean().to_numpy()))
 
 
-def _quotient(table: pd.DataFrame, name: str, than: str) -> Estimate | None:
-    pairs = table.reindex(columns=[name, than]).dropna()
-    return None if pairs.empty else quotient(*pairs.to_numpy().T)
+def _above_zero(time: Estimate) -> Estimate:
+    """Where repeats lie far apart, Student's interval would go below zero."""
+    return time if time.low is None else replace(time, low=max(0.0, time.low))
+
+
+def _compared(table: pd.DataFrame, name: str, than: str) -> list[Estimate]:
+    """The difference, both and the ratio of the repeats that have both; empty without any."""
+    pairs = table.reindex(columns=[than, name]).dropna()
+    return [] if pairs.empty else compared(*pairs.to_numpy().T)
 
 
 # Shares of a cell's wall time. What is stolen or taken prolongs iterations by as much on average;
@@ -258,17 +271,36 @@ def _placement(times: pd.DataFrame, size: int, placement: str) -> Iterator[Parts
     names = sorted(wholes.columns, key=transport_order)
     segments = {name: _segments(stack, whole, name) for name in names}
     tables = {
-        name: pd.DataFrame({"whole": wholes[name]} | (
+        name: pd.DataFrame({"total": wholes[name]} | (
             {"stack": stacks[name]} if name in stacks and not segments[name] else {}
         )).dropna()
         for name in names
     }  # fmt: skip
-    differences = ((name, names[0], tables[name] - tables[names[0]]) for name in names[1:])
-    for name, than, table in (*((name, "", tables[name]) for name in names), *differences):
-        table = table.dropna(axis=1, how="all").dropna()  # a row for each repeat
-        if len(table) and "whole" in table:
-            figures = dict(zip(("total", "stack", "rest"), _estimates(table), strict=False))
+    known: dict[tuple[str, str], dict[str, Estimate]] = {}
+    for name in names[1:] or names:
+        pair = dict.fromkeys((names[0], name))
+        known = _figures({each: tables[each] for each in pair}) | known
+    order = [(name, "") for name in names] + [(name, names[0]) for name in names[1:]]
+    for name, than in order:
+        if figures := known.get((name, than)):
             yield Parts(size, placement, name, than, figures, segments[name])
+
+
+def _figures(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, Estimate]]:
+    """The parts of one or two transports and of their difference, all of the same repeats."""
+    table = pd.concat(tables, axis=1).dropna(axis=1, how="all").dropna()  # a row for each repeat
+    unit = pd.DataFrame(np.eye(len(table.columns)), columns=table.columns)
+    rows = {(name, ""): dict[Any, Any](unit[name].items()) for name in tables if len(table)}
+    for parts in rows.values():
+        if "stack" in parts:
+            parts["rest"] = parts["total"] - parts["stack"]
+    if len(rows) > 1:
+        (than, first), (name, second) = ((key[0], parts) for key, parts in rows.items())
+        more = {part: second[part] - first[part] for part in second if part in first}
+        rows = {(name, than): more} | rows  # the difference decides which repeats count
+    weights = np.array([row for parts in rows.values() for row in parts.values()])
+    values = iter(estimates(lambda means: weights @ means, *table.to_numpy().T) if rows else ())
+    return {key: {part: next(values) for part in parts} for key, parts in rows.items()}
 
 
 def _segments(stack: pd.DataFrame, whole: pd.DataFrame, name: str) -> tuple[float, float] | None:
@@ -279,14 +311,6 @@ def _segments(stack: pd.DataFrame, whole: pd.DataFrame, name: str) -> tuple[floa
         rows = rows[(rows["quantity"] == "segments") & (rows["key"] == "out")]
         counted.append(float((rows["value"] / rows["messages"]).median()))
     return (counted[0], counted[1]) if abs(counted[0] - counted[1]) > UNEVEN else None
-
-
-def _estimates(table: pd.DataFrame) -> list[Estimate]:
-    whole = table["whole"].to_numpy()
-    if "stack" not in table:
-        return [mean(whole)]
-    stack = table["stack"].to_numpy()
-    return estimates(lambda m: np.stack([m[0], m[1], m[0] - m[1]]), whole, stack)
 
 
 # What the stack's cell is, and what the whole cell has besides, by placement.

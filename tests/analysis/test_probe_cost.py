@@ -22,7 +22,7 @@ def test_probe_cost_on_the_host_has_times(analysed: Analyse) -> None:
     costs = analysed(made).costs
     (cost,) = (c for c in rows_of(costs) if (c.transport, c.conditions) == ("unix", "same-cpu"))
     assert (cost.instruments, cost.scripts) == ("bpftrace", "")
-    assert cost.rtt_without == Estimate(111_000.5, 111_000, 111_001, 2)
+    assert cost.rtt_without == Estimate(111_000.5, None, None, 2)
     assert cost.rtt_with == Estimate(777_000, 777_000, 777_000, 1)
     assert cost.added == pytest.approx((777_000 - 111_000.5) / 2)
     assert cost.switches_without == Estimate(3.0, 3.0, 3.0, 2)

@@ -3,11 +3,14 @@
 
 from typing import Any
 
+import pytest
+
 from analysis.times import timing as words
 from analysis.times.timing import Parts
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp
 
+WHICH = (("unix", ""), ("tcp", ""), ("tcp", "unix"))
 EXTRA = (("selfecho", "same-cpu", "block"), ("pingpong", "cross-cpu", "spin"))
 # Nanoseconds of an iteration, which is two messages.
 ITERATIONS = {
@@ -50,6 +53,21 @@ def test_stack_and_rest_are_those_of_a_message(analysed: Analyse) -> None:
     found = parts(analysed, made())
     assert values(found["same-cpu", "unix", ""]) == (3_060, 1_060, 2_000)
     assert values(found["cross-cpu", "unix", ""]) == (10_060, 2_060, 8_000)
+
+
+def test_what_is_shown_subtracts_and_is_the_answers(analysed: Analyse) -> None:
+    """Where repeats leave the three in other orders, each alone would leave out others."""
+
+    def noisy(transport: str, placement: str, repeat: int) -> int:
+        order = {"unix": 5, "tcp": 3}[transport] + (placement == "selfecho")
+        return ITERATIONS[transport][placement] + 90 * (order * repeat % 7) ** 2
+
+    analysis = analysed(made(rtt=noisy))
+    found = {(p.placement, p.transport, p.than): p for p in analysis.parts}
+    unix, tcp, more = (values(found["same-cpu", *of]) for of in WHICH)
+    assert more == pytest.approx([b - a for a, b in zip(unix, tcp, strict=True)])
+    p50s = [time.p50.value for time in analysis.timings[:2] if time.p50]
+    assert [2 * unix[0], 2 * tcp[0]] == pytest.approx(p50s)
 
 
 def test_across_cpus_nothing_is_taken_from_one_cpu(analysed: Analyse) -> None:

@@ -30,8 +30,20 @@ def compared(folder: Folder, figures: Figures) -> Iterator[tuple[str, str, float
         for name, by_repeat in {**keys, "messages_per_s": rates}.items():
             if row[name]:
                 own = intervals.mean(list(by_repeat.values()))
+                if name == "p50_ns":
+                    own = _p50(times, document["times"], row)
                 low = own.low if own.low is None else max(0.0, own.low)  # a time is none below 0
                 yield from _estimate(f"{what}: {name}", row[name], own._replace(low=low))
+
+
+def _p50(times: "_Times", rows: Any, row: Any) -> Estimate:
+    """Of the repeats that count in the difference from the first transport of its conditions."""
+    same = ("pattern", "size", "conditions")
+    names = [each["transport"] for each in rows if all(each[key] == row[key] for key in same)]
+    columns = [times.samples(name, row["conditions"], "p50") for name in names]
+    place = names.index(row["transport"])
+    first, second = _paired(columns[0], columns[max(place, 1)])
+    return intervals.compared(first, second)[2 if place else 1]
 
 
 class _Times:

@@ -2,6 +2,11 @@
 const contents = document.querySelector(".contents");
 if (contents) contents.open = !matchMedia("(max-width: 64rem)").matches;
 
+// Paper has no folds to open.
+addEventListener("beforeprint", () => {
+  for (const fold of document.querySelectorAll("details")) fold.open = true;
+});
+
 // Journeys and flame graphs that can be pointed at, zoomed and switched. Without scripts, and on
 // paper, the static figure stays.
 for (const script of document.querySelectorAll(".explored")) explore(script.parentElement, script);
@@ -64,7 +69,7 @@ function explore(figure, script) {
       if (row < 0) row = ends.length;
       ends[row] = left + wide + 13;
       last = text;
-      return { kind, text: wide ? text : "", x: x(at), y: 24 + row * MARK_ROW, turned };
+      return { kind, text: wide ? text : "", x: x(at), y: 8 + row * MARK_ROW, turned };
     });
   }
 
@@ -75,11 +80,10 @@ function explore(figure, script) {
       start < to && start + wide > from && (wide / (to - from)) * width >= LEAST;
     const boxes = graph.boxes.filter(seen);
     const marks = placeMarks(graph, x, width);
-    const stages = 18 + MARK_ROW * new Set(marks.map((mark) => mark.y)).size;
+    const stages = 2 + MARK_ROW * new Set(marks.map((mark) => mark.y)).size;
     const top = stages + (graph.stages.length ? ROW : 0);
     const height = top + (Math.max(...boxes.map((box) => box[2])) + 1) * ROW;
     const svg = make("svg", { width, height, tabindex: 0, role: "img", "aria-label": graph.title });
-    make("text", { class: `title ${graph.transport}`, x: 0, y: 13 }, graph.title, svg);
     for (const mark of marks) {
       make("line", { class: "mark", x1: mark.x, x2: mark.x, y1: mark.y, y2: stages }, "", svg);
       make("circle", { class: mark.kind, cx: mark.x, cy: mark.y, r: 4 }, "", svg);
@@ -112,7 +116,9 @@ function explore(figure, script) {
   function draw() {
     const width = Math.max(280, canvas.clientWidth);
     const widest = Math.max(...graphs.map((graph) => graph.total));
-    canvas.replaceChildren(...graphs.map((graph) => graphic(graph, width, widest)));
+    canvas.replaceChildren(...graphs.flatMap((graph) => [
+      make("p", { class: `title ${graph.transport}` }, graph.title), graphic(graph, width, widest),
+    ]));
     for (const [button, shown] of buttons) button.setAttribute("aria-pressed", shown === graphs);
     whole.disabled = !range;
     words.textContent = HINT;
