@@ -360,13 +360,14 @@ def environments(targets: Sequence[Target]) -> pd.DataFrame:
 
 
 def settings(targets: Sequence[Target]) -> pd.DataFrame:
-    """The settings that change a figure, side by side, without what concerns no target."""
+    """The settings that change a figure, side by side, without what affects no target."""
     each = (
         {code(name): value for name, value in target.environment.settings.items()}
         for target in targets
     )
     table = side_by_side("setting", targets, each).fillna("absent")
-    table = table[~table.iloc[:, 1:].isin([UNAFFECTED, "absent"]).all(axis=1)]
+    unaffected = table.iloc[:, 1:].isin([UNAFFECTED, "absent"]).all(axis=1)
+    table = table[~(unaffected & table.iloc[:, 1:].eq(UNAFFECTED).any(axis=1))]
     return (
         table if table.empty else table.sort_values("setting", key=lambda names: names.str.lower())
     )
