@@ -367,7 +367,7 @@ def settings(targets: Sequence[Target]) -> pd.DataFrame:
     )
     table = side_by_side("setting", targets, each).fillna("absent")
     unaffected = table.iloc[:, 1:].isin([UNAFFECTED, "absent"]).all(axis=1)
-    table = table[~(unaffected & table.iloc[:, 1:].eq(UNAFFECTED).any(axis=1))]
+    table = table[~(unaffected & table.iloc[:, 1:].isin([UNAFFECTED]).any(axis=1))]
     return (
         table if table.empty else table.sort_values("setting", key=lambda names: names.str.lower())
     )
