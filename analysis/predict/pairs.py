@@ -159,8 +159,6 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
     opened = max(party.sum("connections") for party in parties) / requests
     slept = [party.used("voluntary") / rate for party in parties]
     allowed = [party.known("allowed") for party in parties]
-    if len(set.union(*allowed)) == 1:
-        idle = max(0.0, 1 - busy)  # the others' are nothing to them
     client_ran, server_wants = (
         max((getattr(owner, name) for owner in party.owners.values()), default=0)
         for party, name in ((client, "ran_ms"), (server, "busiest_ms"))
@@ -244,7 +242,11 @@ def pair_of(watched: Watched, family: str, place: str, client: Party, server: Pa
     if listener_asks(client, server):
         client, server = server, client
     active = watched.active_s or client.seconds
-    observed = observe(client, server, active, watched.idle_cpus)
+    allowed = client.known("allowed") | server.known("allowed")
+    idle = sum(share for cpu, share in watched.idle.items() if int(cpu) in allowed)
+    observed = observe(
+        client, server, active, idle if watched.idle and allowed else watched.idle_cpus
+    )
     return Pair(
         family, place, client, server, observed, parts_of(client, server, observed.rate), failed
     )

@@ -245,6 +245,7 @@ class Watched(Model):
     )
     cpus: Positive = 1
     idle_cpus: NotNegative = 0.0  # how many CPUs had nothing to run, on average
+    idle: dict[str, float] = Field({})  # the same of each
     hooks: Literal["tracepoints", "functions"]
     probes: ProbeCost
     own_cpu_ms: Count = 0  # CPU time of the tool itself, compiling included

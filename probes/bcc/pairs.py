@@ -41,6 +41,7 @@ FORMAT = 1
 COUNTING = "counting"
 ENTRIES = 1 << 16
 FIRST_S, PERIOD_S, LEAST_S = 0.2, 1.0, 0.02
+FIRST_SHARE = 1 / 8  # of the time: until it is known what the probes take
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
 LEAST_NS = 100_000  # a second: so little is allowed beside processes that use next to nothing
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
@@ -134,16 +135,16 @@ class Probes:
         self._share = 1.0
         self.runs = self.ns = self.missed = 0
 
-    def attach(self) -> None:
-        """Begin to count, or go on."""
+    def attach(self, share: float = 1.0) -> None:
+        """Begin to count so much of the time, or go on."""
         if self._since:
             return
-        # bpf_ktime_get_ns() has the same clock.
-        self.bpf["resumed"][0] = self.bpf["resumed"].Leaf(time.monotonic_ns())
-        self._since = time.monotonic()
-        self.count(1.0)
         for event, function in self._events.items():
             self.bpf.attach_raw_tracepoint(tp=event.encode(), fn_name=function.encode())
+        # bpf_ktime_get_ns() has the same clock. Attaching may take a second: it counts from here.
+        self.bpf["resumed"][0] = self.bpf["resumed"].Leaf(time.monotonic_ns())
+        self._since = time.monotonic()
+        self.count(share)
         if self._own is None:
             self._own = Programs(os.getpid())
             print(COUNTING, file=sys.stderr, flush=True)
@@ -161,6 +162,7 @@ class Probes:
             return
         self._account()
         self._since = 0.0
+        self.bpf["share"][0] = self.bpf["share"].Leaf(0)
         for event in self._events:
             self.bpf.detach_raw_tracepoint(tp=event.encode())
 
@@ -258,19 +260,19 @@ def path_of(raw: bytes) -> str:
     return name.replace("\0", "@", 1) if name.startswith("\0") else name.partition("\0")[0]
 
 
-def idle_s() -> float:
-    """For how long all CPUs together have had nothing to run."""
+def idle_s() -> dict[int, float]:
+    """Each CPU → for how long it has had nothing to run."""
     with Path("/proc/stat").open(encoding="ascii") as stat:
-        fields = stat.readline().split()
-    return (int(fields[4]) + int(fields[5])) * TICK_MS / 1000
+        rows = [line.split() for line in stat if line.startswith("cpu") and line[3].isdigit()]
+    return {int(row[0][3:]): (int(row[4]) + int(row[5])) * TICK_MS / 1000 for row in rows}
 
 
 def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
     """Count for so long, and in so much of it as the limit allows; the whole answer."""
     spaces = namespaces()
     before, old = network_counts(spaces), unix_inodes(spaces)
+    probes.attach(1.0 if limit >= EVERY_CALL else FIRST_SHARE)
     people, idle, began = People(), idle_s(), time.monotonic()
-    probes.attach()
     length, stopped = FIRST_S, False
     while (left := began + seconds - time.monotonic()) > LEAST_S / 2 and not stopped:
         stopped = wait(min(left, length))
@@ -290,7 +292,9 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
         str(inode): {name: count - before[inode].get(name, 0) for name, count in counts.items()}
         for inode, counts in network_counts(spaces).items()
     }
-    seen = answer(probes, people, lasted, (idle_s() - idle) / lasted)
+    now = idle_s()
+    idle = {cpu: (now.get(cpu, began_s) - began_s) / lasted for cpu, began_s in idle.items()}
+    seen = answer(probes, people, lasted, idle)
     return seen | {"ends": list(probes.ends(old)), "namespaces": grown}
 
 
@@ -319,15 +323,16 @@ def wait(seconds: float) -> bool:
     return seconds > 0 and signal.sigtimedwait(frame.SIGNALS, seconds) is not None
 
 
-def answer(probes: Probes, people: People, lasted: float, idle: float) -> dict[str, Any]:
-    """All that was seen."""
+def answer(probes: Probes, people: People, lasted: float, idle: dict[int, float]) -> dict[str, Any]:
+    """All that was seen; `idle`: the share of the time in which a CPU had nothing to run."""
     cost, used = probes.cost_ns(), people.cpu_ns
     return {
         "format": FORMAT,
         "seconds": round(lasted, 4),
         "active_s": round(probes.active_s, 4),
         "cpus": len(os.sched_getaffinity(0)),
-        "idle_cpus": round(max(0.0, idle), 4),
+        "idle_cpus": round(sum(idle.values()), 4),
+        "idle": {str(cpu): round(share, 4) for cpu, share in idle.items()},
         "hooks": "functions" if probes.by_functions else "tracepoints",
         "probes": {
             "runs": probes.runs,
