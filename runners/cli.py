@@ -26,7 +26,7 @@ from runners.exact.run import exact
 from runners.guest.kernels import DEFAULT
 from runners.process import DONE, UsageError, version
 from runners.programs import PROGRAMS
-from runners.programs.pairs import watch, what_if
+from runners.programs.pairs import WATCH, watch, what_if
 from runners.programs.prove import prove
 from runners.run import diff, report, run
 
@@ -111,16 +111,18 @@ def path(word: str) -> Path:
     return Path(text(word))
 
 
-def existing(word: str, inside: str = "") -> Path:
-    """Read the name of a file or a folder that is there, with `inside` in it."""
-    if not (path(word) / inside).exists():
-        raise ArgumentTypeError(f"there is no {shown(str(path(word) / inside))}")
-    return path(word)
+def holding(*names: str) -> Kind:
+    """Read the name of a file or a folder that is there, with one of these in it."""
+
+    def read(word: str) -> Path:
+        if not any((path(word) / name).exists() for name in names):
+            raise ArgumentTypeError(f"there is no {shown(str(path(word) / names[0]))}")
+        return path(word)
+
+    return read
 
 
-def stored_run(word: str) -> Path:
-    """Read the folder of a stored run."""
-    return existing(word, "run.json")
+existing = holding("")
 
 
 def kernel(word: str) -> str:
@@ -279,8 +281,8 @@ WORK: dict[str, Callable[[Options], object]] = {
 # What a verb takes without a flag: the field, and how argparse reads it.
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
-    "diff": ("runs", {"nargs": 2, "type": stored_run, "metavar": "RUN"}),
-    "report": ("runs", {"nargs": "+", "type": stored_run, "metavar": "RUN"}),
+    "diff": ("runs", {"nargs": 2, "type": holding("run.json"), "metavar": "RUN"}),
+    "report": ("runs", {"nargs": "+", "type": holding("run.json", WATCH), "metavar": "RUN"}),
     "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),
 }
 PAGES = Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8")

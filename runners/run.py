@@ -30,8 +30,9 @@ from runners.host import preflight
 from runners.host.root import Root
 from runners.host.session import Session, analyse
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
-from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, last_line
+from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, UsageError, last_line
 from runners.programs.experiments import Experiments
+from runners.programs.pairs import WATCH, report_watched
 from runners.store import Manifest, RunFolder, place
 
 REPORTS = REPOSITORY / "reports"
@@ -87,6 +88,10 @@ def diff(options: Options) -> int:
 
 def report(options: Options) -> int:
     """Make a stored run's report, or pool several runs: the exit status. Raises RunError."""
+    if any((run / WATCH).exists() for run in options.runs):
+        return report_watched(options)
+    if options.prices:
+        raise UsageError("--prices has no effect: only what watch has left needs prices.")
     runs = [str(run.resolve()) for run in options.runs]
     return _analyse(options, *(["--pool", *runs] if len(runs) > 1 else runs))
 

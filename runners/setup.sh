@@ -6,6 +6,7 @@
 #   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--programs] [--dev] [--site] [--campaign]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
+#   --watch       what `watch` needs: install nothing; one line to paste for what is missing
 #   --guest       also what building and booting a guest needs
 #   --exact       what exact mode needs, which has no use for probes
 #   --analysis    the Python environment alone
@@ -28,8 +29,7 @@ grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
 # Ubuntu has a perf for each of its kernels; without one, what perf counts is missing.
 ! grep -q '^ID=debian' /etc/os-release || packages+=(linux-perf)
 dev_packages=(binutils clang-format git mmdebstrap nftables shellcheck shfmt sockperf strace)
-lock=$here/requirements.lock install=yes
-parts=("$here/workload")
+lock=$here/requirements.lock install=yes parts=("$here/workload")
 source "$here/environment.sh"
 
 # What the user owns is made by the user: the environment and the workload, not the packages. As `become`.
@@ -49,6 +49,7 @@ install_packages() {
 		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
+	[ $install != never ] || fail "watch installs nothing, and this is missing: sudo apt-get install ${missing[*]} && $here/setup.sh --analysis"
 	[ $install = yes ] || fail "these packages are missing: ${missing[*]} (apt-get install ${missing[*]})."
 	[ "$(id -u)" = 0 ] || fail "installing ${missing[*]} needs root: run it with sudo."
 	echo "installing ${missing[*]}"
@@ -58,7 +59,7 @@ install_packages() {
 }
 
 if [ "${1-}" = --environment ]; then
-	lock=$2
+	lock=$2 install=$3
 	cd "$PATHCOST_CACHE"
 	# One for each lock file and Python.
 	environment=python-$({ cat "$lock" && /usr/bin/python3 --version && echo files, sizes and times; } | sha256sum | cut -c1-12)
@@ -73,6 +74,7 @@ for word in "$@"; do
 	--guest) packages+=("${guest_packages[@]}") ;;
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--analysis) packages=(python3 python3-venv) parts=() ;;
+	--watch | watch) packages=(gcc libc6-dev make mount python3 python3-bpfcc python3-venv util-linux) install=never ;;
 	--site) packages=(git python3 python3-venv) parts=() lock=$here/requirements-site.lock ;;
 	--campaign) lock=$here/requirements-campaign.lock ;;
 	--programs) packages+=(ca-certificates "${guest_packages[@]}") parts+=("$here/programs/tools") ;;
@@ -95,4 +97,4 @@ PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[
 export PATHCOST_CACHE
 words=$(become_user mkdir -p "$PATHCOST_CACHE" 2>&1) || fail "the cache $PATHCOST_CACHE cannot be made (${words##*: })."
 # The last line is for who called: where the environment is.
-become_user "$here/setup.sh" --environment "$lock"
+become_user "$here/setup.sh" --environment "$lock" $install

@@ -297,8 +297,8 @@ def place(out: Path | None, reports: Path) -> Path:
     return destination
 
 
-class RunFolder:
-    """The folder while it is being filled: `commit` moves it to its destination."""
+class StoredFolder:
+    """The folder while it is being filled: `move` puts it at its destination."""
 
     def __init__(self, destination: Path, temporary: Scratch) -> None:
         self.destination = destination
@@ -308,13 +308,24 @@ class RunFolder:
             self.path = temporary.folder(above, f".{destination.name}")
         except OSError as error:
             raise UsageError(f"--out: {failure(error)}") from error
+
+    def move(self) -> None:
+        """Give the folder its name. What went wrong before leaves nothing."""
+        self.path.rename(self.destination)
+
+
+class RunFolder(StoredFolder):
+    """A run's: `commit` writes run.json, and moves it."""
+
+    def __init__(self, destination: Path, temporary: Scratch) -> None:
+        super().__init__(destination, temporary)
         self.raw = self.path / "raw"
         self.raw.mkdir()
 
     def commit(self, manifest: str) -> None:
         """Write run.json, and move the folder."""
         self.write_manifest(manifest)
-        self.path.rename(self.destination)
+        self.move()
 
     def write_manifest(self, manifest: str) -> None:
         """Write run.json, so that the analysis can read what is there so far."""

@@ -61,7 +61,10 @@ class Session:
 
     def set_up(self, *arguments: str) -> None:
         """Run setup.sh, and make its environment's packages ours. Raises RunError."""
-        words = [*(["--no-install"] if self.options.no_install else []), *arguments]
+        words = [
+            *(["--no-install"] if getattr(self.options, "no_install", False) else []),
+            *arguments,
+        ]
         line = b""
         with tempfile.TemporaryFile() as complaints:
             if self.root:

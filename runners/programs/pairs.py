@@ -23,6 +23,7 @@ from runners.host.root import Root
 from runners.host.session import Session, analyse
 from runners.host.workload import private_directory
 from runners.process import (
+    DONE,
     REPOSITORY,
     WORKLOAD,
     RunError,
@@ -32,9 +33,10 @@ from runners.process import (
     last_words,
 )
 from runners.programs.experiments import interleaved
-from runners.store import place
+from runners.store import StoredFolder, place, scratch
 
 FORMAT = 2
+WATCH, PRICES = "watch.json", "prices.json"
 REPEATS = 9
 TRANSPORTS = ("unix", "tcp")
 SIZES = {64: 6000, 1024: 6000, 8192: 4000, 65536: 1000, 1 << 20: 60}  # → messages
@@ -46,19 +48,45 @@ TAKES = 20  # seconds, as seen on two cores
 
 
 def watch(options: Options) -> int:
-    """Watch, store, predict: the exit status. Raises UsageError, RunError."""
+    """Watch, store, predict: the exit status. It installs nothing. Raises UsageError, RunError."""
+    record = options.show == "--record"
+    if record and options.prices:
+        raise UsageError("--prices has no effect beside --record: give it to report.")
     for pid in options.pid:
         if not Path(f"/proc/{pid}").is_dir():
             raise UsageError(f"there is no process {pid}.")
     destination, session = place(options.out, REPOSITORY / "reports"), Session(options)
     root = session.need_root()
-    stored = _set_up(session)
-    root.mounts()
-    with session.progress.step(f"watching for {options.seconds:g} s"):
-        watched = _observe(root, options.seconds, options.limit)
-    watched["only"] = {"pids": list(options.pid), "ports": list(options.port)}
-    destination.mkdir(parents=True, exist_ok=True)
-    return _predict("--watch", destination, stored | {"watch.json": watched}, options)
+    with scratch(session.note_removed) as folders:
+        folder = StoredFolder(destination, folders)
+        stored = {} if record else _set_up(session, "--watch")
+        root.mounts()
+        with session.progress.step(f"watching for {options.seconds:g} s"):
+            watched = _observe(root, options.seconds, options.limit)
+        watched["only"] = {"pids": list(options.pid), "ports": list(options.port)}
+        _write(folder.path, stored | {WATCH: watched})
+        folder.move()
+    if not record:
+        return _predict("--watch", destination, options.prices, options)
+    print(f"Recorded. For its page, on any machine: ./runners/run.sh report {destination}")
+    return DONE
+
+
+def report_watched(options: Options) -> int:
+    """Predict from a folder that `watch` has left: the exit status. Raises UsageError, RunError.
+
+    Without prices of its own, it takes this machine's.
+    """
+    if len(options.runs) > 1:
+        raise UsageError("what watch has left cannot be pooled: name one folder.")
+    (folder,), session = options.runs, Session(options)
+    if options.prices or (folder / PRICES).exists():
+        with session.progress.step("set-up"):
+            session.set_up("--analysis")
+        return _predict("--watch", folder, options.prices, options)
+    with tempfile.TemporaryDirectory(prefix="pathcost-") as priced:
+        _write(Path(priced), _set_up(session))
+        return _predict("--watch", folder, Path(priced), options)
 
 
 def what_if(options: Options) -> int:
@@ -67,17 +95,18 @@ def what_if(options: Options) -> int:
     described = {name: getattr(options, name) for name in ("rate", "size", "clients", "connect")}
     stored["what-if.json"] = described | {"work_us": float(options.work or 0)}
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
-        return _predict("--what-if", Path(folder), stored, options)
+        _write(Path(folder), stored)
+        return _predict("--what-if", Path(folder), options.prices, options)
 
 
-def _set_up(session: Session) -> dict[str, Any]:
+def _set_up(session: Session, *words: str) -> dict[str, Any]:
     """Set up; the prices as the file that a prediction reads, unless a run has them."""
     with session.progress.step("set-up"):
-        session.set_up()
+        session.set_up(*words)
     if session.options.prices:
         return {}
     with session.progress.step("prices"):
-        return {"prices.json": prices(session.invoker.cache, session.progress.note)}
+        return {PRICES: prices(session.invoker.cache, session.progress.note)}
 
 
 def _observe(root: Root, seconds: float, limit: float) -> dict[str, Any]:
@@ -92,12 +121,15 @@ def _observe(root: Root, seconds: float, limit: float) -> dict[str, Any]:
     return result
 
 
-def _predict(verb: str, folder: Path, stored: dict[str, Any], options: Options) -> int:
-    """Store what is known, and let the analysis predict from it: its exit status."""
-    for name, content in stored.items():
+def _write(folder: Path, files: dict[str, Any]) -> None:
+    for name, content in files.items():
         (folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    priced = ["--prices", str(options.prices.resolve())] if options.prices else []
-    return analyse(verb, str(folder), *priced, *([options.show] if options.show else []))
+
+
+def _predict(verb: str, folder: Path, priced: Path | None, options: Options) -> int:
+    """Let the analysis predict from what the folder holds: its exit status."""
+    words = ["--prices", str(priced.resolve())] if priced else []
+    return analyse(verb, str(folder), *words, *([options.show] if options.show else []))
 
 
 def cells() -> Iterator[tuple[str, int, str, int, bool]]:
@@ -128,7 +160,7 @@ def fingerprint() -> dict[str, Any]:
 
 def prices(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """The list, from the cache or measured now. Raises RunError."""
-    kept, wanted = cache / "prices.json", fingerprint()
+    kept, wanted = cache / PRICES, fingerprint()
     listed: dict[str, Any] | None = read_json(kept)
     if listed is None or listed["fingerprint"] != wanted:
         say(f"measuring what messages cost on this machine, once: about {TAKES} s")
