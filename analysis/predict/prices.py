@@ -32,7 +32,8 @@ def cpu_of(price: Price) -> float:
 class Prices:
     """The price of an iteration, by transport, pattern, placement and size."""
 
-    def __init__(self, cells: Iterable[PricedCell]) -> None:
+    def __init__(self, cells: Iterable[PricedCell], source: str = "") -> None:
+        self.source = source  # of whom they are
         self._cells: dict[tuple[str, str, str, bool], dict[int, Price]] = {}
         for cell in cells:
             key = (cell.transport, cell.pattern, cell.placement, cell.cold)
@@ -104,9 +105,11 @@ def read_prices(path: Path) -> Prices:
     """The prices of a file prices.json, or of a stored run's folder. Raises RunError."""
     if path.is_dir():
         if not (path / NAME).exists():
-            return Prices(prices_of_run(path))
+            return Prices(prices_of_run(path), f"the run {shown(path.resolve().name)}")
         path = path / NAME
-    return Prices(read_object(path, PriceList).cells)
+    listed = read_object(path, PriceList)
+    machine = (str(listed.fingerprint.get(name, "unknown")) for name in ("cpu", "kernel"))
+    return Prices(listed.cells, "{}, kernel {}".format(*machine))
 
 
 def prices_of_run(folder: Path) -> list[PricedCell]:

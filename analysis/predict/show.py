@@ -51,16 +51,19 @@ Predicted = tuple[Pair, Prediction | None]
 def show_watch(folder: Path, priced: Path, how: str | None) -> None:
     """Write both files, and print the table and the predictions. Raises RunError."""
     watched = read_object(folder / WATCH, Watched)
-    predicted = predictions(watched, read_prices(priced))
-    text = written(document(watched, predicted)) + "\n"
-    html = watch_page(folder.resolve().name, watched, predicted)
+    prices = read_prices(priced)
+    predicted, foreign = predictions(watched, prices), prices.source if priced != folder else ""
+    text = written(document(watched, predicted) | {"prices": prices.source}) + "\n"
+    html = watch_page(folder.resolve().name, watched, predicted, foreign)
     output.write_all(folder, {PREDICTION: text, PAGE: html})
     if how == "json":
         print(text, end="")
     elif how == "quiet":
         print(folder / PAGE)
     elif predicted:
-        print("\n".join((*lines(watched, predicted), f"Report: {folder / PAGE}")))
+        print(
+            "\n".join((*lines(watched, predicted), *priced_by(foreign), f"Report: {folder / PAGE}"))
+        )
     if not predicted:
         raise RunError(nothing(watched))
 
@@ -143,12 +146,20 @@ def remarks(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
             yield f"process {pid} ended while it was watched."
 
 
+def priced_by(foreign: str) -> Iterator[str]:
+    """Whose the prices are, where they were not stored with what was watched."""
+    if foreign:
+        yield f"Prices are of {foreign}; where this was watched, messages may cost more or less."
+
+
 def cost_line(watched: Watched) -> str:
     probes, active = watched.probes, 100 * watched.active_s / max(watched.seconds, 1e-9)
     share = "unknown" if probes.share is None else f"{100 * probes.share:.2f} %"
-    calls = f"counted in {active:.0f} % of the time" if watched.sampled else "every call counted"
+    calls = f"{watched.seconds:.1f} s, every call counted"
+    if watched.sampled:
+        calls = f"a sample: counted in {active:.0f} % of {watched.seconds:.1f} s (--limit)"
     return (
-        f"{watched.seconds:.1f} s, {calls}; the probes ran {probes.runs:,} times and took "
+        f"{calls}; the probes ran {probes.runs:,} times and took "
         f"{share} of the watched processes' CPU time"
     )
 
@@ -242,9 +253,15 @@ def figures(prediction: Prediction) -> dict[str, Any]:
 # watch.html
 
 
-def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> str:
+def watch_page(
+    name: str, watched: Watched, predicted: Sequence[Predicted], foreign: str = ""
+) -> str:
     """Make the page of a run's folder of this name; it needs no network."""
-    unseen = [*remarks(watched, predicted), "What messages hold: only their sizes are read."]
+    unseen = [
+        *remarks(watched, predicted),
+        *priced_by(foreign),
+        "What messages hold: only their sizes are read.",
+    ]
     if watched.sampled:
         unseen.append("Calls in the time in which the probes did not count; rates are of the rest.")
     unseen.append("Whose CPU time and sleeps: both are a process's, with all else that it does.")
@@ -288,6 +305,7 @@ def watch_page(name: str, watched: Watched, predicted: Sequence[Predicted]) -> s
             ]
         ),
         unseen=unseen,
+        foreign=foreign,
     )
     return page(text, f"pathcost: {name}")
 
