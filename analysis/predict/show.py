@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `watch` prints and stores, and `what-if` prints: pairs, and a prediction for each.
+"""What `watch` prints and stores: pairs, and a prediction for each.
 
 prediction.json has every figure, watch.html the pairs and predictions as a page; the terminal gets
 the first of them.
@@ -16,27 +16,25 @@ import pandas as pd
 
 from analysis.predict.model import Prediction, Verdict, predict, read_fitted
 from analysis.predict.pairs import (
-    UNKNOWN_PLACEMENT,
-    Observed,
     Pair,
     Party,
     known_programs,
     pairs,
     unpaired,
 )
-from analysis.predict.prices import Prices, cpu_of, read_prices
+from analysis.predict.prices import Prices, read_prices
 from analysis.predict.waits import notes, number, remedies
 from analysis.raw.programs import Watched
-from analysis.raw.record import Model, NotNegative, Positive, read_object
+from analysis.raw.record import read_object
 from analysis.report import output
 from analysis.report.render import page, render
 from analysis.report.render import sentence as worded
 from analysis.statistics import Estimate
-from analysis.wording import DASH, capital, counted
+from analysis.wording import DASH, counted
 from probes.messages import RunError
 
 WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
-WHAT_IF, WIDTH = "what-if.json", 100
+WIDTH = 100
 MOST_ROWS, MOST_SENTENCES = 10, 4
 # In a terminal, of the columns of `row`
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
@@ -347,65 +345,3 @@ def size(count: float) -> str:
         if count >= factor:
             return f"{number(count / factor)} {unit}"
     return f"{number(count)} B"
-
-
-# what-if
-
-
-class Described(Model):
-    """what-if.json: what the user says of the pair."""
-
-    rate: NotNegative  # requests a second, of all clients together
-    size: Positive  # bytes of a request, and of its answer
-    work_us: NotNegative  # what the server does for a request
-    clients: Positive
-    connect: bool  # each request has a connection of its own
-
-    def observed(self, prices: Prices) -> Observed:
-        """What `watch` would see of it over TCP."""
-        pattern = "connect" if self.connect and prices.connects else "pingpong"
-        path = [
-            prices.price("tcp", pattern, place, self.size) for place in ("same-cpu", "cross-cpu")
-        ]
-        cpu = sum(map(cpu_of, path)) / 2
-        answer = self.work_us + sum(float(price[0]) for price in path) / 2
-        serving = self.rate * (cpu / 2 + self.work_us) / 1e6
-        return Observed(
-            rate=self.rate, request=self.size, answer=self.size, sends=2,
-            opened=float(self.connect), near=UNKNOWN_PLACEMENT, bound=False,
-            # Who is busy all the time never sleeps.
-            waiting=max(0.0, 1 - serving),
-            at_once=min(self.clients, self.rate * answer / 1e6), answer_us=answer,
-            server_wants=min(1.0, serving), server_busy=min(1.0, serving),
-            busy=self.rate * (cpu + self.work_us) / 1e6, idle=1.0,
-        )  # fmt: skip
-
-    @property
-    def command(self) -> str:
-        """The command that runs the C workload so; empty where its pattern `paced` cannot."""
-        if self.connect or self.rate != round(self.rate) or not self.rate:
-            return ""
-        work = f" --work {self.work_us:.0f}us" if self.work_us >= 1 else ""
-        return (
-            "./runners/run.sh --target host --instruments kernel --patterns paced "
-            f"--rate {self.rate:.0f} --sizes {self.size} --clients {self.clients}{work}"
-        )
-
-
-def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
-    """Print the prediction. Raises RunError."""
-    described = read_object(folder / WHAT_IF, Described)
-    prices = read_prices(priced)
-    prediction = predict(described.observed(prices), prices, read_fitted())
-    text = change(prediction)
-    if how == "json":
-        told = {"says": text, "verdict": str(prediction.verdict), **figures(prediction)}
-        print(written(told | {"observed": asdict(prediction.observed)}))
-        return
-    print(textwrap.fill(f"{capital(text)}.", WIDTH))
-    if prediction.has_figures:
-        print(textwrap.fill(worded("priced", prediction, described, number, span), WIDTH))
-    if described.command:
-        print(f"Measure it: {described.command}")
-    if not prices.has_cold:
-        print("These prices are of a hot path: with work of its own a request gains more.")

@@ -92,8 +92,12 @@ def report_watched(options: Options) -> int:
 def what_if(options: Options) -> int:
     """Predict for a pair that is described: the exit status. Raises RunError."""
     stored = _set_up(Session(options))
-    described = {name: getattr(options, name) for name in ("rate", "size", "clients", "connect")}
-    stored["what-if.json"] = described | {"work_us": float(options.work or 0)}
+    described = {name: getattr(options, name) for name in ("rate", "clients", "connect", "cpus")}
+    stored["what-if.json"] = described | {
+        "request": options.request or options.size,
+        "answer": options.answer or options.size,
+        "work_us": float(options.work or 0),
+    }
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         _write(Path(folder), stored)
         return _predict("--what-if", Path(folder), options.prices, options)

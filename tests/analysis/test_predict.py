@@ -14,8 +14,9 @@ from analysis.__main__ import main
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
 from analysis.predict.pairs import Observed, Pair, pairs
 from analysis.predict.prices import Price, Prices
-from analysis.predict.show import UNBOUND, Described, change, predictions, remarks
+from analysis.predict.show import UNBOUND, change, predictions, remarks
 from analysis.predict.waits import notes, remedies
+from analysis.predict.what_if import Described
 from analysis.raw.programs import PriceList, Watched
 from runners.cli import parse
 
@@ -334,12 +335,42 @@ def test_the_page_shows_each_pair_and_prediction_and_needs_no_network(tmp_path: 
     assert not re.search(r"<script|(?:src|href)=\"(?!#)|url\((?!#)", page)
 
 
+DESCRIBED = Described(
+    rate=200, request=2048, answer=2048, work_us=5000, clients=20, connect=False, cpus="2"
+)  # fmt: skip
+
+
 def test_what_if_names_the_command_that_measures_it() -> None:
-    described = Described(rate=200, size=2048, work_us=5000, clients=20, connect=False)
-    given = parse(described.command.removeprefix("./runners/run.sh ").split())
+    given = parse(DESCRIBED.command.removeprefix("./runners/run.sh ").split())
     assert (given.patterns, given.rate, given.work) == (("paced",), 200, 5000)
-    for changes in ({"rate": 0.5}, {"connect": True}):
-        assert described.model_copy(update=changes).command == ""
+    assert given.placements == ("cross-cpu",)
+    for changes in ({"rate": 0.5}, {"connect": True}, {"answer": 64}):
+        assert DESCRIBED.model_copy(update=changes).command == ""
+
+
+def test_what_if_prices_each_way_where_both_run(prices: Prices) -> None:
+    def answer(cpus: str, back: int) -> float:
+        changes = {"request": 64, "answer": back, "cpus": cpus, "work_us": 0}
+        return DESCRIBED.model_copy(update=changes).observed(prices).answer_us
+
+    # A round trip takes 13 µs on one CPU, 39 on two, and 1000 times that at 64,064 B.
+    assert (answer("1", 64), answer("2", 64), answer("free", 64)) == (13, 39, 26)
+    assert answer("1", 64064) == (13 + 13000) / 2
+
+
+def test_prices_of_elsewhere_are_named_and_a_sample_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded, other = (stored(tmp_path / name, *TALK, active_s=1.0) for name in ("run", "other"))
+    (recorded / "prices.json").unlink()
+    machine = {"fingerprint": {"cpu": "Cray-1", "kernel": "6.1"}}
+    (other / "prices.json").write_text(json.dumps(price_list() | machine), encoding="utf-8")
+    for folder, is_named in ((recorded, True), (other, False)):
+        assert main(["--watch", str(folder), "--prices", str(other)]) == 0
+        first, *rest = capsys.readouterr().out.splitlines()
+        assert first.startswith("a sample: counted in 50 %")
+        assert ("Cray-1" in "".join(rest)) == is_named
+        assert ("Cray-1" in (folder / "watch.html").read_text(encoding="utf-8")) == is_named
 
 
 @pytest.mark.parametrize(

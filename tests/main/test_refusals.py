@@ -49,6 +49,8 @@ def said_by(command: str, folder: Path) -> tuple[int, str, list[str]]:
                 (f"{RUN} --out /proc/nowhere/run", 2, "/proc/nowhere"),
                 (f"{RUN} --kernel 1.2.3 --out {{folder}}/run", 2, "1.2.3"),
                 (f"{BARE} {RUN} --no-install {OWN}", 1, "these packages are missing: bpft"),
+                (f"{BARE} {RUN} watch 1 {OWN}", 1, "missing: sudo apt-get install gcc"),
+                (f"{RUN} watch 60 --out /proc/nowhere/run", 2, "/proc/nowhere"),
                 (f"{BARE} unshare --net {RUN} {OWN}", 1, "apt-get could not install"),
                 (f"env -u SUDO_GID SUDO_UID=1000 {RUN} preflight", 2, "are no user and group"),
             )

@@ -16,13 +16,13 @@ from probes.callsite import TRACEFS
 from probes.scripts import PROBES
 from runners.host import instrument
 from runners.host.root import mount_tracing
-from runners.process import REPOSITORY, WORKLOAD
+from runners.process import INTERRUPTED, REPOSITORY, WORKLOAD
 from runners.programs import engine
 from runners.programs.place import unpacked
 from runners.programs.program import find
 from runners.store import invoker
 from tests.docs.reference import RUN, unpack
-from tests.processes import captured, repeating
+from tests.processes import captured, repeating, wait_for
 
 EVERY_CALL = "100"
 REQUESTS = 4000
@@ -269,6 +269,22 @@ def test_where_the_rate_is_high_it_is_sampled() -> None:
     seen = json.loads(done.stdout)
     assert seen["active_s"] < 0.6 * seen["seconds"]
     assert any(end["pid"] == os.getpid() for end in seen["ends"])
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_record_needs_no_environment_and_is_whole_or_nothing(
+    interrupted: bool, tmp_path: Path
+) -> None:
+    words = ["./runners/run.sh", "watch", "60" if interrupted else "1", "--record", "--out"]
+    own = os.environ | {"PATHCOST_CACHE": str(tmp_path / "cache")}
+    process = subprocess.Popen([*words, str(tmp_path / "above/out")], cwd=REPOSITORY, env=own)
+    if interrupted:
+        assert wait_for(lambda: list(tmp_path.glob("above/.out*")))
+        process.terminate()
+    assert process.wait() == (INTERRUPTED if interrupted else 0)
+    names = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.glob("**/*"))]
+    assert names == ["above", *([] if interrupted else ["above/out", "above/out/watch.json"])]
 
 
 @pytest.mark.root
