@@ -12,6 +12,7 @@
 #define TRANSPORT(name) &name,
 
 const struct transport *const transports[] = {
+#include "transports.h"
 	NULL,
 };
 
