@@ -2,7 +2,7 @@
 """Runs `pairs` over three transports in turns, and says how they differ, with 95 % intervals.
 
     gcc -O2 -static -pthread -o pairs docs/af-unix/pairs.c
-    python -m docs.af-unix.interleaved ./pairs REPEATS > runs.csv
+    PYTHONPATH=$PWD python docs/af-unix/interleaved.py ./pairs REPEATS > runs.csv
 
 runs.csv has a row for each run, and standard error the table: times in µs, and the difference of
 TCP and of a socket for each direction from the Unix socket (above 0: the Unix socket is faster).

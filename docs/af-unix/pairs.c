@@ -4,9 +4,9 @@
  *
  *   pairs unix|unix-two|tcp CONNECTIONS threads|epoll ROUND-TRIPS IDLE_US
  *
- * unix-two gives answers a connection of their own. Prints what was asked for, the round trip's p50,
- * p90 and mean in µs, voluntary and involuntary switches of both ends for each round trip, and the
- * shares of round trips that were answered on the CPU of the client, and before which it moved.
+ * unix-two gives answers a connection of their own. Prints what was asked for, the round trip's
+ * p50, p90 and mean in µs, voluntary and involuntary switches of both ends for each round trip, and
+ * the shares of round trips that were answered on the CPU of the client, and before which it moved.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -25,12 +25,14 @@
 #include <unistd.h>
 
 enum { MOST = 64, WARM_UP = 2000, REQUEST = 200, ANSWER = 600 };
-struct end { int in, out; };
+struct end {
+	int in, out;
+};
 static struct end clients[MOST], servers[MOST];
 
 static void tcp_pair(int pair[2])
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t size = sizeof(at);
 	int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
 
@@ -53,8 +55,8 @@ static void join(const char *transport, struct end *client, struct end *server)
 		tcp_pair(pair);
 	else if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		err(1, "socketpair");
-	*client = (struct end){ pair[0], pair[0] };
-	*server = (struct end){ pair[1], pair[1] };
+	*client = (struct end){pair[0], pair[0]};
+	*server = (struct end){pair[1], pair[1]};
 	if (strcmp(transport, "unix-two") == 0) {
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, back))
 			err(1, "socketpair");
@@ -65,7 +67,7 @@ static void join(const char *transport, struct end *client, struct end *server)
 
 static int answer(struct end *end)
 {
-	char request[REQUEST], reply[ANSWER] = { 0 };
+	char request[REQUEST], reply[ANSWER] = {0};
 
 	if (read(end->in, request, REQUEST) != REQUEST)
 		return 0;
@@ -86,7 +88,7 @@ static void serve_epoll(int connections)
 	struct epoll_event event;
 
 	for (int i = 0; i < connections; i++) {
-		event = (struct epoll_event){ .events = EPOLLIN, .data.ptr = &servers[i] };
+		event = (struct epoll_event){.events = EPOLLIN, .data.ptr = &servers[i]};
 		epoll_ctl(epoll, EPOLL_CTL_ADD, servers[i].in, &event);
 	}
 	while (left && epoll_wait(epoll, &event, 1, -1) == 1)
@@ -117,17 +119,19 @@ static double now_us(void)
 
 static int ascending(const void *a, const void *b)
 {
-	return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+	return (*(const double *)a > *(const double *)b) -
+	       (*(const double *)a < *(const double *)b);
 }
 
 int main(int argc, char **argv)
 {
 	if (argc != 6)
-		errx(2, "usage: pairs unix|unix-two|tcp CONNECTIONS threads|epoll ROUND-TRIPS IDLE_US");
+		errx(2, "usage: pairs unix|unix-two|tcp CONNECTIONS threads|epoll ROUND-TRIPS "
+			"IDLE_US");
 	int connections = atoi(argv[2]), trips = atoi(argv[4]), idle = atoi(argv[5]);
 	double *times = calloc(trips, sizeof(*times)), sum = 0, together = 0, moved = 0;
 	int cpu, before = sched_getcpu();
-	char request[REQUEST] = { 'x' }, reply[ANSWER];
+	char request[REQUEST] = {'x'}, reply[ANSWER];
 	struct rusage own, served;
 
 	if (connections < 1 || connections > MOST || trips < 1 || !times)
@@ -167,8 +171,8 @@ int main(int argc, char **argv)
 	wait(NULL);
 	getrusage(RUSAGE_CHILDREN, &served);
 	qsort(times, trips, sizeof(*times), ascending);
-	printf("%s,%d,%s,%d,%d,%.2f,%.2f,%.2f,%.3f,%.3f,%.3f,%.4f\n", argv[1], connections, argv[3], trips, idle,
-	       times[trips / 2], times[trips * 9 / 10], sum / trips,
+	printf("%s,%d,%s,%d,%d,%.2f,%.2f,%.2f,%.3f,%.3f,%.3f,%.4f\n", argv[1], connections, argv[3],
+	       trips, idle, times[trips / 2], times[trips * 9 / 10], sum / trips,
 	       (double)(own.ru_nvcsw + served.ru_nvcsw) / (trips + WARM_UP),
 	       (double)(own.ru_nivcsw + served.ru_nivcsw) / (trips + WARM_UP), together / trips,
 	       moved / trips);
