@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from probes.messages import RunError
@@ -287,6 +288,64 @@ def sun_path() -> Facts:
     facts["longest_path_bytes"] = max(length for length in bound if bound[length] == "ok")
     facts["sun_path_bytes"] = next(length for length in bound if not fits_structure(length))
     yield {}, facts
+
+
+MOST_SENT = 10_000  # UDP takes any number, and drops what has no room
+
+
+def datagrams(address: str | tuple[str, int]) -> tuple[socket.socket, socket.socket]:
+    """A sender, and a receiver that takes datagrams of any sender; without an address a pair."""
+    if not address:
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+    sender, receiver = (socket.socket(family, socket.SOCK_DGRAM) for _ in range(2))
+    receiver.bind(address)
+    sender.connect(receiver.getsockname())
+    return sender, receiver
+
+
+def fill(sender: socket.socket) -> tuple[int, str]:
+    """Send without blocking until one is refused: how many were sent, and why no more were."""
+    sender.setblocking(False)
+    for sent in range(MOST_SENT):
+        if (refused := outcome(sender.send, b"x")) != "ok":
+            return sent, refused
+    return MOST_SENT, "ok"
+
+
+def drain(receiver: socket.socket) -> None:
+    """Read all: who waits to send need not wake before most of the buffer is free."""
+    receiver.setblocking(False)
+    while outcome(receiver.recv, 1) == "ok":
+        pass
+
+
+def datagram_limits() -> Facts:
+    """How many datagrams wait for a reader, what does the next one get, and how long may one be?
+
+    unix_dgram_sendmsg: max_dgram_qlen does not limit a receiver that is connected to its sender.
+    """
+    queue = int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
+    kinds: tuple[tuple[str, Any], ...] = (
+        *(("Unix pair", ""), ("Unix, any sender", "datagrams")),
+        ("UDP", ("127.0.0.1", 0)),
+    )
+    for kind, address in kinds:
+        sender, receiver = datagrams(address)
+        with sender, receiver:
+            buffer = sender.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            longer = outcome(sender.send, bytes(buffer))
+            sent, refused = fill(sender)
+            sender.setblocking(True)
+            reader = Timer(0.1, drain, [receiver])
+            reader.start()
+            facts = {
+                "sent": sent, "next": refused, "next_blocking": outcome(sender.send, b"x"),
+                "max_dgram_qlen": queue, "within_queue": sent <= queue + 1,
+                "send_buffer_bytes": buffer, "of_send_buffer": longer,
+            }  # fmt: skip
+            reader.join()
+        yield {"sockets": kind}, facts
 
 
 def main(name: str, directory: str) -> None:
