@@ -104,6 +104,7 @@ class Pair:
     observed: Observed
     parts: dict[str, float]  # of the time from a request to its answer, in µs: see `parts_of`
     failed: int  # calls of connect(2) to the place
+    sampled: bool  # then calls of the two ends at the same time may not both be counted
 
     @property
     def requests(self) -> int:
@@ -248,8 +249,9 @@ def pair_of(watched: Watched, family: str, place: str, client: Party, server: Pa
         client, server, active, idle if watched.idle and allowed else watched.idle_cpus
     )
     return Pair(
-        family, place, client, server, observed, parts_of(client, server, observed.rate), failed
-    )
+        family, place, client, server, observed, parts_of(client, server, observed.rate), failed,
+        watched.sampled,
+    )  # fmt: skip
 
 
 def listener_asks(connector: Party, listener: Party) -> bool:

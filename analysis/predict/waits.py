@@ -41,7 +41,9 @@ def kinds(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
         yield "full", {"rate": number(full * a_second)}
     for sender, receiver in ((client, server), (server, client)):
         sent, unseen = sender.sum("sent"), sender.sum("sent") - receiver.sum("received")
-        if unseen > SELDOM * sent and pair.requests > 1:
+        under_way = len(sender.ends) * sent / max(1, sender.sum("turns"))
+        missing = unseen > SELDOM * sent + under_way and not pair.sampled
+        if missing or (sent and not receiver.sum("receives") and receiver.sum("sends")):
             yield "unseen", {"count": f"{unseen:,}", "part": number(100 * unseen / sent)}
     if any(end.datagram for end in client.ends):
         yield "datagrams", {}
