@@ -16,7 +16,7 @@ import numpy as np
 from analysis.raw.programs import KernelCounts
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, read_object
 from analysis.report import output
-from analysis.statistics import LEAST_REPEATS, Estimate, Values, compared, estimates
+from analysis.statistics import LEAST_REPEATS, Estimate, Values, compared, estimates, mean
 from analysis.wording import amount, extent, number
 from probes.messages import RunError
 from probes.reasons import Reason
@@ -72,6 +72,8 @@ class Run(Model):
         """The time that so many of its turns stayed below, ns; evenly spread within a slot."""
         assert self.probed
         slots = sorted((int(ns), n) for ns, n in self.probed.counts.turns.turns.items())
+        if not slots:
+            return np.nan
         starts, numbers = np.array(slots, dtype=float).reshape(-1, 2).T
         width = 2.0 ** (np.floor(np.log2(np.maximum(starts, 16))) - 4)
         ends = np.concatenate([[0], np.cumsum(numbers)])
@@ -105,21 +107,24 @@ def both(rows: Sequence[Run], figure: Callable[[Run], float | None]) -> tuple[Va
     return tcp, unix
 
 
-def without_filter(rows: Sequence[Run], figure: Callable[[Run], float]) -> Estimate:
-    """How many times as much of it TCP takes as a Unix socket, where neither has the filter."""
+def without_filter(rows: Sequence[Run], figure: Callable[[Run], float]) -> tuple[Estimate, ...]:
+    """How many times as much of it TCP takes as a Unix socket, and the part of it that is saved,
+    where neither has the filter.
+    """
 
     def ratio(means: Values) -> Values:
         plain, tcp, unix = means
-        return np.asarray([plain / (plain - (tcp - unix))])
+        with np.errstate(divide="ignore", invalid="ignore"):  # ticks may have seen no CPU time
+            return np.stack([plain / (plain - (tcp - unix)), (tcp - unix) / plain])
 
     columns = (column(rows, arm, figure) for arm in ("plain", *WAYS))
-    return estimates(ratio, *columns)[0]
+    return tuple(estimates(ratio, *columns))
 
 
 def is_narrow(rows: Sequence[dict[str, Any]], narrow: float) -> bool:
     """Whether the ratio's interval is so narrow, to either side of it."""
     runs = [Run.model_validate(row) for row in rows]
-    ratio = without_filter(runs, lambda run: run.window_ns)
+    ratio = without_filter(runs, lambda run: run.window_ns)[0]
     return ratio.high is not None and ratio.high - ratio.value <= narrow * ratio.value
 
 
@@ -139,14 +144,16 @@ class Result:
             and abs(self.per_turn - 1) < EQUAL
             and abs(self.turns[3].value - 1) >= EQUAL
         )
-        self.speedup = without_filter(timed, lambda run: run.window_ns)
+        self.speedup = without_filter(timed, lambda run: run.window_ns)[0]
         if self.fixed_time:
             self.speedup = compared(*both(probed, lambda run: run.turns / run.window_ns))[3]
-        self.cpu = without_filter(timed, lambda run: run.cpu_ns)
+        self.cpu = without_filter(timed, lambda run: run.cpu_ns)[1]
         plain, tcp = (column(timed, arm, lambda run: run.window_ns) for arm in ("plain", "tcp"))
-        self.filter = compared(plain, tcp)[3]
+        self.filter = estimates(lambda means: means[1:] / means[:1] - 1, plain, tcp)[0]
         own = column(timed, "own", lambda run: run.window_ns)
         self.own = compared(own, plain)[3] if len(own) else None
+        own_p50 = column(probed, "own", methodcaller("quantile", 0.5))
+        self.own_p50 = mean(own_p50) if len(own_p50) else None
         values = both(timed, lambda run: run.metric)
         self.metric = None if np.isnan(values).any() else compared(*values)
         seen = bool(self.turns and self.turns[1].value and self.turns[2].value)
@@ -177,7 +184,8 @@ class Result:
     def document(self) -> dict[str, Any]:
         """proof.json: value, low and high of each figure; times in ns."""
         figures: dict[str, Estimate | None] = {
-            **{"speedup": self.speedup, "cpu": self.cpu, "filter": self.filter, "own": self.own},
+            **{"speedup": self.speedup, "cpu_saved": self.cpu, "filter": self.filter},
+            **{"own": self.own, "p50_own_ns": self.own_p50},
             **{f"p{share}_ratio": row[3] for share, row in self.quantiles.items()},
             **{f"p{share}_{way}_ns": row[n] for share, row in self.quantiles.items()
                for n, way in ((1, "tcp"), (2, "unix"))},
@@ -196,10 +204,11 @@ def times(figure: Estimate) -> str:
     return f"{figure.value:.2f} ± {figure.high - figure.value:.2f} times"
 
 
-def percent(figure: Estimate) -> str:
-    """How many percent a factor adds, with its ends."""
-    low, high = ((end - 1) * 100 for end in figure.ends)
-    return f"{(figure.value - 1) * 100:.1f} % ({extent(low, high)})"
+def percent(share: Estimate) -> str:
+    """A part with its ends."""
+    low, high = (100 * end for end in share.ends)
+    ends = "" if share.high is None else f" ({extent(low, high)})"
+    return f"{number(100 * share.value)} %{ends}"
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -208,8 +217,8 @@ def lines(result: Result) -> Iterator[str]:
         f"p{share} {number(row[1].value / 1000)} → {number(row[2].value / 1000)} µs"
         for share, row in result.quantiles.items()
     )
-    spent = 1 - 1 / result.cpu.value
-    cpu = f"{abs(spent) * 100:.0f} % {'less' if spent > 0 else 'more'} CPU"
+    more = result.cpu.value < 0
+    cpu = f"{percent(-result.cpu if more else result.cpu)} {'more' if more else 'less'} CPU"
     settled = "" if not result.speedup.spans(1) else "; that it is faster or slower is not settled"
     yield (
         f"unix is {times(result.speedup)} as fast as TCP"
@@ -224,11 +233,12 @@ def lines(result: Result) -> Iterator[str]:
         tcp, unix = (number(figure.value) for figure in result.metric[1:3])
         yield f"The client's own figure: {tcp} → {unix}, {times(result.metric[3])}."
     yield (
-        f"A seccomp filter makes TCP {percent(result.filter)} slower here; the ratio is without "
+        f"The seccomp filter adds {percent(result.filter)} to a run over TCP; the ratio is without "
         "it, and if anything too small."
     )
     if result.own:
-        yield f"By its own option, a Unix socket is {times(result.own)} as fast."
+        p50 = f" (p50 {number(result.own_p50.value / 1000)} µs)" if result.own_p50 else ""
+        yield f"By its own option, a Unix socket is {times(result.own)} as fast{p50}."
     if result.turns and result.moved:
         turns, moved = (f"{row[1].value:,.0f}" for row in (result.turns, result.moved))
         yield f"Each run had {turns} turns and moved {moved} bytes over TCP."

@@ -45,7 +45,6 @@ class Arm(NamedTuple):
 
 ARMS = (Arm("plain"), Arm("tcp", mode="tcp"), Arm("unix", mode="unix"))
 OWN = Arm("own", "unix")  # a program's own option
-PROBED = ARMS[1:]
 
 
 class Verbatim(Values):
@@ -148,7 +147,7 @@ def prove(options: Options) -> int:
         with session.progress.step("probed runs"), probes.attached() as watch:
             probed = [
                 {"repeat": repeat} | subject.run(arm, stack, watch)
-                for repeat, arm in interleaved(PROBED, PROBED_REPEATS if watch else 0)
+                for repeat, arm in interleaved(subject.arms[1:], PROBED_REPEATS if watch else 0)
             ]
     proof = {
         **{"format": FORMAT, "kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0))},
