@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analysis.raw.programs import KernelCounts
+from analysis.raw.programs import KernelCounts, Probed
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, read_object
 from analysis.report import output
 from analysis.statistics import LEAST_REPEATS, Estimate, Values, compared, estimates, mean
@@ -24,24 +24,6 @@ from probes.reasons import Reason
 PROOF, RESULT = "prove.json", "proof.json"
 EQUAL = 0.01  # of bytes: more is no equal load. Of elapsed time: the client runs for a fixed time
 WAYS = ("tcp", "unix")
-
-
-class Turns(Model):
-    """What probes/bcc/turns.py counted of a client."""
-
-    turns: dict[str, Count]  # shortest time in ns → answers
-    bytes: dict[str, Count]
-
-
-class Counts(Model):
-    turns: Turns
-
-
-class Probed(Model):
-    counts: Counts
-    lost: dict[str, Count]
-    missed: Count | None
-    calls_missed: Count | None
 
 
 class Run(Model):
@@ -59,27 +41,30 @@ class Run(Model):
         """CPU time of client and server."""
         return float(self.counters.user_ns + self.counters.system_ns) if self.counters else np.nan
 
+    def counted(self, quantity: str) -> dict[str, int]:
+        """What probes/bcc/turns.py counted of the client: `bytes`, and `turns` by ns."""
+        return self.probed.counts["turns"][quantity] if self.probed else {}
+
     @property
     def moved(self) -> float:
         """Bytes that the client sent and received."""
-        return float(sum(self.probed.counts.turns.bytes.values())) if self.probed else np.nan
+        return float(sum(self.counted("bytes").values()))
 
     @property
     def turns(self) -> float:
-        return float(sum(self.probed.counts.turns.turns.values())) if self.probed else np.nan
+        return float(sum(self.counted("turns").values()))
 
     def quantile(self, share: float) -> float:
         """The time that so many of its turns stayed below, ns; evenly spread within a slot."""
-        assert self.probed
-        slots = sorted((int(ns), n) for ns, n in self.probed.counts.turns.turns.items())
+        slots = sorted((int(ns), count) for ns, count in self.counted("turns").items())
         if not slots:
             return np.nan
-        starts, numbers = np.array(slots, dtype=float).reshape(-1, 2).T
-        width = 2.0 ** (np.floor(np.log2(np.maximum(starts, 16))) - 4)
-        ends = np.concatenate([[0], np.cumsum(numbers)])
-        slot = min(int(np.searchsorted(ends, share * ends[-1], "right")) - 1, len(slots) - 1)
-        part = (share * ends[-1] - ends[slot]) / numbers[slot]
-        return float(starts[slot] + part * width[slot])
+        starts, counts = np.array(slots, dtype=float).T
+        widths = 2.0 ** (np.floor(np.log2(np.maximum(starts, 16))) - 4)
+        below = np.concatenate([[0], np.cumsum(counts)])
+        slot = int(np.searchsorted(below[1:], share * below[-1]))
+        part = (share * below[-1] - below[slot]) / counts[slot]
+        return float(starts[slot] + part * widths[slot])
 
 
 class Proof(Model):

@@ -41,7 +41,7 @@ union address {
 
 static int port, exec_error;
 static bool reroutes, seen, has_ring;
-static sa_family_t family = AF_INET;
+static union address named;
 static struct sockaddr_un place = {.sun_family = AF_UNIX};
 static sigset_t signals, before;
 
@@ -79,21 +79,24 @@ static bool is_local(const union address *address, bool binds)
 	       (binds || four == 0 || ntohl(four) >> 24 == IN_LOOPBACKNET);
 }
 
-/* Write an address of this machine as the kernel would, cut to the caller's room. It is one of
- * IPv6 where the port was last named by such, and the caller has room for it. */
+/* Write the address that the port was last named by, with a port, cut to the caller's room. Who
+ * listens at any address is told that clients come by IPv4. */
 static void show(struct call *call, int number)
 {
-	union address address = {.four = {.sin_port = htons(number)}};
-	socklen_t room = 0, length = sizeof(address.four);
+	union address address = named;
+	struct in6_addr *six = &address.six.sin6_addr;
+	socklen_t room = 0, length = sizeof(address.six);
 
 	fetch(call, call->args[2], &room, sizeof(room));
-	if (family == AF_INET6 && room >= sizeof(address.six)) {
-		length = sizeof(address.six);
-		address.six.sin6_addr = in6addr_loopback;
-	} else {
+	if (address.any.sa_family == AF_INET || room < length) {
+		length = sizeof(address.four);
+		address.any.sa_family = AF_INET;
 		address.four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	} else if (IN6_IS_ADDR_UNSPECIFIED(six)) {
+		six->s6_addr32[2] = htonl(0xffff);
+		six->s6_addr32[3] = htonl(INADDR_LOOPBACK);
 	}
-	address.any.sa_family = length == sizeof(address.six) ? AF_INET6 : AF_INET;
+	address.four.sin_port = htons(number);
 	store(call, call->args[1], &address, room < length ? room : length);
 	store(call, call->args[2], &length, sizeof(length));
 }
@@ -131,7 +134,7 @@ static bool join(struct call *call)
 			return go_on(call);
 		if (domain == AF_UNIX)
 			return answer(call, binds ? EINVAL : EISCONN);
-		family = address.any.sa_family;
+		named = address;
 		/* All sockets of the port are one: of IPv4 and IPv6, and with SO_REUSEPORT. */
 		call->made = binds && bound >= 0 ? bound
 						 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -157,11 +160,11 @@ static bool take(struct call *call)
 {
 	int wanted = call->nr == __NR_accept4 ? call->args[3] : 0;
 	struct seccomp_notif_addfd placed = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND};
-	struct pollfd listening;
 
 	if (call->socket < 0 && side_of(call) != SERVER)
 		return go_on(call);
-	listening = (struct pollfd){call->socket, POLLIN, 0};
+	struct pollfd listening = {call->socket, POLLIN, 0};
+
 	if (poll(&listening, 1, 0) == 0)
 		return fcntl(call->socket, F_GETFL) & O_NONBLOCK ? answer(call, EAGAIN) : false;
 	call->made = accept4(call->socket, NULL, NULL, SOCK_CLOEXEC | (wanted & SOCK_NONBLOCK));
@@ -214,15 +217,13 @@ static bool send_to(struct call *call)
 	return go_on(call);
 }
 
-static bool new_epoll(struct call *call)
+/* A new epoll instance, or an io_uring. */
+static bool remember(struct call *call)
 {
-	searched = 0;
-	return go_on(call);
-}
-
-static bool ring(struct call *call)
-{
-	has_ring = true;
+	if (call->nr == __NR_io_uring_setup)
+		has_ring = true;
+	else
+		searched = 0;
 	return go_on(call);
 }
 
@@ -250,9 +251,9 @@ static const struct {
 	{__NR_getpeername, ALWAYS, 0, name},
 	{__NR_setsockopt, 1, SOL_SOCKET, tune},
 	{__NR_getsockopt, 1, SOL_SOCKET, tune},
-	{__NR_epoll_create, ALWAYS, 0, new_epoll},
-	{__NR_epoll_create1, ALWAYS, 0, new_epoll},
-	{__NR_io_uring_setup, ALWAYS, 0, ring},
+	{__NR_epoll_create, ALWAYS, 0, remember},
+	{__NR_epoll_create1, ALWAYS, 0, remember},
+	{__NR_io_uring_setup, ALWAYS, 0, remember},
 	{__NR_seccomp, ALWAYS, 0, filter_of_its_own},
 };
 #define STATEMENT(code, value) ((struct sock_filter)BPF_STMT(BPF_##code, value))
@@ -328,10 +329,10 @@ static int serve(pid_t command)
 	static struct pollfd polled[MOST + 2];
 	int count = 0, status = 0, end, child, signals_fd = signalfd(-1, &signals, SFD_CLOEXEC);
 	struct signalfd_siginfo signal;
-	bool connects;
 
 	do {
-		connects = false;
+		bool connects = false;
+
 		polled[0] = (struct pollfd){notices, POLLIN, 0};
 		polled[1] = (struct pollfd){signals_fd, POLLIN, 0};
 		for (int i = 0; i < count; i++) { /* nothing tells when there is room to connect */
