@@ -290,15 +290,12 @@ def steadiness(verdicts: Iterable[Verdict]) -> str:
 
 def by_source(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     """Count the verdicts of each source that some verdict is settled for."""
-    counts: dict[str, Counter[str]] = {}
-    for verdict in verdicts:
-        counts.setdefault(verdict.claim.source.id, Counter())[verdict.verdict] += 1
-    heads = [
-        name for name in (*VERDICTS, NOT_MEASURED) if any(names[name] for names in counts.values())
-    ]
-    lines = [(source, *(names[name] for name in heads)) for source, names in counts.items()
-             if names.keys() - {NOT_MEASURED}]  # fmt: skip
-    return pd.DataFrame(lines, columns=["source", *map(str.lower, heads)])
+    rows = [(v.claim.source.id, v.verdict.lower()) for v in verdicts]
+    sources, names = pd.DataFrame(rows, columns=["source", "verdict"]).to_numpy().T
+    table = pd.crosstab(sources, names, rownames=["source"])
+    order = [name for name in map(str.lower, (*VERDICTS, NOT_MEASURED)) if name in table]
+    settled = table[[name for name in order if name != NOT_MEASURED.lower()]].any(axis=1)
+    return table.loc[settled, order].reset_index()
 
 
 def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:

@@ -31,6 +31,8 @@ MOST_NARROW = 4  # columns of a table that a narrow screen shows as it is
 LONGEST_FIGURE = 40  # characters, with its interval; what is longer is a sentence
 LONGEST_WORD = 24  # of a cell in it, in characters
 SPAN = re.compile(rf"\([\d{wording.MINUS}][^()]*\)")  # an interval, which stays on one line
+UNBROKEN = {ord(" "): "\N{NO-BREAK SPACE}",
+            ord(wording.DASH): f"\N{WORD JOINER}{wording.DASH}\N{WORD JOINER}"}  # fmt: skip
 PLAIN = re.compile(r"[\w./:+=,@* -]+")  # can stand between backticks as it is
 # Colours of a figure that the page's style sheet decides.
 THEMED = {
@@ -165,13 +167,7 @@ def _label_cells(tokens: Sequence[Token]) -> None:
                 if max(map(len, _plain(text).split()), default=0) > LONGEST_WORD:
                     table.attrs.setdefault("class", "long")
                 for part in text.children or ():
-                    part.content = SPAN.sub(_unbroken, part.content)
-
-
-def _unbroken(found: re.Match[str]) -> str:
-    return found[0].replace(" ", "\N{NO-BREAK SPACE}").replace(
-        wording.DASH, f"\N{WORD JOINER}{wording.DASH}\N{WORD JOINER}"
-    )  # fmt: skip
+                    part.content = SPAN.sub(lambda span: span[0].translate(UNBROKEN), part.content)
 
 
 def _plain(text: Token) -> str:

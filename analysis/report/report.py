@@ -12,7 +12,7 @@ from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import in_conditions
 from analysis.drawing import Drawn
-from analysis.machine import loopback_sentences, machine_text
+from analysis.machine import loopback_sentences
 from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import same_table
 from analysis.paths.figures import alike_first, one_of_each_family, usual_first
@@ -153,7 +153,6 @@ class Report:
             "measured_verdicts": [verdict for verdict in analysis.verdicts if verdict.settled],
             "stated_verdicts": [v for v in analysis.verdicts if v.kind == ARITHMETIC],
             "open_verdicts": [v for v in analysis.verdicts if v.kind == NOT_MEASURED],
-            "machines": self._machines(),
             "shown_kernels": analysis.kernels[analysis.kernels["transport"].isin(transports)],
             "least_repeats": LEAST_REPEATS,
             "within_share": WITHIN_SHARE,
@@ -165,12 +164,6 @@ class Report:
             "knob_groups": [(key, list(pairs)) for key, pairs in groups],
             "command": shlex.join(analysis.run.manifest.command),
         }
-
-    def _machines(self) -> list[str]:
-        """Each machine that figures of the first ledger are from, in their order."""
-        rows = (row for ledger in self.analysis.ledgers[:1] for row in ledger.headline())
-        places = dict.fromkeys((row.target, row.kernel) for row in rows if row.entries)
-        return [machine_text(self.analysis.run, *place) for place in places]
 
     def _early(self) -> ExactCell | None:
         """The cell in which a reader wakes the sender before it answers."""

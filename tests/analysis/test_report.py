@@ -10,9 +10,12 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
+from analysis.analyse import Analysis
 from analysis.drawing import Drawn
 from analysis.report.render import TEMPLATES, escape, page, table
+from analysis.report.report import Report
 from probes.reasons import missing, reason
+from runners.process import REPOSITORY
 from tests.analysis.make_run import Cell, MadeUp, make_run
 
 HOSTILE = '<img src=x onerror=alert(1)> $x$ [red] | `**"quoted"**` \x1b[31m'
@@ -163,3 +166,10 @@ def test_missing_is_said_and_an_empty_setting_is_empty_and_not_absent(tmp_path: 
     assert "a made-up failure" in text
     cells = re.findall(r"<td[^>]*><code>(/\w[^<]*)</code></td>\s*<td[^>]*>([^<]*)</td>", text)
     assert cells == [("/absent", "absent"), ("/empty", ""), ("/made/up", "1")]
+
+
+def test_what_was_not_measured_has_a_command_and_a_page(plain: Analysis) -> None:
+    ways = {what: (command, page) for what, command, page in Report(plain).unmeasured()}
+    assert ways["shared memory"][0].endswith("--transports unix,tcp,shm")
+    assert "placed freely" in ways
+    assert all((REPOSITORY / "docs" / page).exists() for _, page in ways.values())
