@@ -14,6 +14,7 @@ from analysis.predict.waits import number
 from analysis.raw.record import Model, NotNegative, Positive, read_object
 from analysis.report.render import sentence as worded
 from analysis.wording import capital
+from probes.messages import UsageError
 
 WHAT_IF = "what-if.json"
 # CPUs for both → the placement that a run measures, the share of messages received on the sender's
@@ -35,7 +36,7 @@ class Described(Model):
     cpus: Literal["1", "2", "free"]
 
     def observed(self, prices: Prices) -> Observed:
-        """What `watch` would see of it over TCP."""
+        """What `watch` would see of it over TCP. Raises UsageError where its CPUs are too few."""
         pattern = "connect" if self.connect and prices.connects else "pingpong"
         _, near, cpus = CPUS[self.cpus]
         request, back = (prices.over_tcp(pattern, near, n) for n in (self.request, self.answer))
@@ -43,6 +44,11 @@ class Described(Model):
         answer = self.work_us + float(request[0] + back[0]) / 2
         serving = self.rate * (cpu / 2 + self.work_us) / 1e6
         busy = self.rate * (cpu + self.work_us) / 1e6
+        if cpus and busy > cpus:
+            raise UsageError(
+                f"{number(self.rate)} such requests a second take {number(busy)} CPUs, and "
+                f"--cpus gives them {cpus}: lower --rate or --work."
+            )
         return Observed(
             rate=self.rate, request=self.request, answer=self.answer, sends=2,
             opened=float(self.connect), near=near, bound=cpus is not None,

@@ -230,7 +230,7 @@ def compiled(program: str) -> Any:
 
             return BPF(text=program)
         except ImportError as error:
-            raise RunError("BCC is not installed (Debian: python3-bpfcc).") from error
+            raise RunError("BCC is missing: sudo apt-get install python3-bpfcc") from error
         except Exception as error:  # BCC raises a bare Exception, its reason on stderr
             raise RunError(f"the kernel did not take the program: {error}.") from error
 

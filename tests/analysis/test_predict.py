@@ -18,6 +18,7 @@ from analysis.predict.show import UNBOUND, change, predictions, remarks
 from analysis.predict.waits import notes, remedies
 from analysis.predict.what_if import Described
 from analysis.raw.programs import PriceList, Watched
+from probes.messages import UsageError
 from runners.cli import parse
 
 # A round trip over unix and tcp, in µs, by pattern and placement; at 1 MB all is 1000 times that.
@@ -350,12 +351,14 @@ def test_what_if_names_the_command_that_measures_it() -> None:
 
 def test_what_if_prices_each_way_where_both_run(prices: Prices) -> None:
     def answer(cpus: str, back: int) -> float:
-        changes = {"request": 64, "answer": back, "cpus": cpus, "work_us": 0}
+        changes = {"request": 64, "answer": back, "cpus": cpus, "work_us": 0, "rate": 2}
         return DESCRIBED.model_copy(update=changes).observed(prices).answer_us
 
     # A round trip takes 13 µs on one CPU, 39 on two, and 1000 times that at 64,064 B.
     assert (answer("1", 64), answer("2", 64), answer("free", 64)) == (13, 39, 26)
     assert answer("1", 64064) == (13 + 13000) / 2
+    with pytest.raises(UsageError, match="lower --rate"):
+        DESCRIBED.model_copy(update={"cpus": "1", "rate": 100_000}).observed(prices)
 
 
 def test_prices_of_elsewhere_are_named_and_a_sample_too(

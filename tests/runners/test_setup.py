@@ -71,6 +71,13 @@ def test_a_whole_environment_is_left_alone(environment: Path, tmp_path: Path) ->
     assert printed(set_up(tmp_path / "linked")) == (0, "", "")
 
 
+def test_watch_makes_no_environment(tmp_path: Path) -> None:
+    script = ["bash", "-c", f"install=never here=/x; {SCRIPT}", "bash", SETUP, tmp_path]
+    status, out, words = printed(captured(script, env=os.environ | {"PIP": ":"}))
+    assert (status, out, list(tmp_path.iterdir())) == (1, "", [])
+    assert words.endswith(": /x/setup.sh --analysis\n")
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_environment_is_made_anew(environment: Path, tmp_path: Path, damage: str) -> None:
     DAMAGES[damage](environment)
