@@ -22,6 +22,9 @@ from analysis.statistics import Estimate
 FITTED = Path(__file__).with_name("fitted.toml")
 ALONE = 1.1  # requests at a time: up to here one client waits for each answer
 BUSY = 0.9  # of the time: from here on a thread is what limits the rate
+WANTED = (
+    0.5  # CPUs that a pair uses or waits for: with less, those that others fill do not limit it
+)
 IDLE = 0.2  # CPUs: with fewer idle they are what limits it
 LEAST_SIZE = 64  # bytes: of a message whose own size matters little
 MANY_SENDS = 100  # for a request and its answer: beyond, it is a stream, and prices are of requests
@@ -181,7 +184,8 @@ def limit_of(observed: Observed) -> Limit:
         return Limit.SERVER
     if observed.client_wants >= BUSY and not alone:
         return Limit.CLIENT
-    return Limit.MACHINE if observed.idle <= IDLE else Limit.BETWEEN
+    wanted = observed.busy + observed.queued
+    return Limit.MACHINE if observed.idle <= IDLE and wanted > WANTED else Limit.BETWEEN
 
 
 def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
@@ -231,15 +235,17 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     cpu = interval(cpu_of, cpu_us(observed))
     over_tcp = float(path(observed, prices, prices.over_tcp, states[0])[0])
     explained = max(observed.busy * 1e6 / observed.rate, observed.seen_us) + over_tcp
+    # A client that pauses between two requests sees its answers sooner, if not more of them.
+    judged = time if limit is Limit.TURNS else rated
     if observed.one_way:
         verdict = Verdict.ONE_WAY
     elif observed.sends > MANY_SENDS:
         verdict = Verdict.STREAM
     elif max(observed.request, observed.answer) > FITS:
         verdict = Verdict.LARGE
-    elif rated.ends[0] > 0:
+    elif judged.ends[0] > 0:
         verdict = Verdict.GAIN
-    elif rated.ends[1] < 0:
+    elif judged.ends[1] < 0:
         verdict = Verdict.LOSS
     elif limit in (Limit.TURNS, Limit.BETWEEN) and explained < EXPLAINED * observed.answer_us:
         verdict = Verdict.OPEN

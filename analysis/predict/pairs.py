@@ -41,6 +41,7 @@ class Observed:
     more_sleeps: bool = False  # one of the two sleeps more often than its messages explain
     client_wants: float = 0.0  # the share of time in which the client's busiest thread runs
     client_busy: float = 0.0  # CPUs that the client uses
+    queued: float = 0.0  # CPUs that their threads wait for, on average
     connect_us: float = 0.0  # what connecting takes of a request
     held_back_us: float = 0.0  # how long a request waits for a timer that a Unix socket lacks
     seen_us: float = 0.0  # of an answer's time: what is known of it beside the path's price
@@ -188,6 +189,7 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
         more_sleeps=max(slept) > MORE_SLEEPS + opened,
         client_wants=min(1.0, client_ran / 1000 / client.seconds),
         client_busy=client.busy,
+        queued=sum(party.used("waited_us") for party in parties) / 1e6,
         connect_us=connect_ns / 1000 / requests,
         held_back_us=sum(waits[name, "ns"] for name in HELD_BACK) / 1000 / requests,
         seen_us=sum(parts.values()) - parts["open"],

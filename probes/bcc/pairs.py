@@ -285,9 +285,9 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
             people.look(set(people.found))
         if not stopped and left > 0:
             probes.attach()
+    lasted = time.monotonic() - began
     probes.detach()
     people.look(probes.pids())
-    lasted = time.monotonic() - began
     grown = {
         str(inode): {name: count - before[inode].get(name, 0) for name, count in counts.items()}
         for inode, counts in network_counts(spaces).items()

@@ -188,6 +188,9 @@ def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) ->
         Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 4 / 1.9),
         Limit.BETWEEN: (replace(PING, at_once=8), (4 / 0.8 + 4 / 8) / 2),
     }
+    others = replace(PING, at_once=8, busy=0.01, idle=0.0)
+    assert limit_of(others) is Limit.BETWEEN  # others fill the CPUs, which they do not need
+    assert limit_of(replace(others, queued=4.0)) is Limit.MACHINE
     alone = replace(PING, at_once=8, server_wants=0.95, bound=True, idle=0.0)
     assert limit_of(alone) is Limit.MACHINE  # they share their only CPU
     for limit, (observed, gain) in cases.items():

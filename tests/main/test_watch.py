@@ -138,7 +138,7 @@ Ends = list[dict[str, Any]]
 
 
 def held_back(folder: Path) -> Callable[[Ends], bool]:
-    """Header and body are written apart: Nagle's algorithm holds the body back."""
+    """Header and body are written apart: Nagle's algorithm holds the body back. More is due."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         with client, listener.accept()[0] as server:
@@ -148,7 +148,11 @@ def held_back(folder: Path) -> Callable[[Ends], bool]:
                 server.recv(240, socket.MSG_WAITALL)
                 server.sendall(b"r")
                 client.recv(1)
-    return lambda ends: any(end["waits"].get("delayed-ack", [0])[0] > 5 for end in ends)
+            client.send(b"c", socket.MSG_MORE)
+            server.recv(1)
+    return lambda ends: any(
+        end["waits"].get("delayed-ack", [0])[0] > 5 and end["waits"]["cork"][0] == 1 for end in ends
+    )
 
 
 def spliced(folder: Path) -> Callable[[Ends], bool]:
