@@ -217,9 +217,10 @@ def lines(result: Result) -> Iterator[str]:
     if result.metric:
         tcp, unix = (number(figure.value) for figure in result.metric[1:3])
         yield f"The client's own figure: {tcp} → {unix}, {times(result.metric[3])}."
+    told = "" if not result.filter.spans(0) else ", which is not told from nothing"
     yield (
-        f"The seccomp filter adds {percent(result.filter)} to a run over TCP; the ratio is without "
-        "it, and if anything too small."
+        f"The seccomp filter adds {percent(result.filter)} to a run over TCP{told}; the ratio is "
+        "without it, and if anything too small."
     )
     if result.own:
         p50 = f" (p50 {number(result.own_p50.value / 1000)} µs)" if result.own_p50 else ""
