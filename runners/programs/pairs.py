@@ -66,10 +66,14 @@ def watch(options: Options) -> int:
         watched["only"] = {"pids": list(options.pid), "ports": list(options.port)}
         _write(folder.path, stored | {WATCH: watched})
         folder.move()
-    if not record:
+    again = f"./runners/run.sh report {destination}"
+    if record:
+        print(f"Recorded. For its page, on any machine: {again}")
+        return DONE
+    try:
         return _predict("--watch", destination, options.prices, options)
-    print(f"Recorded. For its page, on any machine: ./runners/run.sh report {destination}")
-    return DONE
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; what was seen is kept; its page: {again}") from None
 
 
 def report_watched(options: Options) -> int:
