@@ -39,8 +39,7 @@ try:
     from analysis.paths.figures import draw_exact, draw_profiles
     from analysis.paths.gate import UNTOLD
     from analysis.predict.prove import show_proof
-    from analysis.predict.show import show_watch
-    from analysis.predict.what_if import show_what_if
+    from analysis.predict.show import show_watch, show_what_if
     from analysis.raw.run import read_run
     from analysis.report import output
     from analysis.report.answer import build_answer, ledger_frame

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `watch` prints and stores: pairs, and a prediction for each.
+"""What `watch` prints and stores, and `what-if` prints: pairs, and a prediction for each.
 
 prediction.json has every figure, watch.html the pairs and predictions as a page; the terminal gets
 the first of them.
@@ -22,7 +22,7 @@ from analysis.predict.pairs import (
     pairs,
     unpaired,
 )
-from analysis.predict.prices import Prices, read_prices
+from analysis.predict.prices import Described, Prices, read_prices
 from analysis.predict.waits import notes, number, remedies
 from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
@@ -30,11 +30,11 @@ from analysis.report import output
 from analysis.report.render import page, render
 from analysis.report.render import sentence as worded
 from analysis.statistics import Estimate
-from analysis.wording import DASH, counted
+from analysis.wording import DASH, capital, counted
 from probes.messages import RunError
 
 WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
-WIDTH = 100
+WHAT_IF, WIDTH = "what-if.json", 100
 MOST_ROWS, MOST_SENTENCES = 10, 4
 # In a terminal, of the columns of `row`
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
@@ -345,3 +345,25 @@ def size(count: float) -> str:
         if count >= factor:
             return f"{number(count / factor)} {unit}"
     return f"{number(count)} B"
+
+
+# what-if
+
+
+def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
+    """Print the prediction. Raises RunError."""
+    described = read_object(folder / WHAT_IF, Described)
+    prices = read_prices(priced)
+    prediction = predict(described.observed(prices), prices, read_fitted())
+    text = change(prediction)
+    if how == "json":
+        told = {"says": text, "verdict": str(prediction.verdict), **figures(prediction)}
+        print(written(told | {"observed": asdict(prediction.observed)}))
+        return
+    print(textwrap.fill(f"{capital(text)}.", WIDTH))
+    if prediction.has_figures:
+        print(textwrap.fill(worded("priced", prediction, described, number, span), WIDTH))
+    if described.command:
+        print(f"Measure it: {described.command}")
+    if not prices.has_cold:
+        print("These prices are of a hot path: with work of its own a request gains more.")

@@ -13,10 +13,9 @@ import pytest
 from analysis.__main__ import main
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
 from analysis.predict.pairs import Observed, Pair, pairs
-from analysis.predict.prices import Price, Prices
+from analysis.predict.prices import Described, Price, Prices
 from analysis.predict.show import UNBOUND, change, predictions, remarks
 from analysis.predict.waits import notes, remedies
-from analysis.predict.what_if import Described
 from analysis.raw.programs import PriceList, Watched
 from probes.messages import UsageError
 from runners.cli import parse
