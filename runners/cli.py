@@ -35,7 +35,6 @@ ONE = {"": 1.0}
 BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}
 MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 MILLIONS = 100_000_000
-MOST_REPEATS = 10_000
 
 Kind = Callable[[str], Any]
 
@@ -65,11 +64,6 @@ def several(kind: Kind, every: Iterable[str] = ()) -> Kind:
     return read
 
 
-def names(kind: str, known: Iterable[str]) -> Kind:
-    """Read a list of these words, or all of them."""
-    return several(one_of(kind, known), tuple(known))
-
-
 def quantity(least: float, most: float, units: dict[str, float], step: int = 1) -> Kind:
     """Read a number with one of these units, as a multiple of `step`; with step 0 any number."""
     form = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?)({'|'.join(units)})", re.ASCII)
@@ -92,11 +86,6 @@ def quantity(least: float, most: float, units: dict[str, float], step: int = 1) 
 def whole(least: int, most: int = MILLIONS) -> Kind:
     """Read a whole number between two bounds."""
     return quantity(least, most, ONE)
-
-
-def size(most: int = cell.LARGEST) -> Kind:
-    """Read a number of bytes, such as 64, 4K or 1M."""
-    return quantity(1, most, BYTES)
 
 
 def text(word: str) -> str:
@@ -190,7 +179,7 @@ WORDS: dict[str, tuple[str, Iterable[str]]] = {
 BPFTRACE = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
 ATTACHED = ("headline", "all", *WORDS["instruments"][1], *read_scripts())
 # How options.tsv calls what an option takes.
-KINDS: dict[str, Kind] = {name: names(*words) for name, words in WORDS.items()} | {
+KINDS: dict[str, Kind] = {n: several(one_of(*words), words[1]) for n, words in WORDS.items()} | {
     "instruments": several(one_of("instrument", ATTACHED)),
     "kernels": several(kernel, guest.PROBED),
     "exact kernels": several(exact_kernel, guest.SERIES),
@@ -206,9 +195,9 @@ KINDS: dict[str, Kind] = {name: names(*words) for name, words in WORDS.items()} 
     "cpus": one_of(*WORDS["cpus"]),
     "stored": existing,
     "allowance": allowance,
-    "size": size(),
-    "sizes": several(size()),
-    "exact sizes": several(size(LARGEST)),
+    "size": quantity(1, cell.LARGEST, BYTES),
+    "sizes": several(quantity(1, cell.LARGEST, BYTES)),
+    "exact sizes": several(quantity(1, LARGEST, BYTES)),
     "time": quantity(1, cell.MOST_WORK, MICROSECONDS),
     "percent": quantity(0.01, 100, ONE, 0),
     "rate": quantity(0.001, MILLIONS, ONE, 0),
@@ -218,7 +207,7 @@ KINDS: dict[str, Kind] = {name: names(*words) for name, words in WORDS.items()} 
     "many clients": whole(1, 100_000),
     "messages": quantity(2, MILLIONS, ONE, 2),
     "exact messages": quantity(20, MILLIONS, ONE, 2),
-    "repeats": whole(1, MOST_REPEATS),
+    "repeats": whole(1, 10_000),
     "seed": whole(1),
     "pids": several(whole(1, 1 << 22)),
     "port": whole(1, 65535),
