@@ -204,11 +204,12 @@ def lines(result: Result) -> Iterator[str]:
     )
     more = result.cpu.value < 0
     cpu = f"{percent(-result.cpu if more else result.cpu)} {'more' if more else 'less'} CPU"
+    seen = f" ({quantiles})" if quantiles else ""
     settled = "" if not result.speedup.spans(1) else "; that it is faster or slower is not settled"
-    yield (
-        f"unix is {times(result.speedup)} as fast as TCP"
-        f"{f' ({quantiles})' if quantiles else ''}, and takes {cpu}{settled}."
-    )
+    if result.speedup.ends[0] <= 0:
+        yield f"How fast unix is stays open: the runs differ by more than they take{seen}."
+    else:
+        yield f"unix is {times(result.speedup)} as fast as TCP{seen}, and takes {cpu}{settled}."
     tcp, unix = (amount(figure.value, "ns") for figure in result.elapsed[1:3])
     repeats = result.elapsed[0].repeats
     yield f"A run takes {tcp} over TCP and {unix} over a Unix socket, {repeats} repeats."

@@ -136,6 +136,14 @@ def test_the_filter_is_not_in_the_ratio() -> None:
     assert "unix is 2.00 ± 0.00 times as fast as TCP" in next(lines(result))
 
 
+def test_no_ratio_is_said_where_the_filter_hides_it() -> None:
+    """Without the filter's 900 ms, a run over a Unix socket would take -500 ms."""
+    same = {"tcp": 20, "unix": 20}
+    result = proof({"plain": 100, "tcp": 1000, "unix": 400}, same, same)
+    assert result.speedup.value < 0
+    assert "open" in next(lines(result))
+
+
 def test_unequal_loads_are_told_and_a_fixed_time_is_none() -> None:
     took = {"plain": 200, "tcp": 200, "unix": 200}
     fixed = proof(took, {"tcp": 100, "unix": 150}, {"tcp": 1000, "unix": 1500})
