@@ -41,7 +41,7 @@ FORMAT = 1
 COUNTING = "counting"
 ENTRIES = 1 << 16
 FIRST_S, PERIOD_S, LEAST_S = 0.2, 1.0, 0.02
-FIRST_SHARE = 1 / 8  # of the time: until it is known what the probes take
+FIRST_SHARE = 1 / 8  # of the time, as long as it is not known what the probes take
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
 LEAST_NS = 100_000  # a second: so little is allowed beside processes that use next to nothing
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
@@ -135,7 +135,7 @@ class Probes:
         self._share = 1.0
         self.runs = self.ns = self.missed = 0
 
-    def attach(self, share: float = 1.0) -> None:
+    def attach(self, share: float) -> None:
         """Begin to count so much of the time, or go on."""
         if self._since:
             return
@@ -271,20 +271,24 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
     """Count for so long, and in so much of it as the limit allows; the whole answer."""
     spaces = namespaces()
     before, old = network_counts(spaces), unix_inodes(spaces)
-    probes.attach(1.0 if limit >= EVERY_CALL else FIRST_SHARE)
+    with suppress(OSError):
+        os.nice(-20)  # beside a hundred who run it would look at the cost seconds too late
+    first = 1.0 if limit >= EVERY_CALL else FIRST_SHARE
+    probes.attach(first)
     people, idle, began = People(), idle_s(), time.monotonic()
     length, stopped = FIRST_S, False
     while (left := began + seconds - time.monotonic()) > LEAST_S / 2 and not stopped:
         stopped = wait(min(left, length))
         people.look(probes.pids())
-        length, pause = PERIOD_S, slow_down(probes, people, time.monotonic() - began, limit)
+        pause = slow_down(probes, people, time.monotonic() - began, limit)
+        length = FIRST_S if pause else PERIOD_S
         while pause > 0 and (left := began + seconds - time.monotonic()) > 0 and not stopped:
             probes.detach()
             stopped = wait(min(left, pause, PERIOD_S))
             pause -= PERIOD_S
             people.look(set(people.found))
         if not stopped and left > 0:
-            probes.attach()
+            probes.attach(first)
     lasted = time.monotonic() - began
     probes.detach()
     people.look(probes.pids())
@@ -312,8 +316,7 @@ def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> fl
     if limit >= EVERY_CALL or not body:
         return 0.0
     if entry > MOST * allowed and probes.may_detach:
-        probes.count(1.0)
-        return max(0.0, probes.attached_s * (entry + body) / allowed - lasted)
+        return max(0.0, probes.cost_ns() / allowed - lasted)
     probes.count((allowed - entry) / body)
     return 0.0
 
