@@ -40,7 +40,7 @@ from probes.messages import RunError
 FORMAT = 1
 COUNTING = "counting"
 ENTRIES = 1 << 16
-FIRST_S, PERIOD_S, LEAST_S = 0.2, 1.0, 0.02
+FIRST_S, PERIOD_S, LEAST_S = 0.3, 1.0, 0.02  # the first holds a whole WINDOW
 FIRST_SHARE = 1 / 8  # of the time, as long as it is not known what the probes take
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
 LEAST_NS = 100_000  # a second: so little is allowed beside processes that use next to nothing
