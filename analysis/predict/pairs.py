@@ -105,6 +105,7 @@ class Pair:
     observed: Observed
     parts: dict[str, float]  # of the time from a request to its answer, in µs: see `parts_of`
     failed: int  # calls of connect(2) to the place
+    overflows: int  # of accept queues, in the namespaces of both
     sampled: bool  # then calls of the two ends at the same time may not both be counted
 
     @property
@@ -165,10 +166,7 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
         max((getattr(owner, name) for owner in party.owners.values()), default=0)
         for party, name in ((client, "ran_ms"), (server, "busiest_ms"))
     )
-    connect_ns, waits = (
-        sum(party.sum("connect_ns") for party in parties),
-        client.waits + server.waits,
-    )
+    connect_ns, waits = client.sum("connect_ns"), client.waits + server.waits
     parts = parts_of(client, server, rate)
     return Observed(
         rate=rate,
@@ -250,9 +248,11 @@ def pair_of(watched: Watched, family: str, place: str, client: Party, server: Pa
     observed = observe(
         client, server, active, idle if watched.idle and allowed else watched.idle_cpus
     )
+    spaces = {str(end.namespace) for end in client.ends + server.ends}
+    overflows = sum(watched.namespaces.get(space, {}).get("ListenOverflows", 0) for space in spaces)
     return Pair(
         family, place, client, server, observed, parts_of(client, server, observed.rate), failed,
-        watched.sampled,
+        overflows, watched.sampled,
     )  # fmt: skip
 
 

@@ -32,7 +32,8 @@ def kinds(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
     for name in known_waits():
         if (count := waits[name, "count"]) > SELDOM * pair.requests:
             each = number(waits[name, "ns"] / 1e6 / count)
-            yield name, {"rate": number(count * a_second), "each": each}
+            figures = {"rate": number(count * a_second), "each": each}
+            yield name, figures | {"overflows": f"{pair.overflows:,}"}
     tried = pair.failed + sum(end.connections for end in client.ends)
     if pair.failed:
         part = number(100 * pair.failed / tried)

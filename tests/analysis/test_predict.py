@@ -273,8 +273,12 @@ def test_a_wait_for_a_timer_is_told_with_its_count_and_remedy(prices: Prices) ->
 )
 def test_what_touches_a_pair_is_noted_on_its_row(changes: dict[str, Any], noted: str) -> None:
     failures = [{"pid": 1, "place": SERVER, "count": 7}] if "connections" in changes else []
-    (pair,) = made(end(CLIENT, SERVER, 1, **changes), TALK[1], failures=failures)
+    spaces = {"7": {"ListenOverflows": 88}}
+    ends = end(CLIENT, SERVER, 1, **changes), TALK[1]
+    (pair,) = made(*ends, failures=failures, namespaces=spaces)
     assert noted in " ".join(notes(pair))
+    lost = {"syn", "resent"} & {*changes.get("waits", {})}
+    assert ("88 times" in " ".join(remedies(pair))) is bool(lost)
 
 
 def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
