@@ -17,9 +17,8 @@ const struct transport *const transports[] = {
 };
 
 const struct pattern *const patterns[] = {
-	&pingpong, &stream,	  &pipeline, &connecting,	&selfloop,
-	&selfecho, &many_clients, &paced,    &write_write_read, &backlog,
-	NULL,
+	&pingpong,     &stream, &pipeline,	   &connecting, &selfloop, &selfecho,
+	&many_clients, &paced,	&write_write_read, &backlog,	NULL,
 };
 
 /* Every transport with an address makes these calls in this order. */
