@@ -34,8 +34,8 @@ struct traffic {
 	u64 works, work_ns;	/* the same from its receiving to its next send */
 	u64 near, far; /* answers that were sent on the CPU that received them, and elsewhere */
 	u64 connections, connect_ns;
-	u64 waits[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
-	u64 sizes[SIZES];		  /* sends by the power of two */
+	u64 waits[WAITS], timed[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
+	u64 sizes[SIZES];				/* sends by the power of two */
 	u64 cpus, since, until, window, inode, place, sk;
 	u32 pid, other, cpu, family, side, namespace, lead, last, datagram;
 	char comm[16];
@@ -262,21 +262,27 @@ static inline void received_turn(struct traffic *traffic, struct end *end, int w
 		traffic->far++;
 }
 
-static inline void turn(void *sk, struct traffic *traffic, struct end *end, int what, u64 counted)
+/* Whether no pause lies between its last turn and now. */
+static inline int is_whole(struct traffic *traffic, u64 counted)
 {
 	int zero = 0;
-	u64 window = bpf_jiffies64() / WINDOW, now = bpf_ktime_get_ns(),
-	    *resume = resumed.lookup(&zero);
-	/* No pause lies in between. */
-	int whole = resume && traffic->since >= *resume &&
-		    (counted == WINDOW || traffic->window == window);
+	u64 *resume = resumed.lookup(&zero);
+
+	return resume && traffic->since >= *resume &&
+	       (counted == WINDOW || traffic->window == bpf_jiffies64() / WINDOW);
+}
+
+static inline void turn(void *sk, struct traffic *traffic, struct end *end, int what, u64 counted)
+{
+	u64 now = bpf_ktime_get_ns();
+	int whole = is_whole(traffic, counted);
 
 	if (what == SENT)
 		sent_turn(sk, traffic, whole, now);
 	else
 		received_turn(traffic, end, whole, now);
 	traffic->since = now;
-	traffic->window = window;
+	traffic->window = bpf_jiffies64() / WINDOW;
 	traffic->last = what;
 }
 

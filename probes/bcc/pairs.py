@@ -43,7 +43,7 @@ ENTRIES = 1 << 16
 FIRST_S, PERIOD_S, LEAST_S = 0.3, 1.0, 0.02  # the first holds a whole WINDOW
 FIRST_SHARE = 1 / 8  # of the time, as long as it is not known what the probes take
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
-LEAST_NS = 100_000  # a second: so little is allowed beside processes that use next to nothing
+LEAST_NS = 1_000_000  # a second: so little is allowed beside processes that use next to nothing
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
 MOST = 0.75  # of it: the way to the programs may take, while they stay attached
 WINDOW = 64  # jiffies: as in pairs.c
@@ -239,9 +239,9 @@ def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
         "path": path_of(bytes(traffic.path)) if family == "unix" else "",
         "sizes": {str(1 << n): count for n, count in enumerate(traffic.sizes) if count},
         "waits": {
-            name: [traffic.waits[n], traffic.wait_ns[n]]
-            for n, name in enumerate(WAITS)
-            if traffic.waits[n]
+            name: [count, count * traffic.wait_ns[n] // max(1, traffic.timed[n])]
+            for n, (name, count) in enumerate(zip(WAITS, traffic.waits, strict=True))
+            if count  # those that a pause cut are as long as the others
         },
         **{name: getattr(traffic, name) for name in FIELDS},
     }

@@ -63,8 +63,10 @@ int on_state(struct bpf_raw_tracepoint_args *ctx)
 		traffic->connections++;
 		if (began)
 			traffic->connect_ns += now - began->since;
-		if (began && traffic->waits[SYN])
+		if (began && traffic->waits[SYN]) {
+			traffic->timed[SYN] += traffic->waits[SYN];
 			traffic->wait_ns[SYN] += now - began->since;
+		}
 	}
 	return 0;
 }
@@ -77,8 +79,10 @@ static inline void waited(struct traffic *traffic, int kind)
 	if (traffic->until > since)
 		since = traffic->until;
 	traffic->waits[kind]++;
-	if (traffic->last == SENT)
+	if (traffic->last == SENT && is_whole(traffic, counting())) {
+		traffic->timed[kind]++;
 		traffic->wait_ns[kind] += now - since;
+	}
 	traffic->until = now;
 }
 
