@@ -30,7 +30,7 @@ make_environment() {
 	local environment=$1 lock=$2 lost words
 	local partial=$environment.partial
 	! is_whole || return 0
-	[ "${install-}" != never ] || fail "watch installs nothing, and its Python environment is missing: $0 --analysis"
+	[ "${install-}" != never ] || fail "watch installs nothing, and its Python environment is missing: ${here-}/setup.sh --analysis"
 	exec 9>set-up # the lock on what is made here
 	flock 9
 	! is_whole || return 0 # who waited finds what another made

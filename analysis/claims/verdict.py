@@ -108,9 +108,9 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The verdict, on times `on this machine`; and on how much of its scope."""
+        """The verdict, on times `in this run`; and on how much of its scope."""
         timed = self.kind == MEASURED and self.claim.timed
-        text = f"{self.verdict} on this machine" if timed else self.verdict
+        text = f"{self.verdict} in this run" if timed else self.verdict
         lacks = f"{counted(self.scope, 'condition')}; {len(self.lacking)} not measured"
         return f"{text} where measured ({self.measured} of {lacks})" if self.lacking else text
 

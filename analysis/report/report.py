@@ -118,7 +118,8 @@ class Report:
             yield "shared memory", f"sudo {RUN} --transports unix,tcp,shm", "choosing.md"
         if len({each.kernel for each in self.analysis.exact}) < 2:
             yield "instructions of other kernels", f"{RUN} exact --kernel all", "path-over-time.md"
-        yield "times of another kernel", f"{RUN} diff A B", "campaigns.md"
+        yield "your own rate and size", f"{RUN} what-if --rate 200 --size 2K", "predicting.md"
+        yield "times of another kernel", f"{RUN} diff RUN RUN", "run-folder.md"
 
     def waits(self) -> Iterator[str]:
         """Say where a transport itself waits, as the kernel's own counters show."""

@@ -88,7 +88,7 @@ below:
 BUILD = (
     "import sys; from pathlib import Path; from runners.exact import kernel_tree as tree;"
     "folder = Path(sys.argv[1]);"
-    "lock = tree.alone(folder, print); tree._make(folder, folder, lock.__enter__(), 'all')"
+    "lock = tree.alone(folder, '', print); tree._make(folder, folder, lock.__enter__(), 'all')"
 )
 
 
