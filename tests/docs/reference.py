@@ -50,8 +50,7 @@ OPTIONS = {
     TRANSPORTS.name: ["--transports", "all", "--sizes", "64,64K", "--placements", "same-cpu"],
     PROGRAMS.name: ["--target", "host", "--patterns", "pingpong,connect",
                     "--placements", "same-cpu,cross-cpu,free", "--program",
-                    "redis,memcached,postgresql,pgbouncer,mariadb,nginx-gunicorn,nginx-php,"
-                    "node-http,haproxy,grpc-go,grpc-python,asyncio,gin,go,java,dotnet"],
+                    "redis,memcached,postgresql,pgbouncer,node-http,haproxy,nginx-gunicorn,go"],
 }  # fmt: skip
 PICTURE = Path("docs/report.png")
 REFRESH = "python -m tests.docs.reference"
