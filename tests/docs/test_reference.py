@@ -39,6 +39,7 @@ def test_the_analysis_makes_the_reference_run_again(reference_run: Path) -> None
     ("run", "page", "filled"),
     [
         (reference.TRANSPORTS, reference.CHOOSING, reference.chosen),
+        (reference.PROGRAMS, reference.IN_PROGRAMS, reference.survived),
     ],
 )
 def test_a_page_s_tables_are_of_its_stored_run(
