@@ -196,7 +196,8 @@ def survived(run: Path) -> str:
     """docs/in-real-programs.md with the figures of this run of programs in its table."""
     rows = survivals(analyse(read_run(run)).survivals)
     name = rows.columns[0]  # the same cells of C stand beside several programs: once is enough
-    rows = rows.assign(**{name: rows[name].str.replace(r" \(.*| · placed freely(?=:)", "", regex=True)})
+    short = rows[name].str.replace(r" \(.*| · placed freely(?=:)", "", regex=True)
+    rows = rows.assign(**{name: short})
     made = table(rows.drop_duplicates())
     return TABLE.sub(lambda _: f"{made.strip()}\n", IN_PROGRAMS.read_text(encoding="utf-8"))
 
