@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Judge predictions by what `prove` measured: rows of docs/predictions.tsv, and what they come to.
+
+    python docs/blind/judge.py PREDICTIONS PROOFS
+
+PREDICTIONS/CASE.json is what `watch --json` printed, prices.json its prices, PROOFS/CASE/ what
+`prove` left. Two rules stand beside: that nothing is gained, and that the C ping-pong's gain is.
+"""
+
+import json
+import sys
+from math import inf
+from pathlib import Path
+from statistics import mean
+
+from analysis.predict.prices import cpu_of, read_prices
+from analysis.predict.prove import Proof, Result, column
+from analysis.raw.record import read_object
+
+OPPOSITE = {"gain": -1, "you would lose": 1}
+
+
+def judge(predictions: Path, proofs: Path) -> None:
+    prices = read_prices(predictions)
+    rule = sum(prices.saved("pingpong", near, 64) for near in (0, 1)) / 2
+    rules = {"time": rule[0], "cpu": cpu_of(rule)}
+    errors, inside, opposite = {}, {"time": [], "cpu": []}, []
+    for path in sorted(predictions.glob("*.*.json")):
+        told = json.loads(path.read_text())["pairs"][0]["prediction"]
+        if not (proofs / path.stem).exists():
+            print(f"{path.stem}: not measured")
+            continue
+        proof = read_object(proofs / path.stem / "prove.json", Proof)
+        result, turns = Result(proof), column(proof.probed, "tcp", lambda run: run.turns).mean()
+        ends = result.speedup.value, *result.speedup.ends
+        for figure, name, each, shares in (
+            ("time", "elapsed_us", "window_ns", [1 - 1 / s if s > 0 else -inf for s in ends]),
+            ("cpu", "cpu_us", "cpu_ns", [result.cpu.value, *result.cpu.ends]),
+        ):
+            plain = [getattr(run, each) for run in proof.timed if run.arm == "plain"]
+            of = mean(plain) / turns / 1000
+            gain, least, most = (share * of for share in shares)
+            point, low, high = (told[name][end] for end in ("value", "low", "high"))
+            holds = low <= gain <= high
+            inside[figure].append(holds)
+            sign = int(least > 0) - int(most < 0)
+            if figure == "time" and sign and sign == OPPOSITE.get(told["verdict"]):
+                opposite.append(path.stem)
+            for rival, guess in (("point", point), ("none", 0), ("ping-pong", rules[figure])):
+                errors.setdefault((figure, rival), []).append(abs(guess - gain) / of)
+            numbers = (point, low, high, gain, (most - least) / 2, of)
+            written = (f"{number:.3g}" for number in numbers)
+            print(8, told["verdict"], path.stem, figure, *written, "yes" if holds else "no",
+                  told["limit"], sep="\t")  # fmt: skip
+    for figure, held in inside.items():
+        rivals = {r: f"{100 * mean(e):.1f}" for (f, r), e in errors.items() if f == figure}
+        print(f"{figure}: {sum(held)} of {len(held)} inside; mean error in % of it: {rivals}")
+    print(f"verdict opposite to the measured sign: {', '.join(opposite) or 'never'}")
+
+
+if __name__ == "__main__":
+    judge(*map(Path, sys.argv[1:]))
