@@ -15,6 +15,7 @@ from analysis.wording import amount, capital, counted
 from probes.messages import one_line
 
 WIDTH, MOST_LINES = 80, 22
+LEAST_NAME = 16  # characters of a row's name
 MOST_NAMED = 2  # counts in a sentence
 MOST_PROGRAMS = 4
 STYLES = {
@@ -105,10 +106,17 @@ def programs(report: Report, columns: list[str]) -> pd.DataFrame:
 
 
 def table(rows: pd.DataFrame) -> Iterator[str]:
-    """The rows below each other; a name that is too long for its column goes on below."""
+    """The rows below each other; a name that is too long for its column goes on below.
+
+    Where long names of transports leave names of rows no room, the last column stays away.
+    """
     lines = [list(rows.columns), *rows.values.tolist()]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    widths[0] = min(widths[0], WIDTH - sum(widths[1:]) - 2 * len(widths[1:]))
+    room = WIDTH - sum(widths[1:]) - 2 * len(widths[1:])
+    if room < LEAST_NAME:
+        yield from table(rows.iloc[:, :-1])
+        return
+    widths[0] = min(widths[0], room)
     for name, first, second, *others in lines:
         figures = [f"{first:>{widths[1]}}", f"{second:>{widths[2]}}"]
         figures += [f"{text:{width}}" for text, width in zip(others, widths[3:], strict=True)]

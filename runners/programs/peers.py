@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compares our workload with sockperf and perf bench: `python3 -m runners.programs.peers`.
 
-Each block runs every pair of programs once; the order is A B, and B A in the next block. Both
-sides of each program are pinned. A peer that prints only a mean is compared by the mean. Needs no
-root.
+Each block runs every pair of programs once, in the order A B B A, with both sides pinned. A peer
+that prints only a mean is compared by the mean. Writes a row for each run, and prints the table of
+docs/comparison-with-peers.md. Needs no root.
 """
 
-import argparse
 import array
-import contextlib
 import json
 import os
 import re
-import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -27,12 +23,14 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.statistics import compared
+from probes.bcc.people import listening
 from probes.files import read_rows, typed
 from runners.host.workload import private_directory
-from runners.process import WORKLOAD, RunError, command, free_port, last_words
+from runners.process import WORKLOAD, RunError, command, free_port, last_words, stop
 from runners.programs.experiments import interleaved
 
 PLACEMENTS = ("same-cpu", "cross-cpu")
+SIZE, ROUND_TRIPS, BLOCKS = 64, 30_000, 8
 PATIENCE = 60.0  # seconds, for a run of a second or two
 CELL = ["placement", "transport", "peer", "size", "statistic"]
 
@@ -56,112 +54,85 @@ class Peer:
             raise RunError(f"{self.name} {self.transport} printed no figure: {last_words(text)}.")
         return float(match[1]) * 1000
 
+    def measure(self, cpus: tuple[int, int]) -> float:
+        """The peer's own median or mean of a round trip, ns. Raises RunError."""
+        client, server = ("taskset", "-c", str(cpus[0])), ("taskset", "-c", str(cpus[1]))
+        port = free_port()  # of TCP; UDP's of this number is as free
+        given = {"port": port, "size": SIZE, "round_trips": ROUND_TRIPS}
+        words = self.client.format(**given).split()
+        if not self.server:
+            return self.parse(_output([*client, *words], child=cpus[1]))
+        serving = [*server, *self.server.format(**given).split()]
+        process = subprocess.Popen(command(serving), stdout=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while not self._is_open(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RunError(f"{self.name}'s server does not open its port.")
+                time.sleep(0.01)
+            return self.parse(_output([*client, *words]))
+        finally:
+            stop(process)
 
-ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
-PEERS = tuple(Peer(**typed(Peer, row)) for row in ROWS)
+    def _is_open(self, port: int) -> bool:
+        """Whether its server has the port. A connection would disturb the server."""
+        table = Path("/proc/net", self.transport)
+        return port in listening(table) or f":{port:04X} 00000000:0000 07" in table.read_text()
 
-
-def measure_peer(peer: Peer, cpus: tuple[int, int], size: int, round_trips: int) -> float:
-    """Run the peer once. Returns the median or mean of a round trip in ns."""
-    client, server = cpus
-    port = free_port(socket.SOCK_STREAM if peer.transport == "tcp" else socket.SOCK_DGRAM)
-    argv = peer.client.format(port=port, size=size, round_trips=round_trips).split()
-    if not peer.server:
-        return peer.parse(run(argv, client, server))
-    with started(peer.server.format(port=port).split(), server, subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + PATIENCE
-        while not is_open(port, peer.transport):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RunError(f"{peer.name}'s server does not open its port.")
-            time.sleep(0.01)
-        return peer.parse(run(argv, client))
-
-
-def measure_ours(peer: Peer, cpus: tuple[int, int], size: int, round_trips: int) -> float:
-    """Run our workload. Returns the statistic that `peer` prints, of a round trip in ns.
-
-    A mean needs no clock reading in each round trip.
-    """
-    with private_directory(None) as directory:
-        samples = directory / "samples"
-        argv = [str(WORKLOAD), "--transport", peer.transport, "--dir", str(directory)]
-        argv += ["--size", str(size), "--messages", str(2 * round_trips)]
-        argv += ["--placement", PLACEMENTS[cpus[0] != cpus[1]]]
-        argv += ["--cpus", ",".join(map(str, cpus))]
-        if peer.statistic == "p50":
-            argv += ["--samples", str(samples)]
-        result = json.loads(run(argv, None))  # it pins its two processes itself
-        if peer.statistic == "p50":
-            return float(statistics.median(array.array("I", samples.read_bytes())))
-    return float(result["window_ns"] / result["round_trips"])
-
-
-@contextlib.contextmanager
-def started(argv: Sequence[str], cpu: int | None, output: int) -> Iterator[subprocess.Popen[str]]:
-    """Start a program in a session whose processes all end with the block."""
-    pinned = argv if cpu is None else ["taskset", "-c", str(cpu), *argv]
-    process = subprocess.Popen(
-        command(pinned), stdin=subprocess.DEVNULL, stdout=output,
-        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    def measure_ours(self, cpus: tuple[int, int]) -> float:
+        """The same of our workload; a mean needs no clock reading in each round trip."""
+        with private_directory(None) as directory:
+            samples = directory / "samples"
+            words = [WORKLOAD, "--transport", self.transport, "--dir", directory]
+            words += ["--size", self.size or SIZE, "--messages", 2 * ROUND_TRIPS]
+            words += ["--placement", PLACEMENTS[cpus[0] != cpus[1]]]
+            words += ["--cpus", ",".join(map(str, cpus))]
+            words += ["--samples", samples] if self.statistic == "p50" else []
+            result = json.loads(_output([str(word) for word in words]))  # it pins itself
+            if self.statistic == "p50":
+                return float(statistics.median(array.array("I", samples.read_bytes())))
+        return float(result["window_ns"] / result["round_trips"])
 
 
-def run(argv: Sequence[str], cpu: int | None, child: int | None = None) -> str:
-    """Run a client, and move the server that it forks to the CPU `child`. Returns its output."""
-    with started(argv, cpu, subprocess.PIPE) as process:
-        if child is not None and child != cpu:
-            pin_child(process, child)
+PEERS = tuple(Peer(**typed(Peer, row)) for row in read_rows(Path(__file__).with_suffix(".tsv")))
+
+
+def _output(words: Sequence[str], child: int | None = None) -> str:
+    """What a client printed; the server that it forks runs on the CPU `child`. Raises RunError."""
+    with subprocess.Popen(
+        command(words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        forked = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while child is not None and process.poll() is None:
+            with suppress(OSError, IndexError):
+                os.sched_setaffinity(int(forked.read_text().split()[0]), {child})
+                break
         try:
             text, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            raise RunError(f"{argv[0]} did not end within {PATIENCE:.0f} s.") from None
+            process.kill()
+            raise RunError(f"{words[-1]} did not end within {PATIENCE:.0f} s.") from None
     if process.returncode != 0:
-        raise RunError(f"{argv[0]} failed (status {process.returncode}): {last_words(text)}.")
+        raise RunError(f"{' '.join(words)} failed: {last_words(text)}.")
     return text
 
 
-def pin_child(process: subprocess.Popen[str], cpu: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while process.poll() is None and time.monotonic() < deadline:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        with contextlib.suppress(OSError):
-            if pids := children.read_text().split():
-                return os.sched_setaffinity(int(pids[0]), {cpu})
-        time.sleep(0.002)
-    raise RunError("the peer forked no server that could be pinned.")
-
-
-def is_open(port: int, kind: str) -> bool:
-    """Return whether a socket has this local port. A connection would disturb the server."""
-    with Path(f"/proc/net/{kind}").open() as table:
-        return any(line.split()[1].endswith(f":{port:04X}") for line in list(table)[1:])
-
-
-def measure(
-    peers: Sequence[Peer], placements: Sequence[str], size: int, round_trips: int, blocks: int
-) -> pd.DataFrame:
-    """Measure all. Returns a row for each run: CELL, block, program (ours or peer), ns."""
-    cpus = sorted(os.sched_getaffinity(0))
+def measure() -> pd.DataFrame:
+    """A row for each run: CELL, block, program (ours or peer), ns. Raises RunError."""
+    first, *_, last = sorted(os.sched_getaffinity(0))
     rows = []
-    cells = list(product(placements, peers, ("ours", "peer")))
-    for block, (placement, peer, program) in interleaved(cells, blocks):
-        print(f"block {block + 1}/{blocks}: {placement} {peer.name} {program}", file=sys.stderr)
-        pair = cpus[0], cpus[placement == "cross-cpu"]
-        own = peer.size or size
-        ns = (measure_ours if program == "ours" else measure_peer)(peer, pair, own, round_trips)
-        cell = placement, peer.transport, peer.name, own, peer.statistic
+    for block, (placement, peer, program) in interleaved(
+        list(product(PLACEMENTS, PEERS, ("ours", "peer"))), BLOCKS
+    ):
+        cpus = first, last if placement == "cross-cpu" else first
+        ns = (peer.measure_ours if program == "ours" else peer.measure)(cpus)
+        cell = placement, peer.transport, peer.name, peer.size or SIZE, peer.statistic
         rows.append((*cell, block, program, ns))
     return pd.DataFrame(rows, columns=[*CELL, "block", "program", "ns"])
 
 
 def markdown(runs: pd.DataFrame) -> str:
-    """Return the trimmed means over blocks, and our time over the peer's, paired by block."""
+    """The trimmed means over blocks, and our time over the peer's, paired by block."""
     lines = [
         "| placement | transport | peer | size | compared | ours, µs | peer, µs | ratio | 95 % |",
         "| --- | --- | --- | ---: | --- | ---: | ---: | ---: | --- |",
@@ -172,26 +143,19 @@ def markdown(runs: pd.DataFrame) -> str:
         span = "too few blocks" if ratio.low is None else f"{ratio.low:.2f}-{ratio.high:.2f}"
         times = f"{ours.value / 1000:.2f} | {peer.value / 1000:.2f}"
         lines.append(f"| {' | '.join(map(str, cell))} | {times} | {ratio.value:.2f} | {span} |")
-    return "\n".join(lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser("python3 -m runners.programs.peers", description=__doc__)
-    add = parser.add_argument
-    add("--placements", nargs="+", choices=PLACEMENTS, default=PLACEMENTS)
-    add("--size", type=int, default=64, help="message bytes; sockperf sends 14 or more (64)")
-    add("--blocks", type=int, default=8, help="how often each pair runs (8)")
-    add("--round-trips", type=int, default=30000, help="of each run (30000)")
-    given = parser.parse_args()
-    peers = [peer for peer in PEERS if shutil.which(peer.name)]
-    print(f"peers: {' '.join(sorted({peer.name for peer in peers})) or 'none'}")
-    how = given.size, given.round_trips, given.blocks
-    print(markdown(measure(peers, given.placements, *how)))
-    return 0
+def main() -> None:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        raise SystemExit("usage: python3 -m runners.programs.peers ROWS.csv, a file that it writes")
+    runs = measure()
+    runs.to_csv(sys.argv[1], index=False)
+    print(markdown(runs), end="")
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        main()
     except (RunError, OSError) as error:
         sys.exit(f"pathcost: {error}")
