@@ -125,7 +125,9 @@ def test_long_names_go_on_below_and_figures_stand_below_each_other() -> None:
 
 def test_long_names_of_transports_leave_the_names_of_rows_room() -> None:
     names = ["unix-seqpacket-socketpair", "tcp-without-nodelay"]
-    rows = pd.DataFrame([["two CPUs, busy polling", "53.4 µs", "67.8 µs", "14.3 µs", "101; 115 µs"]])
+    rows = pd.DataFrame(
+        [["two CPUs, busy polling", "53.4 µs", "67.8 µs", "14.3 µs", "101; 115 µs"]]
+    )
     rows.columns = pd.Index(["round trip, 64 B", *names, "difference (95 %)", f"p99: {names}"])
     lines = list(table(rows))
     assert len(lines) <= 4 and max(map(len, lines)) <= WIDTH

@@ -3,9 +3,9 @@
 
     python tests/audit/audit.py reports/<run>
 
-prints how many rows were compared by topic, and a line for each difference. Exit status: 0 when
-all are equal, 1 when one is not, 2 when the folder cannot be audited. It needs Python 3.11 alone
-and shares no code with the program: docs/audit.md says what it checks, and how.
+prints a line for each difference, and how many figures were compared. Exit status: 0 when all are
+equal, 1 when one is not, 2 when the folder cannot be audited. It needs Python 3.11 alone and shares
+no code with the program: docs/audit.md says what it checks, and how.
 """
 
 import signal
@@ -20,36 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.audit import answer, cells, exact, validity
 from tests.audit.folder import Figure, Figures, Folder, NoRunError, Where, open_folder
 
-# Topic → quantities. What is in none of them is in the last.
-TOPICS = {
-    "messages and payload bytes": ("messages", "payload_bytes", "reads", "sends"),
-    "bytes copied, calls that copy": ("copy_bytes", "copy_calls"),
-    "socket buffers": ("skb_allocs", "skb_clones", "skb_frees"),
-    "TCP segments": ("segments", "tcp_segments"),
-    "packets and bytes on lo": ("lo_packets", "lo_bytes", "lo_header_bytes", "nic_packets"),
-    "receive softirqs": ("softirqs", "receives"),
-    "context switches": ("switches", "migrations"),
-    "wake-ups": ("wakeups", "wakeup_causes", "wakeup_calls", "wakeup_stacks", "spurious_wakeups"),
-    "system calls": ("syscalls",),
-    "functions and their calls": ("function_calls",),
-    "instructions, steps and memory traffic": (
-        "instructions",
-        "steps",
-        "steady_share",
-        "memory_bytes",
-    ),
-    "times of iterations": ("rtt_ns", "message_ns", "send_ns"),
-    "rates": ("messages_per_s", "requests_per_s", "switches_per_s", "machine_switches_per_s"),
-    "CPU time": ("cpu_ns", "task_clock_ns"),
-    "disturbance by others": ("steal_ns", "others_ns", "interrupts", "frequency_khz", "load"),
-    "other counts": (),
-}
 NEAR = 1e-9  # relative: of times, rates and means, which are no whole numbers
-
-
-def topic(quantity: str) -> str:
-    """The topic of a quantity."""
-    return next((name for name, of in TOPICS.items() if quantity in of), "other counts")
 
 
 def compare(table: Figures, computed: Figures) -> Iterator[tuple[Where, str]]:
@@ -89,7 +60,7 @@ def _of_a_program(where: Where) -> bool:
 
 
 def audit(folder: Folder) -> tuple[Counter[str], list[str]]:
-    """How many rows were compared by topic, and a sentence for each difference.
+    """How many rows were compared by instrument, and a sentence for each difference.
 
     Lines of a real program (programs.jsonl) are not computed again.
     """
@@ -98,9 +69,9 @@ def audit(folder: Folder) -> tuple[Counter[str], list[str]]:
     computed = {**cells.figures(folder), **exact.figures(folder)}
     computed = {w: f for w, f in computed.items() if w in table or not may_lack(w)}
     wrong += [f"{where}: {how}." for where, how in compare(table, computed)]
-    checked = Counter(topic(where.quantity) for where in {*table, *computed})
+    checked = Counter(where.instrument for where in {*table, *computed})
     for name, figure, stored, own in answer.compared(folder, table):
-        checked[f"answer.json: {name}"] += 1
+        checked["answer.json"] += 1
         if answer.different(stored, own):
             wrong.append(f"{name}: {figure}: answer.json has {stored:.12g}, and we compute {own}.")
     return checked, wrong
@@ -121,18 +92,16 @@ def main(arguments: list[str]) -> int:
             what = f"{type(error).__name__}: {error}".splitlines()[0]
             print(f"audit: {arguments[0]} has a damaged file ({what}).", file=sys.stderr)
             return 2
-    print(f"{outcome(checked)}\n")
     for sentence in wrong:
         print(f"DIFFERENT: {sentence}")
-    print(f"{sum(checked.values()):,} compared, {len(wrong)} different.")
+    print(outcome(checked, wrong))
     return 1 if wrong else 0
 
 
-def outcome(checked: Counter[str]) -> str:
-    """A table in Markdown: how many rows were compared by topic, and how many cells by law."""
-    names = [*TOPICS, *(name for name in checked if name not in TOPICS)]
-    rows = [f"| {name} | {checked[name]:,} |" for name in names if checked[name]]
-    return "\n".join(["| what | compared |", "| --- | ---: |", *rows])
+def outcome(checked: Counter[str], wrong: list[str]) -> str:
+    """The last line: how many figures were compared, and of what."""
+    parts = ", ".join(f"{name} {count:,}" for name, count in sorted(checked.items()))
+    return f"{sum(checked.values()):,} compared ({parts}), {len(wrong)} different."
 
 
 if __name__ == "__main__":

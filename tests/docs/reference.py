@@ -205,9 +205,9 @@ def survived(run: Path) -> str:
 def audited(run: Path) -> None:
     """Put what the audit says of this run into its page."""
     checked, wrong = audit.audit(open_folder(run, run))
-    before, rest = AUDIT.read_text(encoding="utf-8").split("| what | compared |")
-    words = f"{audit.outcome(checked)}\n\n{checked.total():,} compared, {len(wrong)} different.\n"
-    AUDIT.write_text(before + words + rest.partition(" different.\n")[2], encoding="utf-8")
+    page = AUDIT.read_text(encoding="utf-8")
+    words = audit.outcome(checked, wrong)
+    AUDIT.write_text(re.sub(r".* compared \(.*", lambda _: words, page), encoding="utf-8")
 
 
 def draw(run: Path, picture: Path, place: Path) -> None:
