@@ -16,21 +16,35 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { INSTANCES = 16 };
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS /* Linux 6.6 */
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS	   SECCOMP_IOW(4, __u64)
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP 1UL
+#endif
+
+#define PIDFD_THREAD O_EXCL /* Linux 6.9 */
+
+enum { INSTANCES = 16, CALLERS = 64 };
 #define EPOLL "anon_inode:[eventpoll]"
 
-/* A stopped call, of which `socket` is the caller's own, and `made` what takes its place. */
+/* A stopped call, of which `socket` is the caller's own, and `made` what takes its place; whether
+ * the caller of connect(2) waits. */
 struct call {
 	__u64 id;
 	pid_t thread;
 	int nr, socket, made;
 	__u64 args[6];
+	bool blocks;
 };
 
 static int notices, bound = -1; /* the filter's listener; the socket that listens for all */
-static int instance[INSTANCES], instances; /* the epolls of the process `searched` */
-static pid_t searched;
+static int epolls_made = 1;
 static const char *refused; /* why the command cannot go on */
+
+/* A thread that calls: a file descriptor of it, and the epolls that it had after so many. */
+static struct caller {
+	pid_t thread;
+	int file, searched, instances, instance[INSTANCES];
+} callers[CALLERS];
 
 /* The call is over: its caller has an answer, or is gone. */
 static bool done(struct call *call)
@@ -80,14 +94,13 @@ static void store(struct call *call, __u64 to, void *from, size_t length)
 	process_vm_writev(call->thread, &here, 1, &there, 1, 0);
 }
 
-/* Read what `format` has two of out of the first line of /proc/PROCESS/FILE that has all of it. */
-static bool scan(pid_t process, const char *file, int most, const char *format, void *to,
-		 void *more)
+/* Read what `format` has two of out of the first line of /proc/THREAD/FILE that has all of it. */
+static bool scan(pid_t thread, const char *file, int most, const char *format, void *to, void *more)
 {
 	char name[64], line[256];
 	int count = 0;
 
-	snprintf(name, sizeof(name), "/proc/%d/%s", process, file);
+	snprintf(name, sizeof(name), "/proc/%d/%s", thread, file);
 	FILE *lines = fopen(name, "re");
 
 	while (lines && count < most && fgets(line, sizeof(line), lines))
@@ -97,81 +110,97 @@ static bool scan(pid_t process, const char *file, int most, const char *format, 
 	return count == most;
 }
 
-static pid_t process_of(pid_t thread)
+static struct caller *caller_of(struct call *call)
 {
-	pid_t process = thread;
+	struct caller *caller = &callers[call->thread % CALLERS];
+	pid_t process = call->thread;
 
-	scan(thread, "status", 1, "Tgid: %d", &process, NULL);
-	return process;
+	if (caller->thread == call->thread)
+		return caller;
+	if (caller->file > 0)
+		close(caller->file);
+	*caller = (struct caller){.thread = call->thread};
+	caller->file = syscall(__NR_pidfd_open, call->thread, PIDFD_THREAD);
+	if (caller->file < 0) { /* an older kernel has them of processes only */
+		scan(call->thread, "status", 1, "Tgid: %d", &process, NULL);
+		caller->file = syscall(__NR_pidfd_open, process, 0);
+		caller->thread = 0; /* this number may soon be another's */
+	}
+	return caller;
 }
 
 /* The caller's descriptor as one of ours; below 0 where there is none. */
 static int taken(struct call *call, int descriptor)
 {
-	int process = syscall(__NR_pidfd_open, call->thread, 0);
+	struct caller *caller = caller_of(call);
+	int copy = syscall(__NR_pidfd_getfd, caller->file, descriptor, 0);
 
-	if (process < 0) /* it is not its process's first thread */
-		process = syscall(__NR_pidfd_open, process_of(call->thread), 0);
-	int copy = syscall(__NR_pidfd_getfd, process, descriptor, 0);
-
+	if (copy < 0 && errno == ESRCH && caller->thread) { /* that of this number has ended */
+		caller->thread = 0;
+		return taken(call, descriptor);
+	}
 	if (copy < 0 && errno == EPERM)
 		refused = "this machine lets no process look into its children (ptrace_scope)";
-	close(process);
 	return copy;
 }
 
-/* Find the epoll instances of a process: again when it is another, or when one was made. */
-static void find_instances(pid_t process)
+/* Find the epoll instances of a caller: again when one was made. */
+static void find_instances(struct caller *caller, pid_t thread)
 {
 	char name[300], target[32] = "";
 	struct dirent *entry;
 
-	if (process == searched)
+	if (caller->searched == epolls_made)
 		return;
-	searched = process;
-	instances = 0;
-	snprintf(name, sizeof(name), "/proc/%d/fd", process);
+	caller->searched = epolls_made;
+	caller->instances = 0;
+	snprintf(name, sizeof(name), "/proc/%d/fd", thread);
 	DIR *folder = opendir(name);
 
-	while (folder && (entry = readdir(folder)) && instances < INSTANCES)
+	while (folder && (entry = readdir(folder)) && caller->instances < INSTANCES)
 		if (readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1) > 0 &&
 		    !strncmp(target, EPOLL, strlen(EPOLL)))
-			instance[instances++] = atoi(entry->d_name);
+			caller->instance[caller->instances++] = atoi(entry->d_name);
 	if (folder)
 		closedir(folder);
 }
 
 /* The events and data with which an epoll instance watches a descriptor (proc_pid_fdinfo(5)). */
-static bool is_watched(pid_t process, int epoll, int descriptor, struct epoll_event *event)
+static bool is_watched(pid_t thread, int epoll, int descriptor, struct epoll_event *event)
 {
 	struct kcmp_epoll_slot slot = {epoll, descriptor, 0};
 	char name[32], format[64];
 	unsigned long long data;
 	unsigned int events;
 
-	if (syscall(__NR_kcmp, process, process, KCMP_EPOLL_TFD, descriptor, &slot) != 0)
+	if (syscall(__NR_kcmp, thread, thread, KCMP_EPOLL_TFD, descriptor, &slot) != 0)
 		return false;
 	snprintf(name, sizeof(name), "fdinfo/%d", epoll);
 	snprintf(format, sizeof(format), "tfd: %d events: %%x data: %%llx", descriptor);
-	bool is_there = scan(process, name, 2, format, &events, &data);
+	bool is_there = scan(thread, name, 2, format, &events, &data);
 
 	*event = (struct epoll_event){.events = events, .data.u64 = data};
 	return is_there;
 }
 
 /* Let an epoll instance watch `made` as it did the socket whose place that takes: by the same
- * number, which may be one of ours, so a child with descriptors of its own does it. */
+ * number, from which one of ours steps aside. */
 static void watch_again(struct call *call, int epoll, int descriptor, struct epoll_event *event)
 {
-	int ours = taken(call, epoll);
+	int copy = taken(call, epoll), ours = fcntl(copy, F_DUPFD_CLOEXEC, descriptor + 1);
+	int made = fcntl(call->made, F_DUPFD_CLOEXEC, descriptor + 1);
 
-	if (vfork() == 0) {
-		int spare = fcntl(ours, F_DUPFD, descriptor + 1);
+	close(copy);
+	int aside = fcntl(descriptor, F_DUPFD_CLOEXEC, descriptor + 1);
 
-		dup2(call->made, descriptor);
-		epoll_ctl(spare, EPOLL_CTL_ADD, descriptor, event);
-		_exit(0);
-	}
+	dup2(made, descriptor);
+	epoll_ctl(ours, EPOLL_CTL_ADD, descriptor, event); /* over TCP, it is there already */
+	if (aside < 0)
+		close(descriptor);
+	else
+		dup3(aside, descriptor, O_CLOEXEC);
+	close(aside);
+	close(made);
 	close(ours);
 }
 
@@ -179,10 +208,10 @@ static void watch_again(struct call *call, int epoll, int descriptor, struct epo
 static int replace(struct call *call)
 {
 	static const int kept[] = {SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER};
+	struct caller *caller = caller_of(call);
 	struct epoll_event events[INSTANCES];
 	bool watched[INSTANCES] = {};
 	int descriptor = call->args[0];
-	pid_t process = process_of(call->thread);
 	unsigned int flags = 0;
 	char value[32];
 
@@ -192,12 +221,12 @@ static int replace(struct call *call)
 		if (getsockopt(call->socket, SOL_SOCKET, kept[i], value, &length) == 0)
 			setsockopt(call->made, SOL_SOCKET, kept[i], value, length);
 	}
-	fcntl(call->made, F_SETFL, fcntl(call->socket, F_GETFL) & O_NONBLOCK);
-	find_instances(process);
-	for (int i = 0; i < instances; i++)
-		watched[i] = is_watched(process, instance[i], descriptor, &events[i]);
+	fcntl(call->made, F_SETFL, call->blocks ? 0 : O_NONBLOCK);
+	find_instances(caller, call->thread);
+	for (int i = 0; i < caller->instances; i++)
+		watched[i] = is_watched(call->thread, caller->instance[i], descriptor, &events[i]);
 	snprintf(value, sizeof(value), "fdinfo/%d", descriptor);
-	scan(process, value, 1, "flags: %o", &flags, NULL);
+	scan(call->thread, value, 1, "flags: %o", &flags, NULL);
 	struct seccomp_notif_addfd placed = {call->id, SECCOMP_ADDFD_FLAG_SETFD, call->made,
 					     descriptor, flags & O_CLOEXEC};
 
@@ -205,8 +234,8 @@ static int replace(struct call *call)
 		return errno;
 	close(call->socket); /* the last reference: now nobody watches it any more */
 	call->socket = -1;
-	for (int i = 0; i < instances; i++)
+	for (int i = 0; i < caller->instances; i++)
 		if (watched[i])
-			watch_again(call, instance[i], descriptor, &events[i]);
+			watch_again(call, caller->instance[i], descriptor, &events[i]);
 	return 0;
 }

@@ -7,12 +7,12 @@
  * A seccomp filter stops the calls of `calls` below, which make, name or tune a connection, and
  * tells us (seccomp_unotify(2)). With `unix`, we put a socket at PATH under the descriptor that
  * binds or connects to PORT, and answer what shows addresses or tunes TCP as TCP would. With `tcp`
- * each call goes on as it is, so that both ways pay for the stop. No call that moves data stops.
+ * we do the same with the TCP sockets themselves, so that both ways pay the same for each stop, and
+ * differ by the transport alone. No call that moves data stops.
  *
  * Ends with the last process that the command has left. Its status is the command's, or 1 with a
  * sentence for a command that cannot be rerouted, or a client that has not used the port.
  */
-#include <arpa/inet.h>
 #include <err.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -23,91 +23,27 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
-#include "notice.h"
+#include "address.h"
 
-enum { MOST = 256, RETRY_MS = 1, FIRST_PORT = 32768, PORTS = 28232, STACK = 1 << 16 };
-enum side { ELSEWHERE, CLIENT, SERVER };
+enum { MOST = 256, RETRY_MS = 1, STACK = 1 << 16 };
 
-union address {
-	struct sockaddr any;
-	struct sockaddr_in four;
-	struct sockaddr_in6 six;
-	struct sockaddr_un path;
-};
-
-static int port, exec_error;
-static bool reroutes, seen, has_ring;
-static union address named;
-static struct sockaddr_un place = {.sun_family = AF_UNIX};
+static int exec_error;
+static bool seen, has_ring;
 static sigset_t signals, before;
 
-static bool is_place(const union address *address)
+/* Connect the socket that we made. Over TCP, the first answer is that it begins. */
+static int connected(struct call *call, const union address *address)
 {
-	return address->any.sa_family == AF_UNIX && !strcmp(address->path.sun_path, place.sun_path);
-}
+	const struct sockaddr *to = reroutes ? (struct sockaddr *)&place : &address->any;
+	socklen_t length = reroutes ? sizeof(place) : call->args[2];
 
-/* Take the socket of the call's first argument; which end of a rerouted connection it is. */
-static enum side side_of(struct call *call)
-{
-	union address own = {}, peer = {};
-	socklen_t length = sizeof(own), peer_length = sizeof(peer);
-
-	call->socket = taken(call, call->args[0]);
-	if (getsockname(call->socket, &own.any, &length) == 0 && is_place(&own))
-		return SERVER;
-	if (getpeername(call->socket, &peer.any, &peer_length) == 0 && is_place(&peer))
-		return CLIENT;
-	return ELSEWHERE;
-}
-
-static bool is_local(const union address *address, bool binds)
-{
-	const struct in6_addr *six = &address->six.sin6_addr;
-	in_addr_t four = address->four.sin_addr.s_addr;
-
-	if (address->any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six))
-		four = six->s6_addr32[3];
-	else if (address->any.sa_family == AF_INET6)
-		four = IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_UNSPECIFIED(six) ? 0 : INADDR_NONE;
-	else if (address->any.sa_family != AF_INET)
-		return false;
-	return ntohs(address->four.sin_port) == port &&
-	       (binds || four == 0 || ntohl(four) >> 24 == IN_LOOPBACKNET);
-}
-
-/* Write the address that the port was last named by, with a port, cut to the caller's room. Who
- * listens at any address is told that clients come by IPv4. */
-static void show(struct call *call, int number)
-{
-	union address address = named;
-	struct in6_addr *six = &address.six.sin6_addr;
-	socklen_t room = 0, length = sizeof(address.six);
-
-	fetch(call, call->args[2], &room, sizeof(room));
-	if (address.any.sa_family == AF_INET || room < length) {
-		length = sizeof(address.four);
-		address.any.sa_family = AF_INET;
-		address.four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	} else if (IN6_IS_ADDR_UNSPECIFIED(six)) {
-		six->s6_addr32[2] = htonl(0xffff);
-		six->s6_addr32[3] = htonl(INADDR_LOOPBACK);
-	}
-	address.four.sin_port = htons(number);
-	store(call, call->args[1], &address, room < length ? room : length);
-	store(call, call->args[2], &length, sizeof(length));
-}
-
-/* A Unix socket has no port, so each has one made of its inode. */
-static int port_of(int descriptor)
-{
-	struct stat status = {};
-
-	fstat(descriptor, &status);
-	return FIRST_PORT + status.st_ino % PORTS;
+	fcntl(call->made, F_SETFL, O_NONBLOCK);
+	if (connect(call->made, to, length) == 0 ||
+	    (errno == EINPROGRESS && call->blocks && connect(call->made, to, length) == 0))
+		return 0;
+	return errno == ENOENT ? ECONNREFUSED : errno;
 }
 
 /* bind(2) and connect(2). False while a blocking caller waits for room in the peer's queue. */
@@ -118,10 +54,9 @@ static bool join(struct call *call)
 	int type = 0, domain = 0, error = 0;
 	socklen_t length = sizeof(type);
 
+	fetch(call, call->args[1], &address,
+	      call->args[2] < sizeof(address) ? call->args[2] : sizeof(address));
 	if (call->made < 0) {
-		size_t most = call->args[2] < sizeof(address) ? call->args[2] : sizeof(address);
-
-		fetch(call, call->args[1], &address, most);
 		if (!is_local(&address, binds))
 			return go_on(call);
 		call->socket = taken(call, call->args[0]);
@@ -130,20 +65,23 @@ static bool join(struct call *call)
 		if (type != SOCK_STREAM)
 			return go_on(call);
 		seen = true;
-		if (!reroutes)
+		if (!reroutes && binds)
 			return go_on(call);
 		if (domain == AF_UNIX)
 			return answer(call, binds ? EINVAL : EISCONN);
 		named = address;
+		call->blocks = !(fcntl(call->socket, F_GETFL) & O_NONBLOCK);
 		/* All sockets of the port are one: of IPv4 and IPv6, and with SO_REUSEPORT. */
-		call->made = binds && bound >= 0 ? bound
-						 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		call->made = bound;
+		if (!binds || bound < 0)
+			call->made =
+				socket(reroutes ? AF_UNIX : domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (!reroutes)
+			dup3(call->socket, call->made, O_CLOEXEC);
 	}
 	if (!binds) {
-		fcntl(call->made, F_SETFL, O_NONBLOCK);
-		if (connect(call->made, (struct sockaddr *)&place, sizeof(place)) < 0)
-			error = errno == ENOENT ? ECONNREFUSED : errno;
-		if (error == EAGAIN && !(fcntl(call->socket, F_GETFL) & O_NONBLOCK))
+		error = connected(call, &address);
+		if (call->blocks && (error == EAGAIN || error == EALREADY))
 			return false;
 	} else if (bound < 0) {
 		unlink(place.sun_path); /* of an earlier start of the server */
@@ -152,7 +90,11 @@ static bool join(struct call *call)
 		else
 			bound = call->made;
 	}
-	return answer(call, error ? error : replace(call));
+	if (error && error != EINPROGRESS)
+		return answer(call, error);
+	int failed = replace(call);
+
+	return answer(call, failed ? failed : error);
 }
 
 /* accept(2) with room for an address; false while a blocking caller has nobody to accept. */
@@ -170,7 +112,7 @@ static bool take(struct call *call)
 	call->made = accept4(call->socket, NULL, NULL, SOCK_CLOEXEC | (wanted & SOCK_NONBLOCK));
 	if (call->made < 0)
 		return answer(call, errno);
-	show(call, port_of(call->made));
+	show(call, call->made, true, false);
 	placed.srcfd = call->made;
 	placed.newfd_flags = wanted & SOCK_CLOEXEC ? O_CLOEXEC : 0;
 	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0)
@@ -189,7 +131,7 @@ static bool name(struct call *call)
 	getsockopt(call->socket, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &length);
 	if (side == ELSEWHERE || (of_peer && accepts))
 		return go_on(call);
-	show(call, of_peer == (side == CLIENT) ? port : port_of(call->socket));
+	show(call, call->socket, of_peer, of_peer == (side == CLIENT));
 	return answer(call, 0);
 }
 
@@ -200,7 +142,7 @@ static bool tune(struct call *call)
 	socklen_t room = 0;
 	int known = call->args[2] == TCP_INFO ? TCP_ESTABLISHED : call->args[2] == TCP_NODELAY;
 
-	if (side_of(call) == ELSEWHERE)
+	if (side_of(call) == ELSEWHERE || !reroutes)
 		return go_on(call);
 	if (call->nr == __NR_getsockopt) {
 		memcpy(value, &known, sizeof(known));
@@ -212,7 +154,7 @@ static bool tune(struct call *call)
 
 static bool send_to(struct call *call)
 {
-	if (side_of(call) != ELSEWHERE)
+	if (side_of(call) != ELSEWHERE && reroutes)
 		return refuse(call, "it sends to an address on a connection: a Unix socket cannot");
 	return go_on(call);
 }
@@ -223,7 +165,7 @@ static bool remember(struct call *call)
 	if (call->nr == __NR_io_uring_setup)
 		has_ring = true;
 	else
-		searched = 0;
+		epolls_made++;
 	return go_on(call);
 }
 
@@ -389,6 +331,7 @@ int main(int argc, char **argv)
 
 	if (command < 0 || exec_error)
 		errx(1, "%s: %s", argv[5], strerror(command < 0 ? errno : exec_error));
+	ioctl(notices, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 	int status = serve(command);
 
 	if (!refused && status == 0 && !seen && strcmp(argv[4], "client") == 0)
