@@ -357,9 +357,8 @@ def parse(argv: list[str]) -> Options:
     options.verb, options.given, options.argv = verb, frozenset(flags), argv
     for option in options_of(verb):
         if option.flag in options.given and not has_effect(option, options):
-            raise UsageError(
-                f"{option.flag} has no effect: it needs {option.needs or 'no --claims'}."
-            )
+            needs = option.needs or "no --claims and no --program"
+            raise UsageError(f"{option.flag} has no effect: it needs {needs}.")
     if verb == "run" and options.seed is None:
         options.seed = randrange(MILLIONS) + 1  # run.json keeps a number that nobody chose
     options.recorded = recorded(options)
@@ -368,8 +367,9 @@ def parse(argv: list[str]) -> Options:
 
 def has_effect(option: Option, options: Options) -> bool:
     """Whether an option changes what a verb does, beside the others."""
-    if option.group == SENT and getattr(options, "claims", None) is not None:
-        return False  # the claims choose the cells
+    chosen = vars(options).get("claims"), vars(options).get("program")
+    if option.group == SENT and chosen != (None, None):
+        return False  # these choose what is sent
     if not option.needs:
         return True
     flag, values = option.needs.split()

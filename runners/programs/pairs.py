@@ -12,7 +12,8 @@ import tempfile
 import time
 from argparse import Namespace as Options
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,10 @@ from runners.process import (
     last_line,
     last_words,
 )
+from runners.programs.engine import serving
 from runners.programs.experiments import interleaved
+from runners.programs.place import unpacked
+from runners.programs.program import case_of
 from runners.store import StoredFolder, place, scratch
 
 FORMAT = 2
@@ -44,6 +48,8 @@ ALONE = "selfecho"  # one process holds both ends: no switch, no wake-up
 FITS = 65536  # bytes that a socket holds while nobody reads
 CONNECTIONS = 600
 COLD = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
+ATTACHING = 5  # seconds: more than the probes take
+WATCHED: dict[str, Any] = {"seconds": 3.0, "limit": 5.0, "pid": [], "port": [], "out": None}
 TAKES = 20  # seconds, as seen on two cores
 
 
@@ -61,7 +67,7 @@ def watch(options: Options) -> int:
         folder = StoredFolder(destination, folders)
         stored = {} if record else _set_up(session, "--watch")
         root.mounts()
-        with session.progress.step(f"watching for {options.seconds:g} s"):
+        with driven(options, session), session.progress.step(f"watching for {options.seconds:g} s"):
             watched = _observe(root, options.seconds, options.limit)
         watched["only"] = {"pids": list(options.pid), "ports": list(options.port)}
         _write(folder.path, stored | {WATCH: watched})
@@ -94,7 +100,13 @@ def report_watched(options: Options) -> int:
 
 
 def what_if(options: Options) -> int:
-    """Predict for a pair that is described: the exit status. Raises RunError."""
+    """Predict for a pair that is described: the exit status. Raises UsageError, RunError.
+
+    A program of ours is not described but watched, for a while and at the usual limit.
+    """
+    if options.program:
+        case_of(options.program)
+        return watch(Options(**WATCHED, **vars(options)))
     stored = _set_up(Session(options))
     described = {name: getattr(options, name) for name in ("rate", "clients", "connect", "cpus")}
     stored["what-if.json"] = described | {
@@ -105,6 +117,26 @@ def what_if(options: Options) -> int:
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         _write(Path(folder), stored)
         return _predict("--what-if", Path(folder), options.prices, options)
+
+
+@contextmanager
+def driven(options: Options, session: Session) -> Iterator[None]:
+    """A program's client sends over TCP meanwhile, where the options name one. Raises RunError."""
+    if "program" not in options:
+        yield
+        return
+    program, case = case_of(options.program)
+    session.set_up("--programs")
+    packages = unpacked(program, session.invoker.cache, session.progress.say, session.progress.note)
+    # The server ends first, and its client with it.
+    with ThreadPoolExecutor(1) as pool, serving(program, case, "tcp", packages) as service:
+        first = service.drive(case, "tcp")
+        if first["error"]:
+            raise RunError(f"{program.name}: {first['error']}.")
+        part = (options.seconds + ATTACHING) * 1e9 / first["window_ns"]
+        pool.submit(service.drive, case, "tcp", round(case.requests * part))
+        options.port.append(int(service.place.end("port")))
+        yield
 
 
 def _set_up(session: Session, *words: str) -> dict[str, Any]:

@@ -133,6 +133,17 @@ def find(name: str) -> Program:
     return read(Path(name) if name.endswith(".toml") else HERE / f"{name}.toml")
 
 
+def case_of(named: str) -> tuple[Program, Case]:
+    """The case NAME/CASE of a program, or its first. Raises UsageError."""
+    name, _, wanted = named.partition("/")
+    program = find(name)
+    cases = {case.name: case for case in program.cases}
+    case = cases.get(wanted or program.cases[0].name)
+    if case is None:
+        raise UsageError(f"{name} has no case {wanted}: there is {', '.join(cases)}.")
+    return program, case
+
+
 def read(file: Path) -> Program:
     """Raises UsageError."""
     if not NAME.fullmatch(file.stem):

@@ -23,7 +23,7 @@ from runners.process import REPOSITORY, RunError, UsageError, command
 from runners.programs import engine
 from runners.programs.experiments import interleaved
 from runners.programs.place import Place, death_of, unpacked
-from runners.programs.program import Case, Client, Process, Program, Values, find
+from runners.programs.program import Case, Client, Process, Program, Values, case_of
 from runners.programs.watch import Probes, Watch
 from runners.store import place
 
@@ -180,13 +180,8 @@ def subject_of(options: Options) -> Subject:
     if options.program:
         if any(own):
             raise UsageError("--program brings its own port, server and client: leave these out.")
-        name, _, wanted = options.program.partition("/")
-        program = replace(find(name), counter=None)
-        cases = {case.name: case for case in program.cases}
-        case = cases.get(wanted or program.cases[0].name)
-        if case is None:
-            raise UsageError(f"{name} has no case {wanted}: there is {', '.join(cases)}.")
-        return Subject(program, case)
+        program, case = case_of(options.program)
+        return Subject(replace(program, counter=None), case)
     if not all(own):
         raise UsageError("name --port, --server and --client, or a --program of run.sh list.")
     server, client = (words_of(text) for text in own[1:])

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -317,3 +318,18 @@ def test_the_command_shows_a_pair_and_stores_it(prices: str, tmp_path: Path) -> 
     stored = json.loads((tmp_path / "out/prediction.json").read_text(encoding="utf-8"))
     (pair,) = stored["pairs"]
     assert pair["prediction"]["verdict"]
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_what_if_drives_a_program_and_sees_its_clients() -> None:
+    reports = set((REPOSITORY / "reports").iterdir())
+    words = ["what-if", "--program", "memcached/get-20-clients", "--json"]
+    done = captured(["./runners/run.sh", *words], cwd=REPOSITORY)
+    for left in set((REPOSITORY / "reports").iterdir()) - reports:
+        rmtree(left)
+    assert done.returncode == 0, done.stderr
+    (pair,) = json.loads(done.stdout)["pairs"]
+    assert pair["server"]["comm"] == "memcached"
+    assert pair["connections"] == 20
+    assert pair["observed"]["answer"] > pair["observed"]["request"]
