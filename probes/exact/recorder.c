@@ -37,12 +37,12 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 static struct qemu_plugin_scoreboard *score;
 static qemu_plugin_u64 executed_entry;
 static qemu_plugin_id_t self;
-static bool recording;
-static unsigned int inside; /* how many of the two are between their markers */
+static bool recording, recorded; /* a machine has one record: of its first window */
+static unsigned int inside;	 /* how many of the two are between their markers */
 static struct qemu_plugin_register *rdi, *rsi, *rdx, *gs, *kernel_gs;
 static array_t *bytes;
 
-static void translate_to_record(qemu_plugin_id_t id);
+static void translate_to_record(qemu_plugin_id_t id), translate_to_wait(qemu_plugin_id_t id);
 static const char *folder, *program; /* the workload's name as the kernel has it: 15 characters */
 static uint64_t switch_start, switch_end;
 static bool with_memory;
@@ -149,6 +149,8 @@ static void on_begin(unsigned int vcpu, void *data)
 	unsigned int cpu = this_cpu();
 	uint64_t role = reg(rsi), task = current_task[cpu];
 
+	if (recorded)
+		return;
 	if (!task)
 		fail("the guest never switched tasks at the place that its symbols name");
 	workload_task = task;
@@ -179,6 +181,9 @@ static void on_end(unsigned int vcpu, void *data)
 	record_marker(cpu, role == ROLE_SERVER ? EVENT_SERVER_END : EVENT_CLIENT_END,
 		      current_task[cpu]);
 	recording = --inside > 0;
+	recorded = !recording;
+	if (recorded) /* what follows runs at full speed */
+		qemu_plugin_reset(self, translate_to_wait);
 }
 
 /* The guest hands over a file: rdi is its name, rsi its bytes, rdx its size. */
@@ -309,6 +314,12 @@ static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 	output_close(&names);
 	if (with_memory)
 		output_close(&accesses);
+}
+
+static void translate_to_wait(qemu_plugin_id_t id)
+{
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_waiting_translation);
+	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
 }
 
 /* QEMU has dropped all translations and callbacks. */

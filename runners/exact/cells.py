@@ -62,11 +62,11 @@ def impossible(cell: Cell) -> Reason | None:
     return None
 
 
-def order(run: CellRun, steps: Order = ()) -> Order:
+def order(run: CellRun, steps: Order = (), timeout: int = TIMEOUT) -> Order:
     """Return what the guest's first program does for a cell, after `steps` that a knob needs."""
     cell = run.cell
     words = {name: getattr(cell, name) for name in FACTORS}
-    words |= {"cell": run.id, "timeout": TIMEOUT, "dir": "/run"}
+    words |= {"cell": run.id, "timeout": timeout, "dir": "/run"}
     given = [(f"--{name.replace('_', '-')}", str(v)) for name, v in words.items() if v is not None]
     fifo = [("fifo",)] if cell.sched == "fifo" else []
     return [*steps, *fifo, ("workload", *chain(*given))]

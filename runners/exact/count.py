@@ -162,7 +162,7 @@ def measure(
             _boot(guest, run, folder, None if fresh else guest.stored)
             record = digest(b"".join((folder / name).read_bytes() for name in RECORD))
             if record not in replayed:
-                replayed[record] = _replay(guest, run, folder)
+                replayed[record] = replay_record(guest, run, folder)
             result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         records.append(record)
         window = replayed[record]
@@ -180,7 +180,8 @@ def _boot(
     boot(guest.machine, order(run, guest.steps), folder, plugin, stored, guest.files)
 
 
-def _replay(guest: ExactGuest, run: CellRun, folder: Path) -> ReplayedWindow:
+def replay_record(guest: ExactGuest, run: CellRun, folder: Path) -> ReplayedWindow:
+    """Replay what a run of the cell recorded in `folder`. Raises RecordError."""
     now = folder / "symbols"  # a knob may have brought functions that the stored machine lacks
     symbols = read_symbols(now) if now.exists() else guest.symbols
     one_way = run.cell.pattern in ONE_WAY

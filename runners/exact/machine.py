@@ -138,6 +138,7 @@ def on_one_cpu() -> Iterator[None]:
 def run_qemu(
     machine: EmulatedMachine, options: Sequence[str], order: Order = (),
     files: Mapping[str, bytes] | None = None, snapshot: Snapshot | None = None,
+    work: float = math.inf, seconds: float = SECONDS,
 ) -> Ended:  # fmt: skip
     """Run QEMU to its end, with `options` beside the machine's. Raises RunError beyond a limit.
 
@@ -155,23 +156,27 @@ def run_qemu(
             "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
             "-append", machine.command_line, *_files(folder), *options,
         ]  # fmt: skip
-        work = BOOT_WORK if snapshot else math.inf
-        return watch(argv, SECONDS, idle=IDLE_SECONDS, work=work, snapshot=snapshot)
+        work = BOOT_WORK if snapshot else work
+        return watch(argv, seconds, idle=IDLE_SECONDS, work=work, snapshot=snapshot)
 
 
 def boot(
     machine: EmulatedMachine, order: Order, out: Path, plugin: Mapping[str, str],
-    stored: Path | None = None, files: Mapping[str, bytes] | None = None,
+    stored: Path | None = None, files: Mapping[str, bytes] | None = None, *,
+    work: float = math.inf, seconds: float = SECONDS,
 ) -> None:  # fmt: skip
     """Carry out `order`; the recorder and the guest write their files to `out`.
 
     The machine starts from the state in `stored`, or from power-on with the same result; `plugin`
-    describes the kernel to the recorder. Raises RunError when the order was not carried out.
+    describes the kernel to the recorder. Raises RunError when the order was not carried out, or
+    not within so many `seconds`, or within `work` seconds of a processor without a line.
     """
     options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
     settings = {"out": str(out), "program": COMM, **plugin}
     recorder = ",".join([str(PLUGIN), *(f"{name}={value}" for name, value in settings.items())])
-    ended = run_qemu(machine, [*options, "-plugin", recorder], order, files)
+    ended = run_qemu(
+        machine, [*options, "-plugin", recorder], order, files, work=work, seconds=seconds
+    )
     if ended.status != 0 or DONE not in ended.lines:
         raise failure(ended)
 

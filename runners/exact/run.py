@@ -84,7 +84,7 @@ def run(
 def plan_cells(options: Options) -> list[CellRun]:
     """Return the cells of each kernel. Raises UsageError for what exact mode cannot do."""
     # A difference is one of the path; what the fair scheduler decides would hide it.
-    path_alone = bool(options.knobs) or options.verb == "gate"
+    path_alone = options.verb == "gate" or bool(options.knobs) or options.lesions is not None
     placements = options.placements or (("same-cpu",) if path_alone else tuple(CPUS))
     schedulers = options.scheds or (("fifo",) if path_alone else SCHEDULERS)
     cells = plan(

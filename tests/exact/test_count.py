@@ -82,7 +82,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, records: str, cpus: int) -> tuple[
         return SimpleNamespace(tree=(folder / "trace").read_text().lower(), steady=steady)
 
     monkeypatch.setattr(counting, "_boot", boot)
-    monkeypatch.setattr(counting, "_replay", replayed)
+    monkeypatch.setattr(counting, "replay_record", replayed)
     monkeypatch.setattr(counting, "digest", lambda data: data.decode())
     monkeypatch.setattr(counting, "tree_lines", lambda tree, _: [tree])
     guest: Any = SimpleNamespace(machine=SimpleNamespace(cpus=cpus), stored=Path())

@@ -9,6 +9,8 @@
  *   file PATH SIZE       make a file of the next bytes that come with the order
  *   run PROGRAM ARG …    run a program to its end
  *   symbols              hand over /proc/kallsyms
+ *   settle               wait until the kernel has freed what it frees later
+ *   hand PATH NAME       hand over a file of the guest's
  *   write PATH TEXT      write a setting to /proc or /sys
  *   fifo                 give the workload a higher priority than all but the softirq thread
  *   workload ARGUMENT …  run the workload, hand over its result
@@ -148,6 +150,35 @@ static void step_symbols(char **words)
 	hand_over_file("/proc/kallsyms", "symbols");
 }
 
+/* Waits until the kernel has freed what it frees later, and has it count what is in use. */
+static void step_settle(char **words)
+{
+	static const char caches[] = "/sys/kernel/slab";
+	const struct timespec quiet = {.tv_sec = 1};
+	DIR *all = opendir(caches);
+	struct dirent *entry;
+
+	(void)words;
+	nanosleep(&quiet, NULL);
+	while (all && (entry = readdir(all))) { /* a processor's own free objects count as in use */
+		char path[300];
+
+		snprintf(path, sizeof(path), "%s/%s/shrink", caches, entry->d_name);
+		if (entry->d_name[0] != '.' && access(path, W_OK) == 0)
+			write_text(path, "1");
+	}
+	if (all)
+		closedir(all);
+}
+
+static void step_hand(char **words)
+{
+	if (!words[1] || !words[2])
+		fail("hand needs a path and a name");
+	/* Files of /proc/sys refuse a read of 4 MiB. */
+	hand_over(words[2], output, read_file(words[1], output, 1 << 20));
+}
+
 static void step_write(char **words)
 {
 	if (!words[1] || !words[2])
@@ -246,8 +277,9 @@ static const struct {
 	const char *name;
 	void (*carry_out)(char **words);
 } steps[] = {
-	{"file", step_file},   {"run", step_run},   {"symbols", step_symbols},
-	{"write", step_write}, {"fifo", step_fifo}, {"workload", step_workload},
+	{"file", step_file},   {"run", step_run},	{"symbols", step_symbols},
+	{"write", step_write}, {"fifo", step_fifo},	{"workload", step_workload},
+	{"hand", step_hand},   {"settle", step_settle},
 };
 
 static void carry_out(char *line)

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A lesion: a function of the emulated kernel returns at once. Does the message still arrive?
+
+The code is changed in a copy of the stored machine's file, so a run with a lesion differs from a
+cell's run in these bytes alone. A debugger would stop the machine, whose clock may then skip; a
+plugin of this QEMU cannot write to the guest's memory.
+"""
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runners.cell import CellRun
+from runners.exact.cells import order, path_of
+from runners.exact.count import replay_record, scratch
+from runners.exact.digest import checks
+from runners.exact.guest import ExactGuest
+from runners.exact.iterations import RecordError, ReplayedWindow
+from runners.exact.machine import boot
+from runners.exact.record import CodeBlock, read_record
+from runners.guest.qemu import HangError
+from runners.process import WORKLOAD, RunError, UsageError
+
+# What a function gives instead of running: its code, and the code in place of a call of it.
+RETURNS = {name: (bytes.fromhex(code), bytes.fromhex(call)) for name, code, call in (
+    ("0", "31c0c3", "31c00f1f00"), ("1", "b801000000c3", "b801000000"),
+    ("-1", "48c7c0ffffffffc3", "4883c8ff90"), ("argument", "4889f8c3", "4889f86690"),
+)}  # fmt: skip
+TEXT = 0xFFFF_FFFF_8000_0000  # the kernel's code is mapped here, from physical address 0
+PAGE = 4096
+CALL = 0xE8
+# QEMU's migration stream, migration/ram.c: the low bits of a page's header, and what is between.
+FILLED, SIZES, WHOLE, END, SAME_BLOCK = 0x02, 0x04, 0x08, 0x10, 0x20
+FOOTER, PART, LAST_PART = 0x7E, 0x02, 0x03
+MAIN_MEMORY = b"pc.ram"
+# Of a processor, without a line on the console: a run without a lesion takes one or two.
+MOST_WORK = 5.0
+MOST_SECONDS = 60.0  # in all
+# The strict check's further connections: pattern, messages, bytes. Every message is compared, and
+# the second fills the transport until its writer has to wait.
+AGAIN = (("pingpong", 120, 64), ("stream", 1000, 4096))
+VIRTUAL_SECONDS = 10  # a second is a thousand million instructions
+STATE = ("slabinfo", "sys/fs/file-nr", "net/sockstat", "meminfo", "sys/kernel/tainted",
+         "net/snmp", "net/netstat", "pressure/cpu")  # fmt: skip
+# What the sentence of a run that failed contains.
+ENDS = {"timed out": "hangs", "did not finish": "hangs", "panicked": "crashes",
+        "stopped before": "crashes", "by signal": "crashes", "": "fails"}  # fmt: skip
+LEAKS = ("objects", "descriptors", "sockets", "pages")
+COUNTERS = ("counter",)
+
+
+@dataclass(frozen=True)
+class Lesion:
+    """`name` is a function, or `caller+offset>function` for one call of it; `code` lies at `at`."""
+
+    name: str
+    gives: str
+    at: int
+    code: bytes
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of the message. `instructions` are those of a steady round trip, if it arrives.
+
+    `outcome`: arrives, differs, fails, hangs or crashes. `differs` names what differs from the
+    machine without a lesion, by kind: `objects skbuff_head_cache`. `said` is an error's sentence.
+    """
+
+    outcome: str
+    differs: tuple[str, ...] = ()
+    instructions: int | None = None
+    said: str = ""
+
+    def delivers(self, allowed: Sequence[str]) -> bool:
+        """Return whether the message arrives and nothing differs but what is allowed."""
+        kinds = {name.split()[0] for name in self.differs}
+        return self.outcome in ("arrives", "differs") and kinds <= set(allowed)
+
+
+def find_pages(state: bytes) -> dict[int, int]:
+    """Return physical address → place in the file, of all pages stored whole. Raises RunError."""
+    pages: dict[int, int] = {}
+    try:
+        at = state.index(b"\3ram") + 4 + 8
+        block, more = b"", True
+        while more:
+            (head,) = struct.unpack_from(">Q", state, at)
+            at, address, flags = at + 8, head & -PAGE, head & (PAGE - 1)
+            if flags & SIZES:
+                while address > 0:
+                    at += 1 + state[at]
+                    address -= struct.unpack_from(">Q", state, at)[0]
+                    at += 8
+            elif flags & (FILLED | WHOLE):
+                if not flags & SAME_BLOCK:
+                    block = state[at + 1 : at + 1 + state[at]]
+                    at += 1 + state[at]
+                if flags & WHOLE and block == MAIN_MEMORY:
+                    pages[address] = at
+                at += PAGE if flags & WHOLE else 1
+            elif flags & END:
+                more = state[at] == FOOTER and state[at + 5] in (PART, LAST_PART)
+                at += 10
+            else:
+                raise ValueError(hex(flags))
+    except (ValueError, IndexError, struct.error) as error:
+        raise RunError(f"the stored machine is in a form that we cannot read ({error})") from None
+    return pages
+
+
+class Patient:
+    """A cell's stored machine, in which lesions are tried. Raises RunError, RecordError."""
+
+    def __init__(self, guest: ExactGuest, run: CellRun) -> None:
+        self.guest, self.run = guest, run
+        self._state = guest.stored.read_bytes()
+        self._pages = find_pages(self._state)
+        self._entries: dict[str, int] = {}
+        self.calls: dict[str, int] = {}  # in the path, directly: caller+offset>function → address
+        self.window, self._usual = self._record((), self._find_code)
+
+    @property
+    def instructions(self) -> int:
+        """Return those of the steady round trip without a lesion."""
+        return instructions_of(self.window)
+
+    def lesion(self, name: str, gives: str) -> Lesion | None:
+        """Return the lesion, or None where its code has no room. Raises UsageError."""
+        code, call = RETURNS[gives]
+        if name in self.calls:
+            lesion, room = Lesion(name, gives, self.calls[name], call), len(call)
+        else:
+            try:
+                start, end = self.guest.symbols.extent(name)
+            except ValueError:
+                raise UsageError(f"the kernel has no function {name}.") from None
+            start = self._entries.get(name, start)  # of functions with one name, that of the path
+            lesion, room = Lesion(name, gives, start, code), end - start
+        return lesion if room >= len(lesion.code) and self._place(lesion) else None
+
+    def _find_code(self, blocks: Sequence[CodeBlock]) -> None:
+        """Note where the path's functions begin, and where it calls one directly.
+
+        The kernel may have changed its code since the machine was stored (static keys). Raises
+        RunError where most of it is other code.
+        """
+        found = Counter[bool]()
+        for block in blocks[1:]:
+            place = self.guest.symbols.place(block.address)
+            if (read := self._read(block)) is None:
+                continue
+            found[read == block.code] += 1
+            if place.start:
+                self._entries[place.function] = block.address
+            call = block.instruction(len(block.lengths) - 1)
+            if read == block.code and call[0] == CALL:
+                at, offset = block.end - len(call), struct.unpack("<i", call[1:])[0]
+                callee = self.guest.symbols.place(block.end + offset).function
+                start = self._entries.get(place.function, 0)
+                self.calls[f"{place.function}+{at - start:#x}>{callee}"] = at
+        if found[False] >= found[True]:
+            raise RunError("the stored machine has other code where the kernel's symbols are.")
+
+    def _read(self, block: CodeBlock) -> bytes | None:
+        place = self._place(Lesion("", "", block.address, block.code))
+        return None if place is None else self._state[place : place + len(block.code)]
+
+    def _place(self, lesion: Lesion) -> int | None:
+        page, offset = lesion.at - TEXT & -PAGE, lesion.at % PAGE
+        room = offset + len(lesion.code) <= PAGE
+        return self._pages[page] + offset if room and page in self._pages else None
+
+    def try_lesions(self, lesions: Iterable[Lesion]) -> Trial:
+        """Run the cell and the strict check with these lesions together."""
+        try:
+            window, state = self._record(lesions)
+        except HangError as error:
+            return Trial("hangs", said=str(error))
+        except RecordError as error:
+            return Trial("differs", (f"record {error}",))
+        except RunError as error:
+            said = str(error)
+            return Trial(next(kind for word, kind in ENDS.items() if word in said), said=said)
+        differs = tuple(sorted(name for name in state | self._usual
+                               if state[name] != self._usual[name]))  # fmt: skip
+        return Trial("differs" if differs else "arrives", differs, instructions_of(window))
+
+    def _record(
+        self, lesions: Iterable[Lesion], see: Callable[[list[CodeBlock]], None] = lambda _: None
+    ) -> tuple[ReplayedWindow, Counter[str]]:
+        with scratch() as name:
+            folder, stored = Path(name), self.guest.stored
+            state = bytearray(self._state)
+            for lesion in lesions:
+                place = self._place(lesion)
+                assert place is not None
+                state[place : place + len(lesion.code)] = lesion.code
+                stored = folder / "state"
+            if stored != self.guest.stored:
+                stored.write_bytes(state)
+            boot(
+                *(self.guest.machine, strict_order(self.run, self.guest), folder),
+                *(self.guest.plugin, stored, self.guest.files),
+                work=MOST_WORK,
+                seconds=MOST_SECONDS,
+            )
+            see(read_record(folder).blocks)
+            window = replay_record(self.guest, self.run, folder)
+            result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+            grown = read_state(folder, 2)
+            grown.subtract(read_state(folder, 1))
+        for name, ok, _ in checks(self.run.cell, window, result, self.guest.knob):
+            grown[f"check {name}"] = int(ok)
+        grown["counter pressure"] = int(grown["counter pressure"] > 0)  # a time, not a count
+        grown.update(result_counts(result))
+        return window, grown
+
+
+def instructions_of(window: ReplayedWindow) -> int:
+    """Return the instructions of the steady round trip."""
+    counts = window.steady.counts
+    return counts.steps.total() - counts.repeats.total()
+
+
+def strict_order(run: CellRun, guest: ExactGuest) -> list[tuple[str, ...]]:
+    """Return the cell's order and the strict check's.
+
+    All connections are made twice again: what the second time has more than the first has leaked.
+    """
+    cell = run.cell
+    again = []
+    for pattern, messages, size in AGAIN:
+        if pattern in path_of(cell).lacks:
+            continue
+        words = {"transport": cell.transport, "pattern": pattern, "messages": messages,
+                 "size": max(size, cell.size), "warmup": 0, "placement": cell.placement,
+                 "timeout": VIRTUAL_SECONDS, "dir": "/run", "sched": "fifo"}  # fmt: skip
+        options = [word for name, value in words.items() for word in (f"--{name}", str(value))]
+        again.append(("run", f"/{WORKLOAD.name}", *options, "--verify"))
+    look = [("write", "/proc/sys/vm/drop_caches", "3"), ("settle",)]
+    steps = [tuple(step) for step in order(run, guest.steps, VIRTUAL_SECONDS)]
+    for time in "12":
+        steps += [*again, *look]
+        steps += [("hand", f"/proc/{path}", f"{Path(path).name}{time}") for path in STATE]
+    return steps
+
+
+def read_state(folder: Path, time: int) -> Counter[str]:
+    """Return what the guest counted: kind and name → number."""
+    state: Counter[str] = Counter()
+
+    def lines(name: str) -> list[list[str]]:
+        return [line.split() for line in (folder / f"{name}{time}").read_text().splitlines()]
+
+    for words in lines("slabinfo")[2:]:
+        state[f"objects {words[0]}"] = int(words[1])
+    state["descriptors"] = int(lines("file-nr")[0][0])
+    state["complaints"] = int(lines("tainted")[0][0])
+    state["pages"] = next(int(words[1]) // 4 for words in lines("meminfo") if "MemFree" in words[0])
+    for name, *pairs in lines("sockstat"):
+        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+            state[f"sockets {name}{key}"] = int(value)
+    for table in ("snmp", "netstat"):
+        rows = lines(table)
+        for heads, values in zip(rows[::2], rows[1::2], strict=True):
+            for head, value in zip(heads[1:], values[1:], strict=True):
+                state[f"counter {heads[0][:-1]}{head}"] = int(value)
+    state["counter pressure"] = int(lines("cpu")[0][-1].partition("=")[2])
+    return state
+
+
+def result_counts(result: dict[str, Any]) -> Counter[str]:
+    """Return what the workload itself was told of its window: switches, and whether time was."""
+    counts: Counter[str] = Counter()
+    for side in ("client", "server"):
+        usage = result[side]["rusage"]
+        counts[f"counter {side} switches"] = usage["voluntary"]
+        counts[f"counter {side} time"] = int(usage["user_us"] + usage["system_us"] > 0)
+        counts[f"counter {side} schedstat"] = int(result[side]["schedstat"]["run_ns"] > 0)
+    return counts

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lesions: code changed in the stored machine, the strict check, a study that goes on."""
+
+import struct
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from runners.exact.guest import ExactGuest
+from runners.exact.lesion import (
+    COUNTERS,
+    END,
+    FILLED,
+    FOOTER,
+    LAST_PART,
+    LEAKS,
+    PAGE,
+    SAME_BLOCK,
+    SIZES,
+    WHOLE,
+    Lesion,
+    Patient,
+    Trial,
+    find_pages,
+)
+from runners.exact.lesion_study import NO_PURPOSE, ORDERS, Subject, Trials, combine, purpose_of
+from runners.process import RunError, UsageError
+from tests.exact.conftest import cell_run
+
+
+def stream(*entries: tuple[int, bytes]) -> bytes:
+    """The memory's part of QEMU's migration stream, in two sections."""
+    heads = [(PAGE | SIZES, b"\6pc.ram" + struct.pack(">Q", PAGE)), *entries]
+    body = b"".join(struct.pack(">Q", head) + data for head, data in heads)
+    end = struct.pack(">QBI", END, FOOTER, 2)
+    last = bytes([LAST_PART]) + bytes(4) + end
+    return b"QEVM....\1....\3ram" + bytes(8) + body + end + last + b"\4"
+
+
+def test_pages_are_found_in_what_qemu_stored() -> None:
+    other = (0x1000 | WHOLE, b"\4vram" + b"v" * PAGE)
+    first = (0x1000 | WHOLE, b"\6pc.ram" + b"a" * PAGE)
+    state = stream(
+        first, other, (0x2000 | FILLED | SAME_BLOCK, b"\0"),
+        (0x7000 | WHOLE, b"\6pc.ram" + b"b" * PAGE),
+    )  # fmt: skip
+    pages = find_pages(state)
+    assert {at: state[place : place + PAGE] for at, place in pages.items()} == {
+        0x1000: b"a" * PAGE, 0x7000: b"b" * PAGE,
+    }  # fmt: skip
+    for broken in (state[: len(state) // 2], b"QEVM", stream((0x1000 | 0x800, b""))):
+        with pytest.raises(RunError):
+            find_pages(broken)
+
+
+class MadeUp(Patient):
+    """A patient of 100 instructions: a and b save 10 each, but not both; c leaks; d is needed."""
+
+    instructions = 100
+
+    def __init__(self) -> None:
+        self.guest = SimpleNamespace(stored=Path("snapshot/state"))  # type: ignore[assignment]
+        self.run, self.tried = cell_run(), list[str]()
+
+    def lesion(self, name: str, gives: str) -> Lesion | None:
+        return Lesion(name, gives, 0, b"")
+
+    def try_lesions(self, lesions: Any) -> Trial:
+        names = {lesion.name for lesion in lesions}
+        self.tried.append(" ".join(sorted(names)))
+        if "d" in names or {"a", "b"} <= names:
+            return Trial("hangs")
+        leaks = ("objects of c",) if "c" in names else ()
+        saved = 10 * len(names)
+        return Trial("differs" if leaks else "arrives", leaks, 100 - saved)
+
+
+def test_what_survives_together_is_kept_and_a_study_goes_on_without_a_run_twice(
+    tmp_path: Path,
+) -> None:
+    patient = MadeUp()
+    for _ in range(2):
+        subject = Subject(patient, "6.12", Counter())
+        trials = Trials(tmp_path / "trials.jsonl")
+        for name in "abcd":
+            trial = trials.run(patient, [Lesion(name, "0", 0, b"")])
+            subject.singles[name] = {"0": trial}
+        for order in ORDERS:
+            combine(trials, subject, order)
+        for kept in subject.together.values():
+            assert [each.form for each in kept] == ["no state differs", "leaks allowed"]
+            assert kept[0].lesion.name in "ab"
+            assert kept[1].lesion.name == "c"
+            assert [each.saved for each in kept] == [10, 10]
+        whole = len(patient.tried)
+        assert whole == len(set(patient.tried)), "a trial was made twice"
+        # It was killed as it wrote its last line.
+        lines = (tmp_path / "trials.jsonl").read_text()
+        (tmp_path / "trials.jsonl").write_text(lines[:-20])
+        patient.tried = patient.tried[:-1]
+
+
+def test_a_function_has_the_purpose_of_the_first_pattern_that_it_fits() -> None:
+    assert purpose_of("psi_task_change") == purpose_of("caller+0x12>psi_task_change")
+    assert purpose_of("psi_task_change") != NO_PURPOSE
+    assert purpose_of("no_such_function") == NO_PURPOSE
+
+
+@pytest.mark.emulated
+def test_the_strict_check_finds_what_the_cells_own_checks_let_pass(
+    exact_guest: ExactGuest,
+) -> None:
+    patient = Patient(exact_guest, cell_run())
+
+    def tried(name: str, gives: str = "0") -> Trial:
+        lesion = patient.lesion(name, gives)
+        assert lesion
+        return patient.try_lesions([lesion])
+
+    assert patient.try_lesions([]) == Trial("arrives", (), patient.instructions)
+    # Known not to be needed, and known to be.
+    accounting = tried("psi_task_change")
+    assert accounting.delivers(COUNTERS)
+    assert (accounting.instructions or 0) < patient.instructions
+    assert not tried("unix_stream_sendmsg").delivers((*COUNTERS, *LEAKS))
+    # Every check of the cell itself holds, and the memory of each message is lost.
+    leaking = tried("kfree")
+    assert leaking.delivers((*COUNTERS, *LEAKS))
+    assert not leaking.delivers(COUNTERS)
+    with pytest.raises(UsageError):
+        patient.lesion("no_such_function", "0")
