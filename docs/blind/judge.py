@@ -9,7 +9,7 @@ PREDICTIONS/CASE.json is what `watch --json` printed, prices.json its prices, PR
 
 import json
 import sys
-from math import inf
+from operator import attrgetter
 from pathlib import Path
 from statistics import mean
 
@@ -32,14 +32,12 @@ def judge(predictions: Path, proofs: Path) -> None:
             continue
         proof = read_object(proofs / path.stem / "prove.json", Proof)
         result, turns = Result(proof), column(proof.probed, "tcp", lambda run: run.turns).mean()
-        ends = result.speedup.value, *result.speedup.ends
-        for figure, name, each, shares in (
-            ("time", "elapsed_us", "window_ns", [1 - 1 / s if s > 0 else -inf for s in ends]),
-            ("cpu", "cpu_us", "cpu_ns", [result.cpu.value, *result.cpu.ends]),
+        for figure, name, saved, each in (
+            ("time", "elapsed_us", result.saved, attrgetter("window_ns")),
+            ("cpu", "cpu_us", result.cpu, attrgetter("cpu_ns")),
         ):
-            plain = [getattr(run, each) for run in proof.timed if run.arm == "plain"]
-            of = mean(plain) / turns / 1000
-            gain, least, most = (share * of for share in shares)
+            of = column(proof.timed, "plain", each).mean() / turns / 1000
+            gain, least, most = (share * of for share in (saved.value, *saved.ends))
             point, low, high = (told[name][end] for end in ("value", "low", "high"))
             holds = low <= gain <= high
             inside[figure].append(holds)
