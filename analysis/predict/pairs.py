@@ -15,7 +15,7 @@ PROGRAMS = Path(__file__).with_name("programs.toml")
 NOISE = 3  # turns of both ends together: what has fewer did not talk
 PAUSE = 4  # times as long as the other's answer, and mostly without CPU time: not an answer
 SEGMENT = 32 * 1024  # bytes that surely go as one over loopback
-HELD_BACK = ("delayed-ack", "cork")  # waits that a Unix socket does not have
+HELD_BACK = ("delayed-ack", "cork", "paced")  # waits that a Unix socket does not have
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
 UNKNOWN_PLACEMENT = 0.5  # both placements, in equal shares
 
@@ -82,6 +82,10 @@ class Party:
         return waits
 
     @property
+    def container(self) -> str:
+        return next(iter(self.owners.values())).container
+
+    @property
     def busy(self) -> float:
         """CPUs that it uses."""
         return (self.used("user_ms") + self.used("system_ms")) / 1000
@@ -95,7 +99,7 @@ class Party:
 class Pair:
     """Who asks (`client`) and who answers, with all connections between them to one place.
 
-    Processes of one name are one: a server such as PostgreSQL has one for each connection.
+    Processes of one name in one container are one: PostgreSQL has one for each connection.
     """
 
     family: str
@@ -105,6 +109,7 @@ class Pair:
     observed: Observed
     parts: dict[str, float]  # of the time from a request to its answer, in µs: see `parts_of`
     failed: int  # calls of connect(2) to the place
+    portless: int  # those that found no free port
     overflows: int  # of accept queues, in the namespaces of both
     sampled: bool  # then calls of the two ends at the same time may not both be counted
 
@@ -204,12 +209,14 @@ def pairs(watched: Watched) -> list[Pair]:
         place = server.path or client.path or f"socket {server.inode}"
         group = (
             client.family, server.own if server.family == "tcp" else place,
-            *(watched.owner(side.pid).comm or side.comm for side in (client, server)),
+            *(name
+              for side in (client, server) for owner in (watched.owner(side.pid),)
+              for name in (owner.comm or side.comm, owner.container)),
         )  # fmt: skip
         groups.setdefault(group, []).append((client, server))
     made = []
     for (family, place, *names), connections in groups.items():
-        sides = zip(names, zip(*connections, strict=True), strict=True)
+        sides = zip(names[::2], zip(*connections, strict=True), strict=True)
         client_, server_ = (party(watched, name, ends) for name, ends in sides)
         made.append(pair_of(watched, family, place, client_, server_))
     talked = [
@@ -237,12 +244,10 @@ def party(watched: Watched, comm: str, ends: tuple[End, ...]) -> Party:
 
 def pair_of(watched: Watched, family: str, place: str, client: Party, server: Party) -> Pair:
     """Make the pair of who has connected and who listens: who asks comes first."""
-    failed = sum(
-        row.count for row in watched.failures if row.place == place and row.pid in client.owners
-    )
-    if listener_asks(client, server):
-        client, server = server, client
+    failures = [row for row in watched.failures if row.place == place and row.pid in client.owners]
     active = watched.active_s or client.seconds
+    if listener_asks(client, server, active):
+        client, server = server, client
     allowed = client.known("allowed") | server.known("allowed")
     idle = sum(share for cpu, share in watched.idle.items() if int(cpu) in allowed)
     observed = observe(
@@ -251,12 +256,13 @@ def pair_of(watched: Watched, family: str, place: str, client: Party, server: Pa
     spaces = {str(end.namespace) for end in client.ends + server.ends}
     overflows = sum(watched.namespaces.get(space, {}).get("ListenOverflows", 0) for space in spaces)
     return Pair(
-        family, place, client, server, observed, parts_of(client, server, observed.rate), failed,
+        family, place, client, server, observed, parts_of(client, server, observed.rate),
+        sum(row.count for row in failures), sum(row.count for row in failures if row.portless),
         overflows, watched.sampled,
     )  # fmt: skip
 
 
-def listener_asks(connector: Party, listener: Party) -> bool:
+def listener_asks(connector: Party, listener: Party, active_s: float) -> bool:
     """Whether the listener pushes: it alone sends, or it spoke first and pauses before it does.
 
     A server that greets its clients speaks first, too: what it does before an answer is no pause
@@ -268,7 +274,7 @@ def listener_asks(connector: Party, listener: Party) -> bool:
     # A message is a segment: else the kernel's counts of segments do not say who spoke first.
     single = listener.sum("sends") < 1.1 * turns and listener.sum("sent") < SEGMENT * turns
     first = [end.leads for end in listener.ends].count(True) > len(listener.ends) / 2
-    runs = listener.busy * 1e6 * listener.seconds / turns
+    runs = listener.busy * 1e6 * active_s / turns
     return (
         single and first and listener.sum("answers") > 0
         and pause > PAUSE * listener.mean_us("answer") and pause > 2 * runs

@@ -182,8 +182,8 @@ def row(pair: Pair) -> dict[str, str]:
 
 
 def _named(party: Party) -> str:
-    count = len(party.owners)
-    return f"{party.comm} {f'({count} processes)' if count > 1 else min(party.owners)}"
+    count, inside = len(party.owners), party.container and f" in {party.container}"
+    return f"{party.comm} {f'({count} processes)' if count > 1 else min(party.owners)}{inside}"
 
 
 # prediction.json
@@ -204,6 +204,7 @@ def entry(pair: Pair, prediction: Prediction | None) -> dict[str, Any]:
     sides = {
         name: {
             "comm": party.comm,
+            "container": party.container,
             "pids": list(party.owners),
             "sends": party.sum("sends"),
             "bytes": party.sum("sent"),

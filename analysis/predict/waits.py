@@ -35,15 +35,22 @@ def kinds(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
             figures = {"rate": number(count * a_second), "each": each}
             yield name, figures | {"overflows": f"{pair.overflows:,}"}
     tried = pair.failed + sum(end.connections for end in client.ends)
-    if pair.failed:
-        part = number(100 * pair.failed / tried)
-        yield f"failed-{pair.family}", {"count": f"{pair.failed:,}", "part": part}
+    others = (f"failed-{pair.family}", pair.failed - pair.portless)
+    for name, count in (("portless", pair.portless), others):
+        if count:
+            yield name, {"count": f"{count:,}", "part": number(100 * count / tried)}
     if (full := client.sum("full") + server.sum("full")) > SELDOM * pair.requests:
         yield "full", {"rate": number(full * a_second)}
     for sender, receiver in ((client, server), (server, client)):
         sent, unseen = sender.sum("sent"), sender.sum("sent") - receiver.sum("received")
         under_way = len(sender.ends) * sent / max(1, sender.sum("turns"))
         missing = unseen > SELDOM * sent + under_way and not pair.sampled
+        if (limited := sender.sum("limited_ms") / sender.seconds) > 1000 * SELDOM:
+            yield "limited", {"comm": sender.comm, "each": number(limited)}
+        blocked = sum(owner.blocked for owner in sender.owners.values())
+        if blocked and pair.family == "unix":
+            looks = sum(owner.looks for owner in sender.owners.values())
+            yield "blocked", {"comm": sender.comm, "count": f"{blocked}", "looks": f"{looks}"}
         if missing or (sent and not receiver.sum("receives") and receiver.sum("sends")):
             yield "unseen", {"count": f"{unseen:,}", "part": number(100 * unseen / sent)}
     if any(end.datagram for end in client.ends):

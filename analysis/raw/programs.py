@@ -159,8 +159,8 @@ class ProbeCost(Model):
 
 
 # For which timer: the peer's delayed ACK, before Nagle's algorithm sends more; a corked socket's;
-# a probe of a closed window; the repetition of data or of a SYN
-Wait = Literal["delayed-ack", "cork", "no-window", "resent", "syn"]
+# a probe of a closed window; the repetition of data or of a SYN; pacing
+Wait = Literal["delayed-ack", "cork", "no-window", "resent", "syn", "paced"]
 
 
 class End(Model):
@@ -185,6 +185,7 @@ class End(Model):
     receives: Count
     empty: Count  # receives that failed: mostly there was nothing
     full: Count = 0  # sends that failed, as there was no room
+    limited_ms: Count = 0  # of TCP: no room for more, or the peer's window was closed
     turns: Count  # how often it sent after it had received, or first
     answers: Count  # how often it received after it had sent
     answer_ns: Count  # from its last send to these
@@ -218,6 +219,9 @@ class Owner(Model):
     threads: Count = 0
     listening: tuple[Count, ...] = ()  # ports, in its network namespace
     ended: bool = False  # it was gone when the watch ended
+    container: Name = ""  # who made it, and the beginning of its ID
+    looks: Count = 0  # how often its threads were looked at
+    blocked: Count = 0  # and how often one slept as its send had no room
 
 
 class Failure(Model):
@@ -226,6 +230,7 @@ class Failure(Model):
     pid: Count
     place: Name
     count: Count
+    portless: bool = False  # no port was free
 
 
 class Only(Model):

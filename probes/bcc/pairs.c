@@ -11,9 +11,9 @@ enum { ESTABLISHED = 1, SYN_SENT = 2, CLOSE = 7 };
 enum { NOTHING, SENT, RECEIVED };
 enum { UNKNOWN, CONNECTED, ACCEPTED };
 enum { FOLLOWS = 1, LEADS };
-enum { DELAYED_ACK, CORK, NO_WINDOW, RESENT, SYN, WAITS };
+enum { DELAYED_ACK, CORK, NO_WINDOW, RESENT, SYN, PACED, WAITS };
 enum { ACK_TIMER = 2, PROBE = 3 }; /* of icsk_ack.pending and icsk_pending */
-enum { PEEK = 2, NR_CONNECT = 42, AGAIN = -11, NO_BUFFERS = -105 };
+enum { PEEK = 2, ERRORS = 0x2000, NR_CONNECT = 42, AGAIN = -11, NO_BUFFERS = -105 };
 #define SIZES  24
 #define PATH   108
 #define WINDOW 64	    /* jiffies */
@@ -34,10 +34,11 @@ struct traffic {
 	u64 works, work_ns;	/* the same from its receiving to its next send */
 	u64 near, far; /* answers that were sent on the CPU that received them, and elsewhere */
 	u64 connections, connect_ns;
+	u64 limited; /* jiffies that TCP waited for the peer's window, or its sender for room */
 	u64 waits[WAITS], timed[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
 	u64 sizes[SIZES];				/* sends by the power of two */
 	u64 cpus, since, until, window, inode, place, sk;
-	u32 pid, other, cpu, family, side, namespace, lead, last, datagram;
+	u32 pid, other, cpu, family, side, namespace, lead, last, datagram, copied, limit;
 	char comm[16];
 	u8 path[PATH];
 };
@@ -140,6 +141,19 @@ static inline u64 inode_of(void *sk)
 	return socket ? word(socket + INODE) : 0;
 }
 
+/* Since the last look at a socket of TCP: what it waited, and how many bytes were received. */
+static inline u32 grow(void *sk, struct traffic *traffic)
+{
+	u64 waited = word(sk + LIMITED); /* for the window, and for room */
+	u32 limit = waited + (waited >> 32), copied = half(sk + COPIED);
+	u32 more = copied - traffic->copied;
+
+	traffic->limited += limit - traffic->limit;
+	traffic->limit = limit;
+	traffic->copied = copied;
+	return more;
+}
+
 static inline void describe(void *sk, struct traffic *traffic, struct end *end,
 			    struct common *common)
 {
@@ -152,8 +166,11 @@ static inline void describe(void *sk, struct traffic *traffic, struct end *end,
 	traffic->inode = traffic->place = traffic->connections = traffic->side = traffic->datagram =
 		0;
 	__builtin_memset(traffic->path, 0, PATH);
-	if (common->family != UNIX)
+	if (common->family != UNIX) {
+		grow(sk, traffic);
+		traffic->limited = 0;
 		return;
+	}
 	traffic->inode = inode_of(sk);
 	traffic->connections = 1;
 	traffic->datagram = (half(sk + TYPE) & 0xffff) == DATAGRAM;
@@ -291,7 +308,7 @@ static inline void happened(void *sk, long count, int what)
 	struct end end = {};
 	struct common common;
 	struct traffic *traffic, *other;
-	u32 cpu = bpf_get_smp_processor_id();
+	u32 cpu = bpf_get_smp_processor_id(), more = 0;
 	u64 slot, counted = counting();
 
 	if (!counted || !identify(sk, &end, &common))
@@ -303,6 +320,8 @@ static inline void happened(void *sk, long count, int what)
 	}
 	if (!traffic && !(traffic = new_end(sk, &end, &common)))
 		return;
+	if (common.family != UNIX)
+		more = grow(sk, traffic);
 	if (count <= 0) {
 		if (count == AGAIN || count == NO_BUFFERS || what == RECEIVED)
 			*(what == SENT ? &traffic->full : &traffic->empty) += count < 0;
@@ -312,11 +331,13 @@ static inline void happened(void *sk, long count, int what)
 		traffic->pid = bpf_get_current_pid_tgid() >> 32;
 		bpf_get_current_comm(traffic->comm, sizeof(traffic->comm));
 	}
-	/* What splice(2) receives is not seen: the peer has sent since. */
-	if (what == SENT && traffic->last == SENT && !traffic->receives &&
-	    (other = other_end(&end)) && other->last == SENT && other->since > traffic->since) {
+	/* By splice(2), which has no tracepoint: when is not known, but for when the peer sent. */
+	if (what == SENT && more && is_whole(traffic, counted)) {
+		traffic->received += more;
+		traffic->receives++;
+		if ((other = other_end(&end)) && other->since > traffic->since)
+			traffic->since = other->since;
 		traffic->last = RECEIVED;
-		traffic->since = other->since;
 	}
 	if (traffic->last != what)
 		turn(sk, traffic, &end, what, counted);
@@ -344,7 +365,7 @@ int on_send(struct bpf_raw_tracepoint_args *ctx)
 
 int on_receive(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (!(ctx->args[2] & PEEK))
+	if (!(ctx->args[2] & (PEEK | ERRORS)))
 		happened((void *)ctx->args[0], (int)ctx->args[1], RECEIVED);
 	return 0;
 }

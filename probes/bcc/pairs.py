@@ -63,17 +63,24 @@ OFFSETS = {
     **{"PENDING": "inet_connection_sock.icsk_pending", "FUNCTION": "timer_list.function"},
     "ACK_PENDING": "inet_connection_sock.icsk_ack.pending",
     "ACK_TIMER_AT": "inet_connection_sock.icsk_delack_timer",
-    "TASK_STACK": "task_struct.stack",
+    **{"TASK_STACK": "task_struct.stack", "COPIED": "tcp_sock.copied_seq"},
+    **{"PACING_TIMER_AT": "tcp_sock.pacing_timer", "HRTIMER_FUNCTION": "hrtimer.function"},
+    "LIMITED": "tcp_sock.chrono_stat",
 }
 # Since Linux 6.19 the timer is the socket's.
 WRITE_TIMERS = ("inet_connection_sock.icsk_retransmit_timer", "sock.tcp_retransmit_timer")
-TIMERS = {"DELAYED_ACK_TIMER": "tcp_delack_timer", "WRITE_TIMER": "tcp_write_timer"}
+TIMERS = {
+    **{"DELAYED_ACK_TIMER": "tcp_delack_timer", "WRITE_TIMER": "tcp_write_timer"},
+    "PACE_TIMER": "tcp_pace_kick",
+}
+JIFFY_MS = 1000 * time.clock_getres(6)  # of CLOCK_MONOTONIC_COARSE
 SOURCES = [Path(__file__).with_name(name) for name in ("pairs.c", "waits.c")]
 # Raw tracepoint → its program.
 STATE_EVENTS = {
     "inet_sock_set_state": "on_state",
     "tcp_retransmit_skb": "on_retransmit",
     "timer_expire_entry": "on_timer",
+    "hrtimer_expire_entry": "on_hrtimer",
     "kfree_skb": "on_free",
 }
 EVENTS = {
@@ -101,6 +108,7 @@ KRETFUNC_PROBE({name})
 def addresses(btf: Btf) -> dict[str, int]:
     """What the programs must know of this kernel. Raises RunError."""
     known = {name: btf.offset(path) for name, path in OFFSETS.items()}
+    known["LIMITED"] += 4  # behind how long it was busy
     alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
     known["INODE"] = alloc - btf.offset("socket_alloc.socket")
     known |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": ENTRIES}
@@ -199,7 +207,8 @@ class Probes:
         """A row for each process and place that it failed to connect to."""
         for key, count in self.bpf["failures"].items():
             place = path_of(bytes(key.path)) if key.family == UNIX else address(key.where)
-            yield {"pid": key.pid, "place": place, "count": count.value}
+            portless = bool(key.portless)
+            yield {"pid": key.pid, "place": place, "count": count.value, "portless": portless}
 
 
 FIELDS = (
@@ -211,7 +220,7 @@ UNIX = 1
 FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp"}
 OPENED = ("", "connected", "accepted")
 LEADS = (None, False, True)
-WAITS = ("delayed-ack", "cork", "no-window", "resent", "syn")
+WAITS = ("delayed-ack", "cork", "no-window", "resent", "syn", "paced")
 
 
 def is_closed(net: int) -> bool:
@@ -237,6 +246,7 @@ def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
         "datagram": bool(traffic.datagram),
         "leads": LEADS[traffic.lead],
         "path": path_of(bytes(traffic.path)) if family == "unix" else "",
+        "limited_ms": round(traffic.limited * JIFFY_MS),
         "sizes": {str(1 << n): count for n, count in enumerate(traffic.sizes) if count},
         "waits": {
             name: [count, count * traffic.wait_ns[n] // max(1, traffic.timed[n])]

@@ -2,6 +2,7 @@
 """What /proc says of the processes that own an end of a connection: see pairs.py."""
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
 # Of a network namespace: listeners that had no room, and timers of TCP that expired.
 COUNTS = ("ListenOverflows", "DelayedACKs", "TCPTimeouts", "TCPSynRetrans")
+# Who made a control group, and the first of the 64 digits: docker-…, libpod-…, cri-containerd-…
+CONTAINER = re.compile(r"([a-z-]+)[-/]([0-9a-f]{12})[0-9a-f]{52}")
+# Where a thread sleeps whose send has no room, or whose connect(2) to a Unix socket
+ROOM = {"sk_stream_wait_memory", "sock_alloc_send_pskb", "unix_wait_for_peer"}
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -22,6 +27,13 @@ def switches(task: Path) -> tuple[int, int]:
     lines = (task / "status").read_text(errors="replace").splitlines()[-2:]
     voluntary, involuntary = (int(line.partition(":")[2]) for line in lines)
     return voluntary, involuntary
+
+
+def wchan(task: Path) -> str:
+    """The kernel's function in which a thread sleeps; empty if it does not, or has ended."""
+    with suppress(OSError):
+        return (task / "wchan").read_text(encoding="ascii")
+    return ""
 
 
 def processes(pids: set[int]) -> dict[int, dict[str, int]]:
@@ -59,10 +71,12 @@ def identity(pid: int) -> dict[str, Any]:
         uid = folder.stat().st_uid
         allowed = sorted(os.sched_getaffinity(pid))
         comm = (folder / "comm").read_text(errors="replace").strip()
+        container = CONTAINER.search((folder / "cgroup").read_text(errors="replace"))
     except OSError:
         return {"ended": True}
     return {
         "comm": comm,
+        "container": " ".join(container.groups()) if container else "",
         "uid": uid,
         "places": places,
         "allowed": allowed,
@@ -111,8 +125,9 @@ def unix_inodes(spaces: dict[int, Path]) -> set[int]:
     inodes: set[int] = set()
     for folder in spaces.values():
         with suppress(OSError):
-            lines = (folder / "unix").read_text(errors="replace").splitlines()[1:]
-            inodes |= {int(line.split()[6]) for line in lines}
+            # A name may have line feeds in it, and then what is behind them is no row.
+            rows = map(str.split, (folder / "unix").read_text(errors="replace").splitlines()[1:])
+            inodes |= {int(row[6]) for row in rows if len(row) > 6 and row[6].isdecimal()}
     return inodes
 
 
@@ -132,6 +147,9 @@ class People:
             grown = now[pid] | self._grown(pid)
             for name, before in self._first.get(pid, {}).items():
                 grown[name] -= before
+            sleeps = {wchan(task) for task in Path(f"/proc/{pid}/task").glob("*")}
+            grown["looks"] = entry.get("looks", 0) + 1
+            grown["blocked"] = entry.get("blocked", 0) + (not ROOM.isdisjoint(sleeps))
             for name, value in grown.items():
                 # What threads that have ended had counted is gone.
                 entry[name] = max(entry.get(name, 0), value)

@@ -5,7 +5,8 @@
  */
 struct failure {
 	u64 where;
-	u32 pid, family;
+	u32 pid;
+	u16 family, portless;
 	u8 path[PATH + 4];
 };
 
@@ -48,6 +49,7 @@ int on_state(struct bpf_raw_tracepoint_args *ctx)
 			failure.where = end.peer;
 			failure.pid = began->pid;
 			failure.family = common.family;
+			failure.portless = !common.port; /* none was free */
 			failed(&failure);
 		} else if (traffic && traffic->side) {
 			close_end(&end, traffic);
@@ -59,6 +61,8 @@ int on_state(struct bpf_raw_tracepoint_args *ctx)
 	traffic->side = from == SYN_SENT ? CONNECTED : ACCEPTED;
 	traffic->place = traffic->side == CONNECTED ? end.peer : end.own;
 	traffic->last = NOTHING;
+	traffic->since = now;
+	grow(sk, traffic);
 	if (counting()) {
 		traffic->connections++;
 		if (began)
@@ -132,6 +136,20 @@ int on_timer(struct bpf_raw_tracepoint_args *ctx)
 				       ? NO_WINDOW
 				       : CORK);
 	}
+	return 0;
+}
+
+/* Pacing (SO_MAX_PACING_RATE, BBR) lets more go. */
+int on_hrtimer(struct bpf_raw_tracepoint_args *ctx)
+{
+	void *timer = (void *)ctx->args[0], *sk = timer - PACING_TIMER_AT;
+	struct end end = {};
+	struct common common;
+	struct traffic *traffic;
+
+	if (word(timer + HRTIMER_FUNCTION) == PACE_TIMER && counting() && unsent(sk) &&
+	    identify(sk, &end, &common) && (traffic = ends.lookup(&end)))
+		waited(traffic, PACED);
 	return 0;
 }
 

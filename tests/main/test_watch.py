@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from analysis.predict.pairs import pairs
+from analysis.predict.waits import kinds
+from analysis.raw.programs import Watched
 from probes.callsite import TRACEFS
 from probes.scripts import PROBES
 from runners.host import instrument
@@ -23,6 +26,7 @@ from runners.programs.place import unpacked
 from runners.programs.program import find
 from runners.store import invoker
 from tests.docs.reference import RUN, unpack
+from tests.main.threads import THREADS, splice_back, talking
 from tests.processes import captured, repeating, wait_for
 
 EVERY_CALL = "100"
@@ -138,38 +142,14 @@ def test_sizes_bytes_connections_and_where_an_abstract_name_ends() -> None:
 Ends = list[dict[str, Any]]
 
 
-def held_back(folder: Path) -> Callable[[Ends], bool]:
-    """Header and body are written apart: Nagle's algorithm holds the body back. More is due."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        client = socket.create_connection(listener.getsockname())
-        with client, listener.accept()[0] as server:
-            for _ in range(20):
-                client.sendall(b"h" * 40)
-                client.sendall(b"b" * 200)
-                server.recv(240, socket.MSG_WAITALL)
-                server.sendall(b"r")
-                client.recv(1)
-            client.send(b"c", socket.MSG_MORE)
-            server.recv(1)
-    return lambda ends: any(
-        end["waits"].get("delayed-ack", [0])[0] > 5 and end["waits"]["cork"][0] == 1 for end in ends
-    )
-
-
 def spliced(folder: Path) -> Callable[[Ends], bool]:
     """splice(2) receives, and sends what it has received."""
-    into, out = os.pipe()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        client = socket.create_connection(listener.getsockname())
-        with client, listener.accept()[0] as server:
-            for _ in range(10):
-                client.sendall(b"x" * 128)
-                assert os.splice(server.fileno(), out, 128) == 128
-                assert os.splice(into, server.fileno(), 128) == 128
-                client.recv(128, socket.MSG_WAITALL)
-    os.close(into)
-    os.close(out)
-    return lambda ends: [(e["turns"], e["sent"]) for e in ends if not e["receives"]] == [(10, 1280)]
+    with talking() as (client, server):
+        splice_back(client, server, 0)
+    return lambda ends: (
+        sorted((end["turns"], end["sent"], end["received"]) for end in ends)
+        == [(10, 1280, 1280)] * 2
+    )
 
 
 def short_lived(folder: Path) -> Callable[[Ends], bool]:
@@ -211,7 +191,7 @@ def looked_at(folder: Path) -> Callable[[Ends], bool]:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("happens", [held_back, spliced, short_lived, looked_at])
+@pytest.mark.parametrize("happens", [spliced, short_lived, looked_at])
 def test_what_is_seen_of(happens: Callable[[Path], Callable[[Ends], bool]], tmp_path: Path) -> None:
     with watching(60) as seen:
         is_right = happens(tmp_path)
@@ -219,23 +199,16 @@ def test_what_is_seen_of(happens: Callable[[Path], Callable[[Ends], bool]], tmp_
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("family", ["unix", "tcp"])
-def test_connections_that_fail(family: str, tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as full, socket.create_server(("127.0.0.1", 0)) as listener:
-        full.bind(str(tmp_path / "full"))
-        full.listen(0)
-        address = listener.getsockname()
-        listener.close()
-        place = str(tmp_path / "full") if family == "unix" else f"127.0.0.1:{address[1]}"
-        with watching(60) as seen, ExitStack() as stack:
-            kind = socket.AF_UNIX if family == "unix" else socket.AF_INET
-            clients = [stack.enter_context(socket.socket(kind)) for _ in range(5)]
-            for client in clients:
-                client.setblocking(family == "tcp")
-            errors = [client.connect_ex(place if family == "unix" else address)
-                      for client in clients]  # fmt: skip
-    counts = [row["count"] for row in seen["failures"] if row["place"] == place]
-    assert counts == [len([error for error in errors if error])]
+@pytest.mark.slow
+@pytest.mark.parametrize("thread", THREADS)
+def test_what_people_met_is_told_of_the_pair(thread: str) -> None:
+    happens, kind, figures = THREADS[thread]
+    with watching(60) as seen:
+        happens()
+    watched = Watched.model_validate_json(json.dumps(seen))
+    mine = [pair for pair in pairs(watched) if os.getpid() in pair.client.owners]
+    told = [(name, found) for pair in mine for name, found in kinds(pair)]
+    assert [name for name, found in told if name == kind and found.items() >= figures.items()], told
 
 
 @pytest.mark.root
