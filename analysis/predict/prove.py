@@ -37,6 +37,7 @@ class Run(Model):
 
     repeat: Count
     arm: Literal["plain", "tcp", "unix", "own"]
+    requests: Positive = 1
     window_ns: Positive
     metric: float | None = None
     counters: KernelCounts | None = None
@@ -77,6 +78,7 @@ class Proof(Model):
     """prove.json."""
 
     format: Literal[1]
+    date: str = ""
     kernel: str
     cpus: Positive
     argv: list[str]
@@ -165,7 +167,8 @@ class Result:
         self.cpu = widened(*saved(timed, lambda run: run.cpu_ns))
         own = column(timed, "own", lambda run: run.window_ns)
         plain = column(timed, "plain", lambda run: run.window_ns)
-        self.own = compared(own, plain)[3] if len(own) else None
+        self.by_option = compared(own, plain) if len(own) else []
+        self.own = self.by_option[3] if len(own) else None
         own_p50 = column(probed, "own", methodcaller("quantile", 0.5))
         self.own_p50 = mean(own_p50) if len(own_p50) else None
         values = both(timed, lambda run: run.metric)

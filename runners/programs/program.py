@@ -135,8 +135,9 @@ def find(name: str) -> Program:
 
 def case_of(named: str) -> tuple[Program, Case]:
     """The case NAME/CASE of a program, or its first. Raises UsageError."""
-    name, _, wanted = named.partition("/")
-    program = find(name)
+    file, end, rest = named.rpartition(".toml")
+    name, _, wanted = rest.partition("/")
+    program = find(file + end + name)
     cases = {case.name: case for case in program.cases}
     case = cases.get(wanted or program.cases[0].name)
     if case is None:

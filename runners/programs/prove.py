@@ -13,6 +13,7 @@ from argparse import Namespace as Options
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -124,7 +125,7 @@ class Subject:
             raise RunError(f"over {over}, {error}") from None
         if result["error"]:
             raise RunError(f"over {over}, the client failed: {result['error']}.")
-        kept = ("window_ns", "metric", "counters", "probed")
+        kept = ("requests", "window_ns", "metric", "counters", "probed")
         return {"arm": arm.name} | {name: result[name] for name in kept if result.get(name)}
 
 
@@ -150,7 +151,8 @@ def prove(options: Options) -> int:
                 for repeat, arm in interleaved(subject.arms[1:], PROBED_REPEATS if watch else 0)
             ]
     proof = {
-        **{"format": FORMAT, "kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0))},
+        **{"format": FORMAT, "date": date.today().isoformat(), "kernel": os.uname().release},
+        **{"cpus": len(os.sched_getaffinity(0))},
         **{"argv": options.argv, "program": subject.program.name, "case": subject.case.name},
         **{"narrow": NARROW, "timed": timed, "probed": probed, "lacks": probes.lacks},
     }
