@@ -17,7 +17,7 @@ TABLE = Path(__file__).parent / "knobs.toml"
 KNOB = "/knob"
 TEXT = "/knob.txt"
 # Actions of runners/exact/knob/knob.c, in the guest's program KNOB.
-OWN_ACTIONS = ["expect", "log", "packet", "cgroup-bpf", "tracer", "bpftrace"]
+OWN_ACTIONS = ["expect", "log", "packet", "cgroup-bpf", "tracer", "bpftrace", "seccomp"]
 NUMBER, SCRIPT, CPU = "number", "script", "cpu"
 # A model by QEMU's name (none: the usual one), and features: `Nehalem`, `+erms`, `max+smap=off`.
 CPU_VALUE = re.compile(r"(?=.)(\w[\w.-]*)?(\+\w[\w.-]*(=(on|off))?)*", re.ASCII)

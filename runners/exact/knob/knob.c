@@ -9,6 +9,7 @@
  *   knob bpftrace SCRIPT        attach a script to the workload
  *   knob cgroup-bpf             run an eBPF program for each packet
  *   knob tracer NAME            switch on a tracer for all functions
+ *   knob seccomp                run the workload under the filter of `prove`
  *
  * On failure it prints one line on stderr.
  */
@@ -39,6 +40,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../programs/tools/filter.h"
 #include "../fail.h"
 
 #define LOG_READ_ALL 3 /* of syslog(2) */
@@ -49,6 +51,7 @@
 #define PRIORITY     15 /* the workload has 10, ksoftirqd 20: see init.c */
 #define BPFTRACE     "/bpftrace"
 #define WORKLOAD     "/pathcost-workload"
+#define ASIDE	     "/aside" WORKLOAD
 /* With this variable set, bpftrace prints its name once all is attached, as for its own tests. */
 #define ATTACHED "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
 
@@ -288,6 +291,22 @@ static void set_tracer(char **words)
 	write_text(TRACEFS "/current_tracer", words[0]);
 }
 
+/* We take the workload's place, and become it once there is the filter. Nothing stops. */
+static void stand_in(char **words)
+{
+	(void)words;
+	MUST(mkdir("/aside", 0755), "mkdir");
+	MUST(rename(WORKLOAD, ASIDE), "rename");
+	MUST(link("/knob", WORKLOAD), "link");
+}
+
+static _Noreturn void become_workload(char **words)
+{
+	MUST(install(SECCOMP_RET_ALLOW, 0), "attach the filter");
+	execv(ASIDE, words);
+	call_failed(ASIDE);
+}
+
 static const struct {
 	const char *name;
 	int words; /* the least number of words after the name */
@@ -300,10 +319,13 @@ static const struct {
 	{"cgroup-bpf", 0, attach_cgroup_program},
 	{"tracer", 1, set_tracer},
 	{"bpftrace", 1, attach_script},
+	{"seccomp", 0, stand_in},
 };
 
 int main(int count, char **words)
 {
+	if (strcmp(words[0], WORKLOAD + 1) == 0)
+		become_workload(words);
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
 		if (count >= 2 + actions[i].words && strcmp(words[1], actions[i].name) == 0) {
 			actions[i].carry_out(words + 2);

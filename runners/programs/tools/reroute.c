@@ -14,18 +14,15 @@
  * sentence for a command that cannot be rerouted, or a client that has not used the port.
  */
 #include <err.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
 #include "address.h"
+#include "filter.h"
 
 enum { MOST = 256, RETRY_MS = 1, STACK = 1 << 16 };
 
@@ -152,82 +149,6 @@ static bool tune(struct call *call)
 	return answer(call, 0);
 }
 
-static bool send_to(struct call *call)
-{
-	if (side_of(call) != ELSEWHERE && reroutes)
-		return refuse(call, "it sends to an address on a connection: a Unix socket cannot");
-	return go_on(call);
-}
-
-/* A new epoll instance, or an io_uring. */
-static bool remember(struct call *call)
-{
-	if (call->nr == __NR_io_uring_setup)
-		has_ring = true;
-	else
-		epolls_made++;
-	return go_on(call);
-}
-
-static bool filter_of_its_own(struct call *call)
-{
-	if (call->args[0] == SECCOMP_SET_MODE_FILTER &&
-	    call->args[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER)
-		return refuse(call, "it brings a seccomp listener, and the kernel allows one");
-	return go_on(call);
-}
-
-/* The calls that stop, unless an argument has the value `passes`. ALWAYS is the number of none. */
-enum { ALWAYS = 6 };
-static const struct {
-	int nr, argument;
-	unsigned int passes;
-	bool (*handle)(struct call *call);
-} calls[] = {
-	{__NR_sendto, 4, 0, send_to},
-	{__NR_connect, ALWAYS, 0, join},
-	{__NR_bind, ALWAYS, 0, join},
-	{__NR_accept, 1, 0, take},
-	{__NR_accept4, 1, 0, take},
-	{__NR_getsockname, ALWAYS, 0, name},
-	{__NR_getpeername, ALWAYS, 0, name},
-	{__NR_setsockopt, 1, SOL_SOCKET, tune},
-	{__NR_getsockopt, 1, SOL_SOCKET, tune},
-	{__NR_epoll_create, ALWAYS, 0, remember},
-	{__NR_epoll_create1, ALWAYS, 0, remember},
-	{__NR_io_uring_setup, ALWAYS, 0, remember},
-	{__NR_seccomp, ALWAYS, 0, filter_of_its_own},
-};
-#define STATEMENT(code, value) ((struct sock_filter)BPF_STMT(BPF_##code, value))
-#define IF_EQUAL(value, yes, no) \
-	((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no))
-enum { CALLS = sizeof(calls) / sizeof(*calls), EACH = 5 };
-
-/* Attach the filter to ourselves. Returns its listener, which ends with exec(2). */
-static int install(void)
-{
-	struct sock_filter code[4 + CALLS * EACH + 1], *next = code;
-	struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
-	const struct sock_filter allow = STATEMENT(RET, SECCOMP_RET_ALLOW);
-
-	*next++ = STATEMENT(LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-	*next++ = IF_EQUAL(AUDIT_ARCH_X86_64, 1, 0);
-	*next++ = allow;
-	*next++ = STATEMENT(LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	for (int i = 0; i < CALLS; i++) {
-		*next++ = IF_EQUAL(calls[i].nr, 0, EACH - 1);
-		*next++ = STATEMENT(LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) +
-								  8 * (calls[i].argument % ALWAYS));
-		*next++ = IF_EQUAL(calls[i].passes, calls[i].argument != ALWAYS, 0);
-		*next++ = STATEMENT(RET, SECCOMP_RET_USER_NOTIF);
-		*next++ = allow;
-	}
-	*next = allow;
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
-		       &program);
-}
-
 /* The command's process. Until it executes the command it shares our memory and descriptors, by
  * which the filter's listener is ours too; what it executes has neither. */
 static int become(void *command)
@@ -236,7 +157,7 @@ static int become(void *command)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	notices = install();
+	notices = install(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER);
 	if (notices >= 0)
 		execvp(words[0], words);
 	exec_error = errno;
@@ -245,9 +166,35 @@ static int become(void *command)
 
 static bool handle(struct call *call)
 {
-	for (int i = 0; i < CALLS; i++)
-		if (calls[i].nr == call->nr)
-			return calls[i].handle(call);
+	switch (call->nr) {
+	case __NR_connect:
+	case __NR_bind:
+		return join(call);
+	case __NR_accept:
+	case __NR_accept4:
+		return take(call);
+	case __NR_getsockname:
+	case __NR_getpeername:
+		return name(call);
+	case __NR_setsockopt:
+	case __NR_getsockopt:
+		return tune(call);
+	case __NR_sendto:
+		if (side_of(call) == ELSEWHERE || !reroutes)
+			return go_on(call);
+		return refuse(call, "it sends to an address on a connection: a Unix socket cannot");
+	case __NR_seccomp:
+		if (call->args[0] == SECCOMP_SET_MODE_FILTER &&
+		    call->args[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER)
+			return refuse(call,
+				      "it brings a seccomp listener, and the kernel allows one");
+		break;
+	case __NR_io_uring_setup:
+		has_ring = true;
+		break;
+	default: /* a new epoll instance */
+		epolls_made++;
+	}
 	return go_on(call);
 }
 
