@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`exact --lesions`: which functions of a message's path does its delivery not need?
 
-Each function of the steady round trip returns at once, alone; then those that may are taken
-together, one after the other, and what survives is kept. Every trial is a line of trials.jsonl,
-so an interrupted study goes on where it was, and a whole one is written again without a run.
+Each function of the steady round trip returns at once, alone. Those that may are then taken
+together, and what survives is kept. Every trial is a line of trials.jsonl, so an interrupted study
+goes on where it was, and a whole one is written again without a run.
 """
 
 import csv
@@ -23,7 +23,6 @@ from typing import Any
 
 from probes.files import read_rows
 from runners.cell import Cell
-from runners.exact.count import code_digest
 from runners.exact.lesion import COUNTERS, LEAKS, RETURNS, Lesion, Patient, Trial
 from runners.exact.machine import digest
 from runners.exact.run import by_machine, plan_cells, prepare
@@ -35,6 +34,8 @@ from runners.store import lock
 PURPOSES = REPOSITORY / "probes/exact/purposes.tsv"
 NO_PURPOSE = "unaccounted"
 DELIVERY = "delivery"
+USUAL, LEFT = "all", "left"  # rows of needs.csv: without a lesion, and with those that survive
+CODE = digest(Path(__file__).with_name("lesion.py").read_bytes())  # what a trial is
 SPINS = "processor time"  # in the sentence of a guest that loops without an end
 # What may differ from the machine without a lesion: what is counted, and then what is kept, too.
 FORMS = {"no state differs": COUNTERS, "leaks allowed": (*COUNTERS, *LEAKS)}
@@ -48,13 +49,17 @@ ENTRIES = ("entry_*", "*syscall_64*", "x64_sys_call", "__switch_to_asm", "asm_*"
            "__x86_*", "srso_*", "rep_*", "[[]*")  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A lesion that survived beside those before it: what it saves beside them."""
+@dataclass
+class Together:
+    """Lesions that survived together, by form; `left` has the instructions of a round trip then."""
 
-    lesion: Lesion
-    form: str
-    saved: int
+    lesions: dict[str, list[Lesion]] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def all(self) -> list[Lesion]:
+        """Return those of all forms."""
+        return [lesion for lesions in self.lesions.values() for lesion in lesions]
 
 
 class Trials:
@@ -78,7 +83,7 @@ class Trials:
     def run(self, patient: Patient, lesions: Sequence[Lesion]) -> Trial:
         """Return the trial of these lesions together, from the file or made now."""
         names = sorted(f"{lesion.name}={lesion.gives}" for lesion in lesions)
-        made_from = [code_digest(), patient.guest.stored.parent.name, str(patient.run.cell), names]
+        made_from = [CODE, patient.fingerprint, names]
         key = digest(json.dumps(made_from).encode())[:20]
         if key not in self._known:
             if stopping.is_set():
@@ -93,13 +98,17 @@ class Trials:
 
 @dataclass
 class Subject:
-    """A cell on a kernel: function → trials by what it gives; order → what survived together."""
+    """A cell on a kernel: function → trials by what it gives; order → what survived together.
+
+    `taxes` are what the first order's lesions save by purpose, one purpose after the other.
+    """
 
     patient: Patient
     kernel: str
     inside: Counter[str]
     singles: dict[str, dict[str, Trial]] = field(default_factory=dict)
-    together: dict[str, list[Kept]] = field(default_factory=dict)
+    together: dict[str, Together] = field(default_factory=dict)
+    taxes: list[tuple[str, str, int]] = field(default_factory=list)  # form, purpose, instructions
 
     @property
     def cell(self) -> Cell:
@@ -184,15 +193,19 @@ def study(session: Session, trials: Trials, subjects: Sequence[Subject]) -> None
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
 
-        singles: list[Callable[[], None]] = []
+        names = {id(subject): named or candidates(subject) for subject in subjects}
         for subject in subjects:
-            for function in named or candidates(subject):
-                subject.patient.lesion(function, "0")  # raises where there is no such function
-                singles.append(partial(alone, trials, subject, function))
-        all_of(singles, "alone")
+            for name in names[id(subject)]:
+                subject.patient.lesion(name, "0")  # raises where there is no such function
+        for stage in (nothing, others):
+            all_of([
+                partial(alone, trials, subject, name, gives)
+                for subject in subjects for name, gives in stage(subject, names[id(subject)])
+            ], stage.__name__)  # fmt: skip
         orders = [partial(combine, trials, subject, order)
                   for order in ORDERS for subject in subjects]  # fmt: skip
         all_of(list(orders), "together")
+        all_of([partial(tax, trials, subject) for subject in subjects], "by purpose")
 
 
 def candidates(subject: Subject) -> list[str]:
@@ -204,24 +217,34 @@ def candidates(subject: Subject) -> list[str]:
     ]
 
 
-def alone(trials: Trials, subject: Subject, function: str) -> None:
-    """Try what the function may give, until the message arrives.
+def nothing(subject: Subject, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each function, to give 0."""
+    yield from ((name, "0") for name in names)
 
-    Where it never does, or not without a leak, each of several calls may still be left out.
+
+def others(subject: Subject, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each function that may not give 0, with the other values.
+
+    Another value hardly changes what has leaked, and a loop without an end takes long.
     """
-    patient = subject.patient
-    tried = subject.singles[function] = dict[str, Trial]()
-    for gives in RETURNS:
-        if lesion := patient.lesion(function, gives):
-            tried[gives] = trials.run(patient, [lesion])
-            if tried[gives].delivers(COUNTERS):
-                return
-            # Another value hardly changes what has leaked, and a loop without end takes long.
-            if tried[gives].delivers((*COUNTERS, *LEAKS)) or SPINS in tried[gives].said:
-                break
-    calls = [name for name in patient.calls if name.endswith(f">{function}")]
-    for name in calls if len(calls) > 1 else ():
-        alone(trials, subject, name)
+    for name in needed(subject, names):
+        (first,) = subject.singles[name].values()
+        if SPINS not in first.said and not first.delivers((*COUNTERS, *LEAKS)):
+            yield from ((name, gives) for gives in list(RETURNS)[1:])
+
+
+def needed(subject: Subject, names: Iterable[str]) -> Iterator[str]:
+    """Yield the functions that never returned at once without a state that differs."""
+    for name in names:
+        tried = subject.singles.get(name, {}).values()
+        if tried and not any(trial.delivers(COUNTERS) for trial in tried):
+            yield name
+
+
+def alone(trials: Trials, subject: Subject, name: str, gives: str) -> None:
+    """Try one lesion."""
+    if lesion := subject.patient.lesion(name, gives):
+        subject.singles.setdefault(name, {})[gives] = trials.run(subject.patient, [lesion])
 
 
 def removable(subject: Subject) -> list[tuple[Lesion, Trial]]:
@@ -241,23 +264,47 @@ def removable(subject: Subject) -> list[tuple[Lesion, Trial]]:
 
 
 def combine(trials: Trials, subject: Subject, order: str) -> None:
-    """Take the lesions together in this order, and keep what survives, form after form."""
-    pairs = removable(subject)
+    """Take the lesions together in this order, form after form, and keep what survives.
+
+    Several at once, and each half of them where these do not survive.
+    """
+    pairs, made = removable(subject), Together()
     ORDERS[order](pairs)
-    kept, current = list[Kept](), subject.patient.instructions
-    rejected: dict[str, Trial] = {}
+    kept, current = list[Lesion](), subject.patient.instructions
+
+    def keep(lesions: list[Lesion], allowed: Sequence[str]) -> None:
+        nonlocal current
+        trial = trials.run(subject.patient, [*kept, *lesions])
+        if trial.delivers(allowed) and (trial.instructions or current) < current:
+            kept.extend(lesions)
+            current = trial.instructions or current
+        elif len(lesions) > 1:
+            keep(lesions[: len(lesions) // 2], allowed)
+            keep(lesions[len(lesions) // 2 :], allowed)
+
     for form, allowed in FORMS.items():
-        for lesion, trial in pairs:
-            alone_or_beside = rejected.get(lesion.name, trial)
-            if any(lesion is each.lesion for each in kept) or not alone_or_beside.delivers(allowed):
-                continue
-            both = trials.run(subject.patient, [*(each.lesion for each in kept), lesion])
-            if both.delivers(allowed) and (both.instructions or current) < current:
-                kept.append(Kept(lesion, form, current - (both.instructions or current)))
-                current -= kept[-1].saved
-            else:
-                rejected[lesion.name] = both
-    subject.together[order] = kept
+        before = len(kept)
+        left = [each for each, trial in pairs if each not in kept and trial.delivers(allowed)]
+        if left:
+            keep(left, allowed)
+        made.lesions[form], made.left[form] = kept[before:], current
+    subject.together[order] = made
+
+
+def tax(trials: Trials, subject: Subject) -> None:
+    """Fill `taxes`. Where a purpose's lesions do not survive without the next's, both are one."""
+    so_far, current, waiting = list[Lesion](), subject.patient.instructions, list[str]()
+    for form, lesions in subject.together[next(iter(ORDERS))].lesions.items():
+        groups: dict[str, list[Lesion]] = {}
+        for lesion in lesions:
+            groups.setdefault(purpose_of(lesion.name), []).append(lesion)
+        for purpose in sorted(groups):
+            so_far += groups[purpose]
+            waiting.append(purpose)
+            trial = trials.run(subject.patient, so_far)
+            if trial.instructions is not None:
+                subject.taxes.append((form, ", ".join(waiting), current - trial.instructions))
+                current, waiting = trial.instructions, []
 
 
 def write(folder: Path, subjects: Iterable[Subject]) -> None:
@@ -276,26 +323,19 @@ def write(folder: Path, subjects: Iterable[Subject]) -> None:
                     "purpose": purpose_of(function), "differs": "; ".join(trial.differs),
                     "said": trial.said,
                 })  # fmt: skip
-        for order in ORDERS:
-            left = usual
-            for number, each in enumerate(subject.together[order], 1):
-                left -= each.saved
-                kept_rows.append(key | {
-                    "order": order, "number": number, "form": each.form,
-                    "function": each.lesion.name, "gives": each.lesion.gives,
-                    "purpose": purpose_of(each.lesion.name), "saved": each.saved, "left": left,
-                })  # fmt: skip
-        main = subject.together[next(iter(ORDERS))]
-        taxes = Counter[tuple[str, str]]()
-        for each in main:
-            taxes[each.form, purpose_of(each.lesion.name)] += each.saved
-        sums.append(key | {"form": "", "purpose": "all", "instructions": usual})
-        sums += [key | {"form": form, "purpose": purpose, "instructions": saved}
-                 for (form, purpose), saved in taxes.most_common()]  # fmt: skip
-        rest = usual - taxes.total()
-        sums.append(key | {"form": "", "purpose": DELIVERY, "instructions": rest})
+        for order, made in sorted(subject.together.items()):
+            kept_rows += [key | {
+                "order": order, "form": form, "function": lesion.name, "gives": lesion.gives,
+                "purpose": purpose_of(lesion.name),
+                "saved": _saved(usual, subject.singles[lesion.name][lesion.gives]),
+            } for form, lesions in made.lesions.items() for lesion in lesions]  # fmt: skip
+            sums += [key | {"order": order, "form": form, "purpose": LEFT, "instructions": left}
+                     for form, left in made.left.items()]  # fmt: skip
+        main = next(iter(ORDERS))
+        sums += [key | {"order": main, "form": form, "purpose": purpose, "instructions": saved}
+                 for form, purpose, saved in [("", USUAL, usual), *subject.taxes]]  # fmt: skip
         name = "-".join(filter(None, map(str, key.values())))
-        (folder / f"{name}.folded").write_text("".join(folded(subject, main)), encoding="utf-8")
+        (folder / f"{name}.folded").write_text("".join(folded(subject)), encoding="utf-8")
     for name, rows in (("lesions", alone_rows), ("together", kept_rows), ("needs", sums)):
         partial_file = folder / f"{name}.partial"
         with partial_file.open("w", encoding="utf-8", newline="") as file:
@@ -309,10 +349,10 @@ def _saved(usual: int, trial: Trial) -> int | None:
     return None if trial.instructions is None else usual - trial.instructions
 
 
-def folded(subject: Subject, kept: Sequence[Kept]) -> Iterator[str]:
+def folded(subject: Subject) -> Iterator[str]:
     """Yield folded stacks of the round trip without a lesion; the first frame is why it runs."""
     counts, tree = subject.patient.window.steady.counts, subject.patient.window.tree
-    names = {each.lesion.name for each in kept}
+    names = {lesion.name for lesion in subject.together[next(iter(ORDERS))].all}
     for node in sorted(counts.steps, key=tree.path):
         path = tree.path(node)
         cut = next((name for name in path if name in names), None)

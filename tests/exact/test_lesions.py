@@ -4,7 +4,6 @@
 import struct
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from runners.exact.lesion import (
     Trial,
     find_pages,
 )
-from runners.exact.lesion_study import NO_PURPOSE, ORDERS, Subject, Trials, combine, purpose_of
+from runners.exact.lesion_study import NO_PURPOSE, ORDERS, Subject, Trials, combine, purpose_of, tax
 from runners.process import RunError, UsageError
 from tests.exact.conftest import cell_run
 
@@ -59,11 +58,10 @@ def test_pages_are_found_in_what_qemu_stored() -> None:
 class MadeUp(Patient):
     """A patient of 100 instructions: a and b save 10 each, but not both; c leaks; d is needed."""
 
-    instructions = 100
+    instructions, fingerprint = 100, ["made up"]
 
     def __init__(self) -> None:
-        self.guest = SimpleNamespace(stored=Path("snapshot/state"))  # type: ignore[assignment]
-        self.run, self.tried = cell_run(), list[str]()
+        self.tried: list[str] = []
 
     def lesion(self, name: str, gives: str) -> Lesion | None:
         return Lesion(name, gives, 0, b"")
@@ -90,11 +88,13 @@ def test_what_survives_together_is_kept_and_a_study_goes_on_without_a_run_twice(
             subject.singles[name] = {"0": trial}
         for order in ORDERS:
             combine(trials, subject, order)
-        for kept in subject.together.values():
-            assert [each.form for each in kept] == ["no state differs", "leaks allowed"]
-            assert kept[0].lesion.name in "ab"
-            assert kept[1].lesion.name == "c"
-            assert [each.saved for each in kept] == [10, 10]
+        for made in subject.together.values():
+            assert list(made.left.values()) == [90, 80]
+            assert [len(lesions) for lesions in made.lesions.values()] == [1, 1]
+            assert made.all[0].name in "ab"
+            assert made.all[1].name == "c"
+        tax(trials, subject)
+        assert [saved for _, _, saved in subject.taxes] == [10, 10]
         whole = len(patient.tried)
         assert whole == len(set(patient.tried)), "a trial was made twice"
         # It was killed as it wrote its last line.
