@@ -303,6 +303,24 @@ static inline void turn(void *sk, struct traffic *traffic, struct end *end, int 
 	traffic->last = what;
 }
 
+/* Bytes that this socket holds back. */
+static inline u32 unsent(void *sk)
+{
+	return half(sk + WRITTEN) - half(sk + NEXT);
+}
+
+/* What was sent now goes later, because of pacing (SO_MAX_PACING_RATE, BBR). */
+static inline void pace(void *sk, struct traffic *traffic)
+{
+	u64 now = bpf_ktime_get_ns(), departs = unsent(sk) ? word(sk + DEPARTS) : 0;
+
+	if (departs <= now)
+		return;
+	traffic->waits[PACED]++;
+	traffic->timed[PACED]++;
+	traffic->wait_ns[PACED] += departs - now;
+}
+
 static inline void happened(void *sk, long count, int what)
 {
 	struct end end = {};
@@ -347,6 +365,8 @@ static inline void happened(void *sk, long count, int what)
 		traffic->receives++;
 		return;
 	}
+	if (common.family != UNIX)
+		pace(sk, traffic);
 	traffic->sent += count;
 	traffic->sends++;
 	traffic->cpu = cpu;

@@ -64,15 +64,11 @@ OFFSETS = {
     "ACK_PENDING": "inet_connection_sock.icsk_ack.pending",
     "ACK_TIMER_AT": "inet_connection_sock.icsk_delack_timer",
     **{"TASK_STACK": "task_struct.stack", "COPIED": "tcp_sock.copied_seq"},
-    **{"PACING_TIMER_AT": "tcp_sock.pacing_timer", "HRTIMER_FUNCTION": "hrtimer.function"},
-    "LIMITED": "tcp_sock.chrono_stat",
+    **{"LIMITED": "tcp_sock.chrono_stat", "DEPARTS": "tcp_sock.tcp_wstamp_ns"},
 }
 # Since Linux 6.19 the timer is the socket's.
 WRITE_TIMERS = ("inet_connection_sock.icsk_retransmit_timer", "sock.tcp_retransmit_timer")
-TIMERS = {
-    **{"DELAYED_ACK_TIMER": "tcp_delack_timer", "WRITE_TIMER": "tcp_write_timer"},
-    "PACE_TIMER": "tcp_pace_kick",
-}
+TIMERS = {"DELAYED_ACK_TIMER": "tcp_delack_timer", "WRITE_TIMER": "tcp_write_timer"}
 JIFFY_MS = 1000 * time.clock_getres(6)  # of CLOCK_MONOTONIC_COARSE
 SOURCES = [Path(__file__).with_name(name) for name in ("pairs.c", "waits.c")]
 # Raw tracepoint → its program.
@@ -80,7 +76,6 @@ STATE_EVENTS = {
     "inet_sock_set_state": "on_state",
     "tcp_retransmit_skb": "on_retransmit",
     "timer_expire_entry": "on_timer",
-    "hrtimer_expire_entry": "on_hrtimer",
     "kfree_skb": "on_free",
 }
 EVENTS = {

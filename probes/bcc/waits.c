@@ -104,12 +104,6 @@ int on_retransmit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Bytes that this socket holds back. */
-static inline u32 unsent(void *sk)
-{
-	return half(sk + WRITTEN) - half(sk + NEXT);
-}
-
 int on_timer(struct bpf_raw_tracepoint_args *ctx)
 {
 	void *timer = (void *)ctx->args[0], *sk;
@@ -136,20 +130,6 @@ int on_timer(struct bpf_raw_tracepoint_args *ctx)
 				       ? NO_WINDOW
 				       : CORK);
 	}
-	return 0;
-}
-
-/* Pacing (SO_MAX_PACING_RATE, BBR) lets more go. */
-int on_hrtimer(struct bpf_raw_tracepoint_args *ctx)
-{
-	void *timer = (void *)ctx->args[0], *sk = timer - PACING_TIMER_AT;
-	struct end end = {};
-	struct common common;
-	struct traffic *traffic;
-
-	if (word(timer + HRTIMER_FUNCTION) == PACE_TIMER && counting() && unsent(sk) &&
-	    identify(sk, &end, &common) && (traffic = ends.lookup(&end)))
-		waited(traffic, PACED);
 	return 0;
 }
 
