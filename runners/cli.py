@@ -22,8 +22,7 @@ from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS
 from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
-from runners.exact.lesion_study import lesions
-from runners.exact.run import exact
+from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
 from runners.process import DONE, UsageError, version
 from runners.programs import PROGRAMS
@@ -261,8 +260,7 @@ class Verb(NamedTuple):
 
 
 WORK: dict[str, Callable[[Options], object]] = {
-    **{"run": run, "gate": gate, "watch": watch, "what-if": what_if},
-    "exact": lambda options: exact(options) if options.lesions is None else lesions(options),
+    **{"run": run, "exact": exact, "gate": gate, "watch": watch, "what-if": what_if},
     **{
         "prove": prove,
         "diff": diff,

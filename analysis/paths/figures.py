@@ -11,27 +11,46 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter, or_
+from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from analysis.counts.ledger import MOST_TOGETHER
-from analysis.drawing import CARD, FAINT, INK, RULE, Drawn, colour, drawn, not_drawn, words
+from analysis.drawing import (
+    CARD,
+    FAINT,
+    INK,
+    PNG_DPI,
+    RULE,
+    STYLE,
+    Drawn,
+    colour,
+    drawn,
+    not_drawn,
+    words,
+)
 from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.functions import Profile
 from analysis.paths.journey import journeys
 from analysis.paths.tree import Box, Mark, View, by_layer, flame_graph
 from analysis.wording import counted, listed, size_text
 from probes.transports import read_transports
+from runners.process import REPOSITORY
 
 MOST_DRAWN = 4  # transports in one figure of call stacks
 # Where an identifier of a kernel is defined and used. A run does not record source files.
 SOURCE = "https://elixir.bootlin.com/linux/v{}/A/ident/"
 RELEASE = re.compile(r"\d+\.\d+(\.[1-9]\d*)?")
 UNIT = "instructions a round trip"
+STORED_NEEDS = REPOSITORY / "reports/reference/lesions/needs.csv"
+FIRST_ORDER = "largest first"  # of needs.csv
+NEEDS_CELL = ["kernel", "transport", "size", "placement", "sched", "knob"]
 # Neither the transports' blue nor their orange; neighbours in the figures differ in lightness, too.
 PALETTE = (
     "#8ccfb4", "#cc79a7", "#f0e442", "#009e73", "#b5a6d6", "#c2b280", "#9ac24d", "#e5b8c9",
@@ -282,3 +301,60 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
         first.kernel, entry="profile", conditions=conditions, cell=first.where,
         emulated=emulated,
     )  # fmt: skip
+
+
+def needs(table: Path, picture: Path) -> None:
+    """Draw needs.csv of a study of lesions: for each cell a bar, delivery first."""
+    rows = pd.read_csv(table, keep_default_na=False)
+    with mpl.rc_context(STYLE):
+        plot_needs(rows).savefig(picture, dpi=PNG_DPI, metadata={"Software": None})
+
+
+def needed(kernel: str, table: Path = STORED_NEEDS) -> list[tuple[str, int, int]]:
+    """Return transport, instructions of a round trip, and what delivery needs of them.
+
+    They are of the stored study of lesions of this kernel; of another kernel there is none.
+    """
+    rows = pd.read_csv(table) if table.exists() else pd.DataFrame(columns=["kernel", "order"])
+    own = rows[(rows["kernel"] == kernel) & (rows["order"] == FIRST_ORDER)]
+    return [
+        (str(name), int(of["instructions"].max()), int(left["instructions"].min()))
+        for name, of in own.groupby("transport", sort=False)
+        if len(left := of[of["purpose"] == "left"])
+    ]
+
+
+def plot_needs(rows: pd.DataFrame) -> Figure:
+    """Delivery, and beside it what the lesions that survive save together, by purpose.
+
+    Hatched: what only a form saves that lets memory leak.
+    """
+    main = rows[(rows["order"] == FIRST_ORDER) & (rows["purpose"] != "left")]
+    taxes = main[main["form"] != "delivery"]
+    cells = taxes[taxes["purpose"] == "all"]
+    usual = taxes[taxes["purpose"] != "all"].groupby("purpose")["instructions"].sum()
+    ranked = list(usual.sort_values(ascending=False).index)
+    colours = dict(zip(ranked, PALETTE, strict=False))
+    figure = Figure(figsize=(WIDE, 1.6 + 1.1 * len(cells)), layout="constrained")
+    ax, ends, forms = figure.subplots(), [], list(dict.fromkeys(taxes["form"]))
+    for place, (_, cell) in enumerate(cells.iterrows()):
+        own = taxes[(taxes[NEEDS_CELL] == cell[NEEDS_CELL]).all(axis="columns")].iloc[1:]
+        at = cell["instructions"] - own["instructions"].sum()
+        ax.barh(place, at, color=colour(cell["transport"], list(cells["transport"])))
+        ax.text(at / 2, place, f"delivery {at:,.0f}", ha="center", va="center", color=CARD)
+        rank = own["purpose"].map(ranked.index) + len(ranked) * (own["form"] == forms[-1])
+        for _, tax in own.loc[rank.sort_values().index].iterrows():
+            fill = colours.get(tax["purpose"], REST_COLOUR)
+            leaks = "//" if tax["form"] == forms[-1] else ""
+            ax.barh(place, tax["instructions"], left=at, color=fill, hatch=leaks, ec=CARD)
+            at += tax["instructions"]
+        ends.append(f"{cell['transport']}, {size_text(cell['size'])}\n{at:,.0f}")
+    ax.set_yticks(range(len(ends)), ends)
+    ax.invert_yaxis()
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel(f"{UNIT} (hatched: memory leaks without it)")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    legend(
+        figure, colours | ({"all other purposes": REST_COLOUR} if ranked[len(PALETTE) :] else {})
+    )
+    return figure

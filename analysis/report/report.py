@@ -15,7 +15,7 @@ from analysis.drawing import Drawn
 from analysis.machine import loopback_sentences
 from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import same_table
-from analysis.paths.figures import alike_first, one_of_each_family, usual_first
+from analysis.paths.figures import alike_first, needed, one_of_each_family, usual_first
 from analysis.report import frames
 from analysis.report.answer import (
     PLACES,
@@ -161,6 +161,7 @@ class Report:
             "early": self._early(),
             "counted_beside": self._counted,
             "exact_groups": exact.items(),
+            "needed_for": needed,
             "drawn": next(map(one_of_each_family, alike_first(analysis.exact)), None),
             "knob_groups": [(key, list(pairs)) for key, pairs in groups],
             "command": shlex.join(analysis.run.manifest.command),

@@ -7,7 +7,9 @@ goes on where it was, and a whole one is written again without a run.
 """
 
 import csv
+import errno
 import json
+import os
 import random
 import threading
 from argparse import Namespace as Options
@@ -17,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, partial
-from os import sched_getaffinity
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,18 @@ from runners.cell import Cell
 from runners.exact.lesion import COUNTERS, LEAKS, RETURNS, Lesion, Patient, Trial
 from runners.exact.machine import digest
 from runners.exact.run import by_machine, plan_cells, prepare
+from runners.exact.run import exact as count
 from runners.guest.qemu import stopping
 from runners.host.session import Session
-from runners.process import DONE, REPOSITORY, UsageError
-from runners.store import lock
+from runners.process import DONE, REPOSITORY, RunError, UsageError
+from runners.store import lock, place
 
 PURPOSES = REPOSITORY / "probes/exact/purposes.tsv"
 NO_PURPOSE = "unaccounted"
 DELIVERY = "delivery"
 USUAL, LEFT = "all", "left"  # rows of needs.csv: without a lesion, and with those that survive
 CODE = digest(Path(__file__).with_name("lesion.py").read_bytes())  # what a trial is
+LOCK, PICTURE = "lock", "needs.png"
 SPINS = "processor time"  # in the sentence of a guest that loops without an end
 # What may differ from the machine without a lesion: what is counted, and then what is kept, too.
 FORMS = {"no state differs": COUNTERS, "leaks allowed": (*COUNTERS, *LEAKS)}
@@ -69,16 +72,16 @@ class Trials:
         self._file = file
         self._lock = threading.Lock()
         self._known: dict[str, Trial] = {}
-        for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        if text[-1:] not in ("", "\n"):  # the last study was killed as it wrote
+            file.write_text(text + "\n", encoding="utf-8")
+        for line in text.splitlines():
             try:
                 entry = json.loads(line)
                 entry["trial"]["differs"] = tuple(entry["trial"]["differs"])
                 self._known[entry["key"]] = Trial(**entry["trial"])
             except (ValueError, KeyError, TypeError):
-                continue  # the last line of a study that was killed as it wrote
-
-    def __len__(self) -> int:
-        return len(self._known)
+                continue
 
     def run(self, patient: Patient, lesions: Sequence[Lesion]) -> Trial:
         """Return the trial of these lesions together, from the file or made now."""
@@ -89,6 +92,8 @@ class Trials:
             if stopping.is_set():
                 raise KeyboardInterrupt
             trial = patient.try_lesions(lesions)
+            if (full := os.strerror(errno.ENOSPC)) in trial.said:
+                raise RunError(f"a trial could not be recorded: {full}.")
             line = json.dumps({"key": key, "lesions": names, "trial": asdict(trial)})
             with self._lock, self._file.open("a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
@@ -131,16 +136,14 @@ def purpose_of(function: str) -> str:
 
 def lesions(options: Options) -> int:
     """Make the study, or go on with it: the exit status. Raises UsageError, RunError."""
-    session = Session(options)
+    session, folder = Session(options), (options.out or REPOSITORY / "reports/lesions").absolute()
+    if not (folder / LOCK).exists():
+        place(folder, folder)
     works = by_machine(options.kernels, plan_cells(options), options.knobs)
-    if options.dry_run:
-        print("".join(f"{work.name}: {run.cell}\n" for work in works for run in work.cells), end="")
-        return DONE
-    folder = (options.out or REPOSITORY / "reports/lesions").absolute()
     with session.progress.step("set-up"):
         session.set_up("--exact")
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as held, session.scratch():
+    with (folder / LOCK).open("w") as held, session.scratch():
         lock(held.fileno(), f"another study works in {folder}: wait for its end.")
         try:
             subjects = [subject for work in works for subject in admit(session, work)]
@@ -150,8 +153,23 @@ def lesions(options: Options) -> int:
                 "interrupted; finished trials are kept, for the same command to go on."
             ) from None
         write(folder, subjects)
-    print(folder / "lesions.csv")
+        with session.progress.step("drawing"):
+            session.set_up("--analysis")
+            draw(folder)
+    print(folder / PICTURE)
     return DONE
+
+
+def draw(folder: Path) -> None:
+    """Draw the picture of needs.csv."""
+    from analysis.paths.figures import needs
+
+    needs(folder / "needs.csv", folder / PICTURE)
+
+
+def exact(options: Options) -> int:
+    """Make the study, where the options ask for it; else count. Raises UsageError, RunError."""
+    return count(options) if options.lesions is None else lesions(options)
 
 
 def admit(session: Session, work: Any) -> Iterator[Subject]:
@@ -179,7 +197,7 @@ def inside(patient: Patient) -> Counter[str]:
 def study(session: Session, trials: Trials, subjects: Sequence[Subject]) -> None:
     """Fill the subjects: singles first, then each order, side by side on all processors."""
     progress, named = session.progress, session.options.lesions
-    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
 
         def all_of(jobs: list[Callable[[], None]], what: str) -> None:
             with progress.step(f"lesions: {what}"):
@@ -193,15 +211,10 @@ def study(session: Session, trials: Trials, subjects: Sequence[Subject]) -> None
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
 
-        names = {id(subject): named or candidates(subject) for subject in subjects}
-        for subject in subjects:
-            for name in names[id(subject)]:
-                subject.patient.lesion(name, "0")  # raises where there is no such function
-        for stage in (nothing, others):
-            all_of([
-                partial(alone, trials, subject, name, gives)
-                for subject in subjects for name, gives in stage(subject, names[id(subject)])
-            ], stage.__name__)  # fmt: skip
+        pairs = [(s, name) for s in subjects for name in named or candidates(s)]
+        for subject, name in pairs:
+            subject.patient.lesion(name, "0")  # raises where there is no such function
+        all_of([partial(alone, trials, *pair) for pair in pairs], "alone")
         orders = [partial(combine, trials, subject, order)
                   for order in ORDERS for subject in subjects]  # fmt: skip
         all_of(list(orders), "together")
@@ -217,49 +230,31 @@ def candidates(subject: Subject) -> list[str]:
     ]
 
 
-def nothing(subject: Subject, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each function, to give 0."""
-    yield from ((name, "0") for name in names)
-
-
-def others(subject: Subject, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each function that may not give 0, with the other values.
+def alone(trials: Trials, subject: Subject, name: str) -> None:
+    """Try what a function may give, until the message arrives.
 
     Another value hardly changes what has leaked, and a loop without an end takes long.
     """
-    for name in needed(subject, names):
-        (first,) = subject.singles[name].values()
-        if SPINS not in first.said and not first.delivers((*COUNTERS, *LEAKS)):
-            yield from ((name, gives) for gives in list(RETURNS)[1:])
-
-
-def needed(subject: Subject, names: Iterable[str]) -> Iterator[str]:
-    """Yield the functions that never returned at once without a state that differs."""
-    for name in names:
-        tried = subject.singles.get(name, {}).values()
-        if tried and not any(trial.delivers(COUNTERS) for trial in tried):
-            yield name
-
-
-def alone(trials: Trials, subject: Subject, name: str, gives: str) -> None:
-    """Try one lesion."""
-    if lesion := subject.patient.lesion(name, gives):
-        subject.singles.setdefault(name, {})[gives] = trials.run(subject.patient, [lesion])
+    tried = subject.singles.setdefault(name, {})
+    for gives in RETURNS:
+        if lesion := subject.patient.lesion(name, gives):
+            trial = tried[gives] = trials.run(subject.patient, [lesion])
+            if trial.delivers((*COUNTERS, *LEAKS)) or SPINS in trial.said:
+                break
 
 
 def removable(subject: Subject) -> list[tuple[Lesion, Trial]]:
-    """Return the lesion of each function that saves most of those with which it may go."""
-    found = []
-    for function, tried in subject.singles.items():
-        for allowed in FORMS.values():
-            fitting = [(g, trial) for g, trial in tried.items() if trial.delivers(allowed)]
-            if fitting:
-                gives, trial = min(fitting, key=lambda pair: pair[1].instructions or 0)
-                lesion = subject.patient.lesion(function, gives)
-                assert lesion is not None
-                if (trial.instructions or 0) < subject.patient.instructions:
-                    found.append((lesion, trial))
-                break
+    """Return each lesion with which the message arrives in fewer instructions, the largest first.
+
+    The last value of a function is the one with which it does.
+    """
+    found: list[tuple[Lesion, Trial]] = []
+    for name, tried in subject.singles.items():
+        for gives, trial in list(tried.items())[-1:]:
+            lesion, left = subject.patient.lesion(name, gives), trial.instructions or 0
+            survives = trial.delivers((*COUNTERS, *LEAKS))
+            if lesion and survives and left < subject.patient.instructions:
+                found.append((lesion, trial))
     return sorted(found, key=lambda pair: (pair[1].instructions, pair[0].name))
 
 
@@ -334,27 +329,31 @@ def write(folder: Path, subjects: Iterable[Subject]) -> None:
         main = next(iter(ORDERS))
         sums += [key | {"order": main, "form": form, "purpose": purpose, "instructions": saved}
                  for form, purpose, saved in [("", USUAL, usual), *subject.taxes]]  # fmt: skip
+        needed_for = Counter[str]()
+        for why, path, instructions in stacks(subject):
+            needed_for[purpose_of(path[-1])] += instructions * (why == DELIVERY)
+        sums += [key | {"order": main, "form": DELIVERY, "purpose": purpose, "instructions": n}
+                 for purpose, n in needed_for.most_common() if n]  # fmt: skip
         name = "-".join(filter(None, map(str, key.values())))
-        (folder / f"{name}.folded").write_text("".join(folded(subject)), encoding="utf-8")
+        lines = (f"{why};{';'.join(path)} {n}\n" for why, path, n in stacks(subject))
+        (folder / f"{name}.folded").write_text("".join(lines), encoding="utf-8")
     for name, rows in (("lesions", alone_rows), ("together", kept_rows), ("needs", sums)):
-        partial_file = folder / f"{name}.partial"
-        with partial_file.open("w", encoding="utf-8", newline="") as file:
+        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, rows[0].keys() if rows else (), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-        partial_file.replace(folder / f"{name}.csv")
 
 
 def _saved(usual: int, trial: Trial) -> int | None:
     return None if trial.instructions is None else usual - trial.instructions
 
 
-def folded(subject: Subject) -> Iterator[str]:
-    """Yield folded stacks of the round trip without a lesion; the first frame is why it runs."""
+def stacks(subject: Subject) -> Iterator[tuple[str, tuple[str, ...], int]]:
+    """Yield each path of the usual round trip: why it may go, or DELIVERY; its instructions."""
     counts, tree = subject.patient.window.steady.counts, subject.patient.window.tree
     names = {lesion.name for lesion in subject.together[next(iter(ORDERS))].all}
     for node in sorted(counts.steps, key=tree.path):
         path = tree.path(node)
         cut = next((name for name in path if name in names), None)
-        why = purpose_of(cut) if cut else DELIVERY
-        yield f"{why};{';'.join(path)} {counts.steps[node] - counts.repeats[node]}\n"
+        instructions = counts.steps[node] - counts.repeats[node]
+        yield purpose_of(cut) if cut else DELIVERY, path, instructions
