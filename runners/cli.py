@@ -208,7 +208,7 @@ KINDS: dict[str, Kind] = {n: several(one_of(*words), words[1]) for n, words in W
     "messages": quantity(2, MILLIONS, ONE, 2),
     "exact messages": quantity(20, MILLIONS, ONE, 2),
     "repeats": whole(1, 10_000),
-    "seed": whole(1),
+    "number": whole(1),
     "pids": several(whole(1, 1 << 22)),
     "port": whole(1, 65535),
     "ports": several(whole(1, 65535)),

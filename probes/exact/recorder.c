@@ -54,6 +54,8 @@ static unsigned int known_cpus;
 static uint64_t current_task[MAX_CPUS], workload_task; /* one whose comm is known */
 static size_t comm_offset; /* from there back to the task's comm; 0: unknown */
 
+#include "moments.h"
+
 static uint64_t reg(struct qemu_plugin_register *handle)
 {
 	uint64_t value = 0;
@@ -169,6 +171,10 @@ static void on_begin(unsigned int vcpu, void *data)
 	}
 	inside++;
 	record_marker(cpu, role == ROLE_SERVER ? EVENT_SERVER_BEGIN : EVENT_CLIENT_BEGIN, task);
+	if (moments.count && role == ROLE_CLIENT) {
+		moments.tick += reg(gs) >> 63 ? reg(gs) : reg(kernel_gs);
+		at_instruction(find_clock, 0);
+	}
 }
 
 static void on_end(unsigned int vcpu, void *data)
@@ -357,7 +363,13 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 		else if (strncmp(argv[i], "program=", 8) == 0)
 			program = argv[i] + 8;
 		else if (sscanf(argv[i], "switch=%" SCNx64, &switch_start) != 1 &&
-			 sscanf(argv[i], "switch_end=%" SCNx64, &switch_end) != 1)
+			 sscanf(argv[i], "switch_end=%" SCNx64, &switch_end) != 1 &&
+			 sscanf(argv[i],
+				"moments=%" SCNu64 ":%" SCNu64 ":%" SCNu64 ":%" SCNu64 ":%" SCNu64,
+				&moments.start, &moments.first, &moments.step, &moments.count,
+				&moments.reach) != 5 &&
+			 sscanf(argv[i], "tick=%" SCNx64 ":%" SCNx64 ":%" SCNx64, &moments.tick,
+				&moments.function, &moments.period) != 3)
 			with_memory = strcmp(argv[i], "memory=on") == 0;
 	}
 	if (!folder || !program)

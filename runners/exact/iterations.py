@@ -84,7 +84,7 @@ def replay(
 ) -> ReplayedWindow:
     """Replay a record in which the client iterates so often. Raises RecordError."""
     last = end_of_window(one_way)
-    begin, end = _find(record, RecordEvent.CLIENT_BEGIN), _find(record, last)
+    begin, end = find(record, RecordEvent.CLIENT_BEGIN), find(record, last)
     machine = Replay(record.blocks, record.tasks, symbols)
     state, _ = machine.run(State(), record.words[: begin + 1])
     client = record.words[begin] & VALUE_MASK
@@ -118,7 +118,8 @@ def _add_outside(
         getattr(window.outside, name).update(mine)
 
 
-def _find(record: InstructionRecord, event: RecordEvent) -> int:
+def find(record: InstructionRecord, event: RecordEvent) -> int:
+    """Return the index of the first event of a kind. Raises RecordError."""
     index = _kinds(record.words).find(_kind(event))
     if index < 0:
         raise RecordError(f"the record has no {event.name.lower().replace('_', ' ')}")
@@ -135,21 +136,28 @@ def _kind(event: RecordEvent) -> int:
     return 0x80 | event
 
 
+class ClientRuns:
+    """Where the client, which runs at `begin`, runs a block from its beginning."""
+
+    def __init__(self, words: "array[int]", begin: int, end: int, client: int) -> None:
+        self._data, self._kinds, self._begin = words.tobytes(), _kinds(words), begin
+        self._turns = _turns(words, self._kinds, begin, end, client)
+
+    def of(self, number: int, end: int) -> list[int]:
+        """Return the words up to `end` at which it runs block `number`."""
+        return [
+            place
+            for place in _places(self._data, number << COUNT_BITS >> 8, self._begin, end)
+            if bisect_right(self._turns, place) % 2 == 1
+            and self._kinds[place - 1] != _kind(RecordEvent.RESUME)
+        ]
+
+
 def find_iterations(
     record: InstructionRecord, begin: int, end: int, client: int, iterations: int
 ) -> list[int]:
     """Return where the iterations begin, as indices of the record's words. Raises RecordError."""
-    data, kinds = record.words.tobytes(), _kinds(record.words)
-    turns = _turns(record.words, kinds, begin, end, client)
-
-    def run_by_client(number: int, end: int) -> list[int]:
-        """Return the words at which the client runs a block from its beginning."""
-        return [
-            place
-            for place in _places(data, number << COUNT_BITS >> 8, begin, end)
-            if bisect_right(turns, place) % 2 == 1 and kinds[place - 1] != _kind(RecordEvent.RESUME)
-        ]
-
+    client_runs = ClientRuns(record.words, begin, end, client)
     # A block that runs in every iteration runs in one of the first iterations.
     soon = min(end, begin + FIRST_ITERATIONS * (end - begin) // iterations)
     user = [
@@ -158,9 +166,9 @@ def find_iterations(
         # The number of a longer block does not begin at a byte; the workload's loop has no such.
         if 0 < block.address < USER_LIMIT and len(block.lengths) < 1 << 8
     ]
-    first_runs = ((run_by_client(number, soon), number) for number in user)
+    first_runs = ((client_runs.of(number, soon), number) for number in user)
     for _, number in sorted((places[0], number) for places, number in first_runs if places):
-        if len(places := run_by_client(number, end)) == iterations:
+        if len(places := client_runs.of(number, end)) == iterations:
             return places
     raise RecordError("no part of the client's loop ran exactly once per iteration in the record")
 
@@ -200,7 +208,7 @@ def _replay_all(
 ) -> tuple[list[State], list[Counts]]:
     """For each part: the state before it, and its counts. Equal parts share one object."""
     known: dict[tuple[State, bytes], tuple[State, Counts]] = {}
-    pieces = _Pieces(machine)
+    pieces = Pieces(machine)
     states, result = [], []
     for part in parts:
         states.append(state)
@@ -212,7 +220,7 @@ def _replay_all(
     return states, result
 
 
-class _Pieces:
+class Pieces:
     """Replays words in pieces, each once: iterations that differ do so in a few places.
 
     A piece begins where one of every 64 blocks runs (its number ends in six zeros), so that one
@@ -221,6 +229,7 @@ class _Pieces:
 
     def __init__(self, machine: Replay) -> None:
         self._machine = machine
+        self.tree = machine.tree
         self._states: list[State] = []
         self._numbers: dict[State, int] = {}
         self._known: dict[tuple[int, bytes], tuple[int, Counts]] = {}

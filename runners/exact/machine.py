@@ -41,6 +41,7 @@ REFUSED = "pathcost: failed: refused: pathcost-workload:"  # a cell, by the work
 NO_CPU = re.compile(r"(?:TCG doesn't support requested|unable to find CPU|Property '\S*-cpu).*")
 COMM = WORKLOAD.name[:15]  # the kernel keeps this much of a program's name
 MACHINE = MACHINES["exact"]["machine"].split()
+COPIES = "spawn=deny", "spawn=allow"  # in QEMU's sandbox, where the recorder copies the machine
 KERNEL_OPTIONS = MACHINES["exact"]["kernel"]
 
 Order = Sequence[Sequence[str]]
@@ -144,7 +145,7 @@ def run_qemu(
 
     The guest has `files` (path → contents) before it carries out its order.
     """
-    files = files or {}
+    files, copies = files or {}, "moments=" in options[-1]
     with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name, on_one_cpu():
         folder = Path(name)
         (folder / "initramfs").write_bytes(initramfs(machine.files()))
@@ -152,7 +153,8 @@ def run_qemu(
         (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
         (folder / "contents").write_bytes(b"".join(files.values()))
         argv = [
-            *machine.qemu.argv, *machine.hardware,
+            *machine.qemu.argv,
+            *(w.replace(*COPIES) if copies else w for w in machine.hardware),
             "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
             "-append", machine.command_line, *_files(folder), *options,
         ]  # fmt: skip

@@ -112,19 +112,21 @@ class InstructionRecord:
     marks: Mapping[int, int]
 
 
-def read_record(folder: Path) -> InstructionRecord:
-    """Return the record in `folder`."""
+def read_record(folder: Path, copy: str = "") -> InstructionRecord:
+    """Return the record in `folder`, or what a copy of the machine added to it."""
     words: array[int] = array("I")
-    words.frombytes((folder / "trace").read_bytes())
+    words.frombytes((folder / f"trace{copy}").read_bytes())
     tasks: dict[int, str] = {}
     marks: dict[int, int] = {}
-    for line in (folder / "tasks").read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in (
+        (folder / f"tasks{copy}").read_text(encoding="utf-8", errors="replace").splitlines()
+    ):
         kind, number, name = line.split("\t")
         if kind == "task":
             tasks[int(number)] = name
         else:
             marks[int(number)] = int(name)
-    data = (folder / "blocks").read_bytes()
+    data = (folder / f"blocks{copy}").read_bytes()
     blocks = [CodeBlock(0, b"\x90", b"\x01")]
     at = 0
     while at < len(data):

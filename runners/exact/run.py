@@ -15,8 +15,9 @@ from runners.exact.cells import CPUS, LARGEST, SCHEDULERS, cpus_of, impossible, 
 from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
 from runners.exact.knobs import find
+from runners.exact.moments import study
 from runners.exact.payload import LEAST_SIZE
-from runners.guest.store import LackingError
+from runners.guest.store import Cache, LackingError
 from runners.host.session import Session
 from runners.process import REPOSITORY, RunError, UsageError
 from runners.store import Manifest, RunFolder, Scratch, place
@@ -167,6 +168,11 @@ def count(session: Session, raw: Path, work: Work) -> Counted:
         refused = count_cells(
             guest, todo, out, lambda number, cell: progress.count(number, total, str(cell))
         )
+    if step := getattr(session.options, "every_moment", None):
+        able = [(guest, run) for guest, run in todo if run not in refused]
+        with progress.step(f"exact {work.name}: every moment"):
+            store = Cache(session.invoker.cache, progress.say)
+            study(able, step, out / "moments.csv", store, progress)
     absent |= {run.cell: reason("exact-refused", said=why) for run, why in refused.items()}
     runs = total - len(refused)
     return {"folder": out.name, "kernel": release, "runs": runs, "lacking": lacking}, absent

@@ -177,7 +177,7 @@ def _lines(
                 raise RunError(f"the guest did not finish within {seconds:.0f} s")
             if not ready:
                 fields = stat_fields(process.pid)
-                now = (int(fields[11]) + int(fields[12])) / TICKS
+                now = sum(map(int, fields[11:15])) / TICKS  # with those that it waited for
                 first, idle = first or now, idle + POLL_SECONDS
                 if now > used + HOUSE_KEEPING:
                     used, idle = now, 0.0
