@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Comparison with peers: what each prints is read as it is meant, and blocks are pairs."""
+"""Comparison with peers: what each prints, pairs of runs, and the page of the stored ones."""
 
 import pandas as pd
 import pytest
 
-from runners.process import RunError
+from runners.process import REPOSITORY, RunError
 from runners.programs import peers
 from runners.programs.peers import CELL, PEERS
 
@@ -43,3 +43,9 @@ def test_the_ratio_pairs_the_runs_of_a_block() -> None:
     assert "| 1.30 | 1.40 | 0.93 |" in peers.markdown(table)
     assert 0.88 <= float(low) <= 0.93 <= float(high) <= 0.97
     assert "| 0.90 | too few blocks |" in peers.markdown(table[table["block"] == 0])
+
+
+def test_the_page_has_the_table_of_the_stored_runs() -> None:
+    rows = pd.read_csv(REPOSITORY / "reports/reference/peers.csv")
+    page = (REPOSITORY / "docs/comparison-with-peers.md").read_text(encoding="utf-8")
+    assert peers.markdown(rows) in page
