@@ -9,21 +9,19 @@ counters and the machine's context switches include the work of other programs.
 import json
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Timer
-from typing import Any, NamedTuple
+from typing import Any
 
-from probes.bcc.people import stat_fields, switches
 from runners.host.workload import private_directory
 from runners.process import RunError, attempt, command, last_line, last_words, stop
 from runners.programs.keeper import PATIENCE, descendants
@@ -39,13 +37,10 @@ from runners.programs.program import (
     Values,
     client_command,
 )
-from runners.programs.watch import Watch
+from runners.programs.watch import Watch, between, counters_of, time_wait
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
 CLIENT_SECONDS = 60  # for one measurement
-PROC = Path("/proc")
-GONE = (FileNotFoundError, ProcessLookupError)
-TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 Result = dict[str, Any]
 # Says "ready", and becomes the client after a line of input.
 HELD = ("sh", "-c", 'echo ready && read -r go && exec "$@"', "sh")
@@ -268,12 +263,6 @@ class Service:
             time.sleep(0.05)
 
 
-def time_wait() -> int | None:
-    """The number of connections in TIME_WAIT on this machine."""
-    match = re.search(r"^TCP:.* tw (\d+)", (PROC / "net/sockstat").read_text(), re.MULTILINE)
-    return int(match[1]) if match else None
-
-
 def ask(end: str, text: str) -> str:
     """Send a text to an end; what is answered until the server closes. Raises RunError."""
     family, address = socket_address(end)
@@ -288,56 +277,6 @@ def ask(end: str, text: str) -> str:
     except OSError as error:
         raise RunError(f"no counter answers on {end}: {error}") from None
     return answer.decode(errors="replace")
-
-
-class Counters(NamedTuple):
-    """The counts at a moment."""
-
-    totals: dict[str, int]
-    threads: dict[str, tuple[int, int]]  # thread → its voluntary and involuntary switches
-
-
-def counters_of(pids: Iterable[int]) -> Counters:
-    """Read the counts of these processes, and the CPU time of theirs and our ended children."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    totals = {
-        "out": _tcp("net/snmp", "Tcp", "OutSegs"),
-        "data": _tcp("net/netstat", "TcpExt", "TCPOrigDataSent"),
-        "machine": int((PROC / "stat").read_text().partition("\nctxt ")[2].split(maxsplit=1)[0]),
-        "user_ns": round(usage.ru_utime * 1e9),
-        "system_ns": round(usage.ru_stime * 1e9),
-    }
-    threads = {"ended": (usage.ru_nvcsw, usage.ru_nivcsw)}
-    for pid in pids:
-        with suppress(*GONE):  # what it used is its parent's by then
-            fields = stat_fields(pid)
-            totals["user_ns"] += (int(fields[11]) + int(fields[13])) * TICK_NS
-            totals["system_ns"] += (int(fields[12]) + int(fields[14])) * TICK_NS
-            for task in (PROC / f"{pid}/task").iterdir():
-                with suppress(*GONE):  # the thread has ended
-                    threads[task.name] = switches(task)
-    return Counters(totals, threads)
-
-
-def _tcp(file: str, group: str, name: str) -> int:
-    """A counter from a table of two lines: names, and below them values."""
-    lines = (PROC / file).read_text().splitlines()
-    names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
-    return int(values[names.index(name)])
-
-
-def between(before: Counters, after: Counters) -> dict[str, int]:
-    """Return the counts between two moments.
-
-    `out` are segments sent, `data` segments with payload, not sent again, and `machine` the
-    machine's context switches; `voluntary` and `involuntary` those of threads alive at the end.
-    """
-    counts = {name: after.totals[name] - value for name, value in before.totals.items()}
-    for i, name in enumerate(("voluntary", "involuntary")):
-        counts[name] = sum(
-            now[i] - before.threads.get(task, (0, 0))[i] for task, now in after.threads.items()
-        )
-    return counts
 
 
 def run_beside(

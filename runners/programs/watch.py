@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Probes a program's processes, window by window: root's half, and the user's half of it.
+"""Counts in a program's processes: the kernel's own counters, and probes window by window.
 
 Root runs `python3 -m runners.programs.watch UID TOOL…`, which attaches BCC tools of probes/bcc that
 need only tracepoints, limited to processes of this user (`--windows`): all threads of the client
@@ -9,17 +9,21 @@ and of its server, and their children. It prints a line of JSON when it has atta
 """
 
 import json
+import os
+import re
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from probes.bcc.frame import READY
+from probes.bcc.people import stat_fields, switches
 from probes.bpf import Program
 from probes.reasons import ReasonError, add, missing
 from probes.scripts import PROBES
@@ -33,7 +37,66 @@ from runners.process import DONE, RunError, run_main
 TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15, "turns": 1024}
 COUNTING = ("counts", "syscount", "stacks")
 NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
+PROC = Path("/proc")
+GONE = (FileNotFoundError, ProcessLookupError)
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 ANSWER_SECONDS = 20
+
+
+def time_wait() -> int | None:
+    """The number of connections in TIME_WAIT on this machine."""
+    match = re.search(r"^TCP:.* tw (\d+)", (PROC / "net/sockstat").read_text(), re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+class Counters(NamedTuple):
+    """The counts at a moment."""
+
+    totals: dict[str, int]
+    threads: dict[str, tuple[int, int]]  # thread → its voluntary and involuntary switches
+
+
+def counters_of(pids: Iterable[int]) -> Counters:
+    """Read the counts of these processes, and the CPU time of theirs and our ended children."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    totals = {
+        "out": _tcp("net/snmp", "Tcp", "OutSegs"),
+        "data": _tcp("net/netstat", "TcpExt", "TCPOrigDataSent"),
+        "machine": int((PROC / "stat").read_text().partition("\nctxt ")[2].split(maxsplit=1)[0]),
+        "user_ns": round(usage.ru_utime * 1e9),
+        "system_ns": round(usage.ru_stime * 1e9),
+    }
+    threads = {"ended": (usage.ru_nvcsw, usage.ru_nivcsw)}
+    for pid in pids:
+        with suppress(*GONE):  # what it used is its parent's by then
+            fields = stat_fields(pid)
+            totals["user_ns"] += (int(fields[11]) + int(fields[13])) * TICK_NS
+            totals["system_ns"] += (int(fields[12]) + int(fields[14])) * TICK_NS
+            for task in (PROC / f"{pid}/task").iterdir():
+                with suppress(*GONE):  # the thread has ended
+                    threads[task.name] = switches(task)
+    return Counters(totals, threads)
+
+
+def _tcp(file: str, group: str, name: str) -> int:
+    """A counter from a table of two lines: names, and below them values."""
+    lines = (PROC / file).read_text().splitlines()
+    names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
+    return int(values[names.index(name)])
+
+
+def between(before: Counters, after: Counters) -> dict[str, int]:
+    """Return the counts between two moments.
+
+    `out` are segments sent, `data` segments with payload, not sent again, and `machine` the
+    machine's context switches; `voluntary` and `involuntary` those of threads alive at the end.
+    """
+    counts = {name: after.totals[name] - value for name, value in before.totals.items()}
+    for i, name in enumerate(("voluntary", "involuntary")):
+        counts[name] = sum(
+            now[i] - before.threads.get(task, (0, 0))[i] for task, now in after.threads.items()
+        )
+    return counts
 
 
 class Watch:
