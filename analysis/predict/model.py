@@ -22,9 +22,7 @@ from analysis.statistics import Estimate
 FITTED = Path(__file__).with_name("fitted.toml")
 ALONE = 1.1  # requests at a time: up to here one client waits for each answer
 BUSY = 0.9  # of the time: from here on a thread is what limits the rate
-WANTED = (
-    0.5  # CPUs that a pair uses or waits for: with less, those that others fill do not limit it
-)
+WANTED = 0.5  # CPUs that a pair uses or waits for: with less, those others fill do not limit it
 IDLE = 0.2  # CPUs: with fewer idle they are what limits it
 LEAST_SIZE = 64  # bytes: of a message whose own size matters little
 MANY_SENDS = 100  # for a request and its answer: beyond, it is a stream, and prices are of requests

@@ -249,10 +249,8 @@ def pair_of(watched: Watched, family: str, place: str, client: Party, server: Pa
     if listener_asks(client, server, active):
         client, server = server, client
     allowed = client.known("allowed") | server.known("allowed")
-    idle = sum(share for cpu, share in watched.idle.items() if int(cpu) in allowed)
-    observed = observe(
-        client, server, active, idle if watched.idle and allowed else watched.idle_cpus
-    )
+    idle = sum(share for cpu, share in watched.idle.items() if not allowed or int(cpu) in allowed)
+    observed = observe(client, server, active, idle)
     spaces = {str(end.namespace) for end in client.ends + server.ends}
     overflows = sum(watched.namespaces.get(space, {}).get("ListenOverflows", 0) for space in spaces)
     return Pair(

@@ -15,13 +15,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.predict.model import Prediction, Verdict, predict, read_fitted
-from analysis.predict.pairs import (
-    Pair,
-    Party,
-    known_programs,
-    pairs,
-    unpaired,
-)
+from analysis.predict.pairs import Pair, Party, known_programs, pairs, unpaired
 from analysis.predict.prices import Described, Prices, read_prices
 from analysis.predict.waits import notes, number, remedies
 from analysis.raw.programs import Watched
@@ -237,12 +231,8 @@ def entry(pair: Pair, prediction: Prediction | None) -> dict[str, Any]:
 
 
 def figures(prediction: Prediction) -> dict[str, Any]:
-    estimates = {
-        "time_us": prediction.time,
-        "elapsed_us": prediction.elapsed,
-        "cpu_us": prediction.cpu,
-        "core_at_this_rate": prediction.core,
-    }
+    estimates = {"time_us": prediction.time, "elapsed_us": prediction.elapsed,
+                 "cpu_us": prediction.cpu, "core_at_this_rate": prediction.core}  # fmt: skip
     ends = {
         name: {"value": it.value, "low": it.low, "high": it.high} for name, it in estimates.items()
     }
@@ -264,22 +254,26 @@ def watch_page(
     if watched.sampled:
         unseen.append("Calls in the time in which the probes did not count; rates are of the rest.")
     unseen.append("Whose CPU time and sleeps: both are a process's, with all else that it does.")
-    gains, texts = [], list[Sequence[str]]()
+    gains, rows, parts, texts = [], [], [], list[Sequence[str]]()
     for pair, prediction in predicted:
+        seen, who = pair.observed, f"{pair.client.comm} → {pair.server.comm}, {pair.place}"
+        rows.append(row(pair) | {"seen": "; ".join(notes(pair)) or DASH})
+        if seen.answer_us:
+            each = {name: number(part) for name, part in pair.parts.items()}
+            parts.append({"pair": who, "µs to the answer": number(seen.answer_us)} | each)
         if prediction is None:
             texts += [remedies(pair)] if remedies(pair) else []
             continue
         gain = prediction.verdict in (Verdict.GAIN, Verdict.NOT_POSSIBLE)
         texts.append((spoken(pair, prediction), *remedies(pair), *(advice(pair) if gain else ())))
         even, known = prediction.verdict is Verdict.NONE, prediction.has_figures
-        rate = -prediction.growth
         gains.append({
-            "pair": f"{pair.client.comm} → {pair.server.comm}, {pair.place}",
-            "requests/s": number(pair.observed.rate),
-            "to the answer": f"{number(pair.observed.answer_us)} µs",
+            "pair": who,
+            "requests/s": number(seen.rate),
+            "to the answer": f"{number(seen.answer_us)} µs",
             "time, 90 % interval": change_text(prediction.time, even) if known else DASH,
             "CPU time, 90 % interval": change_text(prediction.cpu) if known else DASH,
-            "requests/s at most": change_text(rate, even, unit="") if known else DASH,
+            "requests/s at most": change_text(-prediction.growth, even, "") if known else DASH,
             "what limits them": str(prediction.limit if known else prediction.verdict),
         })  # fmt: skip
     text = render(
@@ -289,20 +283,8 @@ def watch_page(
         cost=cost_line(watched),
         texts=texts,
         gains=pd.DataFrame(gains),
-        pairs=pd.DataFrame(
-            [row(pair) | {"seen": "; ".join(notes(pair)) or DASH} for pair, _ in predicted]
-        ),
-        parts=pd.DataFrame(
-            [
-                {
-                    "pair": f"{pair.client.comm} → {pair.server.comm}, {pair.place}",
-                    "µs to the answer": number(pair.observed.answer_us),
-                    **{name: number(part) for name, part in pair.parts.items()},
-                }
-                for pair, _ in predicted
-                if pair.observed.answer_us
-            ]
-        ),
+        pairs=pd.DataFrame(rows),
+        parts=pd.DataFrame(parts),
         unseen=unseen,
         foreign=foreign,
     )

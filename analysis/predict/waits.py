@@ -47,10 +47,9 @@ def kinds(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
         missing = unseen > SELDOM * sent + under_way and not pair.sampled
         if (limited := sender.sum("limited_ms") / sender.seconds) > 1000 * SELDOM:
             yield "limited", {"comm": sender.comm, "each": number(limited)}
-        blocked = sum(owner.blocked for owner in sender.owners.values())
-        if blocked and pair.family == "unix":
-            looks = sum(owner.looks for owner in sender.owners.values())
-            yield "blocked", {"comm": sender.comm, "count": f"{blocked}", "looks": f"{looks}"}
+        slept, looks = (sender.used(name) * sender.seconds for name in ("blocked", "looks"))
+        if slept and pair.family == "unix":
+            yield "blocked", {"comm": sender.comm, "count": f"{slept:.0f}", "looks": f"{looks:.0f}"}
         if missing or (sent and not receiver.sum("receives") and receiver.sum("sends")):
             yield "unseen", {"count": f"{unseen:,}", "part": number(100 * unseen / sent)}
     if any(end.datagram for end in client.ends):

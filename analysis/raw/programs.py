@@ -159,8 +159,8 @@ class ProbeCost(Model):
 
 
 # For which timer: the peer's delayed ACK, before Nagle's algorithm sends more; a corked socket's;
-# a probe of a closed window; the repetition of data or of a SYN; pacing
-Wait = Literal["delayed-ack", "cork", "no-window", "resent", "syn", "paced"]
+# the repetition of data or of a SYN; pacing
+Wait = Literal["delayed-ack", "cork", "resent", "syn", "paced"]
 
 
 class End(Model):
@@ -177,13 +177,11 @@ class End(Model):
     # Whether it has sent more messages than it has received since it opened: it spoke first
     leads: bool | None = None
     path: Name  # of a Unix socket, if it has one; an abstract name begins with @
-    sizes: dict[str, Count]  # sends by the power of two below their bytes
     pid: Count
     sent: Count  # bytes
     received: Count
     sends: Count
     receives: Count
-    empty: Count  # receives that failed: mostly there was nothing
     full: Count = 0  # sends that failed, as there was no room
     limited_ms: Count = 0  # of TCP: no room for more, or the peer's window was closed
     turns: Count  # how often it sent after it had received, or first
@@ -208,15 +206,12 @@ class Owner(Model):
     user_ms: int = 0
     system_ms: int = 0
     voluntary: Count = 0  # context switches because a thread slept
-    involuntary: Count = 0
     waited_us: Count = 0  # how long its threads waited for a CPU
     ran_ms: Count = 0  # how long the thread that ran most did
     busiest_ms: Count = 0  # how long the thread that wanted to run most ran or waited for a CPU
-    uid: Count = 0
     # What tells folders apart in which sockets often lie (device and inode of /tmp, /run, …)
     places: tuple[str, ...] = ()
     allowed: tuple[Count, ...] = ()  # CPUs on which its first thread may run
-    threads: Count = 0
     listening: tuple[Count, ...] = ()  # ports, in its network namespace
     ended: bool = False  # it was gone when the watch ended
     container: Name = ""  # who made it, and the beginning of its ID
@@ -245,15 +240,10 @@ class Watched(Model):
 
     format: Literal[1]
     seconds: NotNegative  # from the first probe to the last
-    active_s: (
-        NotNegative  # how long the probes counted: less than `seconds` where they were sampled
-    )
-    cpus: Positive = 1
-    idle_cpus: NotNegative = 0.0  # how many CPUs had nothing to run, on average
-    idle: dict[str, float] = Field({})  # the same of each
+    active_s: NotNegative  # how long the probes counted: less than `seconds` in a sample
+    idle: dict[str, float] = Field({})  # the share of the time in which a CPU had nothing to run
     hooks: Literal["tracepoints", "functions"]
     probes: ProbeCost
-    own_cpu_ms: Count = 0  # CPU time of the tool itself, compiling included
     lost: Count  # ends without room in the kernel's table
     ends: tuple[End, ...]
     failures: tuple[Failure, ...] = ()

@@ -26,7 +26,7 @@ from analysis.report.answer import (
     Share,
     build_answer,
     document,
-)
+)  # fmt: skip
 from analysis.report.render import render, sentence
 from analysis.statistics import LEAST_REPEATS
 from analysis.times.timing import Times, part_text
@@ -48,13 +48,16 @@ class Report:
     def __init__(self, analysis: Analysis) -> None:
         self.analysis, self.answer = analysis, build_answer(analysis)
         two = self.answer if self.answer and len(self.answer.transports) > 1 else None
+        # The median of a burst lies between those that get through at once and those that wait.
+        burst = two.times[0] if two and two.times and two.pattern == "backlog" else None
+        waits = " ".join(self.waits(burst.conditions)) if burst else ""
         self.document: Document = document(
             analysis,
             self.answer,
-            decision=sentence("decision", two),
+            decision=waits or sentence("decision", two),
             copied_and_run=sentence("copied_and_run", two),
         )
-        self.matter = "" if analysis.run.for_claims else sentence("matter", two)
+        self.matter = "" if analysis.run.for_claims or waits else sentence("matter", two)
 
     @property
     def headline(self) -> str:
@@ -121,10 +124,10 @@ class Report:
         yield "your own rate and size", f"{RUN} what-if --rate 200 --size 2K", "predicting.md"
         yield "times of another kernel", f"{RUN} diff RUN RUN", "run-folder.md"
 
-    def waits(self) -> Iterator[str]:
+    def waits(self, where: str = "") -> Iterator[str]:
         """Say where a transport itself waits, as the kernel's own counters show."""
         nagle = holding("tcp-nagle")
-        for times in self.analysis.timings:
+        for times in (each for each in self.analysis.timings if where in ("", each.conditions)):
             delayed = self._counted("delayed_acks", times)
             if (
                 times.transport in nagle

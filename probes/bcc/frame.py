@@ -200,6 +200,19 @@ def main(doc: str, run: Callable[[argparse.Namespace], None]) -> int:
     return 0
 
 
+def tool(
+    doc: str, program: str, counters: int, maps: Callable[[list[tuple[int, list[int]]]], Maps],
+    show: Callable[[Maps], None] | None = None, fields: str = "",
+) -> int:  # fmt: skip
+    """Run a tool whose `maps` are made of all windows' counters: its exit status."""
+
+    def run(given: argparse.Namespace) -> None:
+        bpf = load(given, program, counters, fields)
+        serve(given, bpf, lambda: maps(list(windows(bpf))), show or show_counts)
+
+    return main(doc, run)
+
+
 def load(given: argparse.Namespace, program: str, counters: int, fields: str = "") -> Any:
     """Compile; attach the window and the tracepoints that the program names. Raises RunError."""
     macros = {"COUNTERS": counters, "FIELDS": fields, "ENTRIES": given.entries}

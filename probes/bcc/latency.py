@@ -22,7 +22,6 @@ READ   send-wakeup is the sender's way through the kernel, over TCP the receive 
 CAVEAT Four tracepoints a message cost some 0.3 us each: compare the parts with each other.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -145,10 +144,5 @@ def show(counted: frame.Maps) -> None:
             print(f"  {low:>10} ns  {'.' * round(60 * value / count):60}  {value}")
 
 
-def run(given: argparse.Namespace) -> None:
-    bpf = frame.load(given, PROGRAM, COUNTERS, FIELDS)
-    frame.serve(given, bpf, lambda: maps(list(frame.windows(bpf))), show)
-
-
 if __name__ == "__main__":
-    sys.exit(frame.main(__doc__, run))
+    sys.exit(frame.tool(__doc__, PROGRAM, COUNTERS, maps, show, FIELDS))

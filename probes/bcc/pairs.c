@@ -9,12 +9,10 @@
 enum { UNIX = 1, INET = 2, INET6 = 10, IS_TCP = 6, DATAGRAM = 2 };
 enum { ESTABLISHED = 1, SYN_SENT = 2, CLOSE = 7 };
 enum { NOTHING, SENT, RECEIVED };
-enum { UNKNOWN, CONNECTED, ACCEPTED };
-enum { FOLLOWS = 1, LEADS };
-enum { DELAYED_ACK, CORK, NO_WINDOW, RESENT, SYN, PACED, WAITS };
+enum { UNKNOWN, CONNECTED, ACCEPTED, FOLLOWS = 1, LEADS };
+enum { DELAYED_ACK, CORK, RESENT, SYN, PACED, WAITS };
 enum { ACK_TIMER = 2, PROBE = 3 }; /* of icsk_ack.pending and icsk_pending */
 enum { PEEK = 2, ERRORS = 0x2000, NR_CONNECT = 42, AGAIN = -11, NO_BUFFERS = -105 };
-#define SIZES  24
 #define PATH   108
 #define WINDOW 64	    /* jiffies */
 #define CLOSED (1ull << 63) /* turned over in the namespace of an end that has closed */
@@ -28,7 +26,7 @@ struct traffic {
 	/* A connection that ends adds these, up to `cpus`, to those of its two processes. */
 	u64 sent, received; /* bytes */
 	u64 sends, receives;
-	u64 empty, full;	/* calls that failed: nothing to receive, no room to send */
+	u64 full;	/* sends that failed, as there was no room */
 	u64 turns;		/* times that it sent after it had received, or first */
 	u64 answers, answer_ns; /* the same of receiving, and the time since its last send */
 	u64 works, work_ns;	/* the same from its receiving to its next send */
@@ -36,9 +34,8 @@ struct traffic {
 	u64 connections, connect_ns;
 	u64 limited; /* jiffies that TCP waited for the peer's window, or its sender for room */
 	u64 waits[WAITS], timed[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
-	u64 sizes[SIZES];				/* sends by the power of two */
 	u64 cpus, since, until, window, inode, place, sk;
-	u32 pid, other, cpu, family, side, namespace, lead, last, datagram, copied, limit;
+	u32 pid, other, cpu, family, side, namespace, lead, last, datagram, copied, limit, reads;
 	char comm[16];
 	u8 path[PATH];
 };
@@ -63,29 +60,17 @@ struct common {
 	u64 net;
 };
 
-static inline u64 word(void *at)
-{
-	u64 read = 0;
-
-	bpf_probe_read_kernel(&read, 8, at);
-	return read;
-}
-
-static inline u32 half(void *at)
-{
-	u32 read = 0;
-
-	bpf_probe_read_kernel(&read, 4, at);
-	return read;
-}
-
-static inline u8 byte(void *at)
-{
-	u8 read = 0;
-
-	bpf_probe_read_kernel(&read, 1, at);
-	return read;
-}
+/* What the kernel's memory holds. */
+#define READS(type, name)                                                                          \
+	static inline type name(void *at)                                                          \
+	{                                                                                          \
+		type read = 0;                                                                     \
+		bpf_probe_read_kernel(&read, sizeof(read), at);                                    \
+		return read;                                                                       \
+	}
+READS(u64, word)
+READS(u32, half)
+READS(u8, byte)
 
 /* How many jiffies of each window are counted, if this is one of them. */
 static inline u64 counting(void)
@@ -144,7 +129,7 @@ static inline u64 inode_of(void *sk)
 /* Since the last look at a socket of TCP: what it waited, and how many bytes were received. */
 static inline u32 grow(void *sk, struct traffic *traffic)
 {
-	u64 waited = word(sk + LIMITED); /* for the window, and for room */
+	u64 waited = word(sk + CHRONO + 4); /* for the window, and for room; first it was busy */
 	u32 limit = waited + (waited >> 32), copied = half(sk + COPIED);
 	u32 more = copied - traffic->copied;
 
@@ -251,34 +236,6 @@ static inline u32 lead_of(void *sk, struct traffic *traffic)
 	return (s32)(half(sk + SEGMENTS_OUT) - half(sk + SEGMENTS_IN)) > 0 ? LEADS : FOLLOWS;
 }
 
-static inline void sent_turn(void *sk, struct traffic *traffic, int whole, u64 now)
-{
-	traffic->turns++;
-	if (!traffic->lead)
-		traffic->lead = lead_of(sk, traffic);
-	if (whole && traffic->last == RECEIVED) {
-		traffic->works++;
-		traffic->work_ns += now - traffic->since;
-	}
-}
-
-static inline void received_turn(struct traffic *traffic, struct end *end, int whole, u64 now)
-{
-	struct traffic *other = other_end(end);
-
-	if (whole && traffic->last == SENT) {
-		traffic->answers++;
-		traffic->answer_ns += now - traffic->since;
-	}
-	if (!other)
-		return;
-	traffic->other = other->pid;
-	if (other->cpu == bpf_get_smp_processor_id())
-		traffic->near++;
-	else
-		traffic->far++;
-}
-
 /* Whether no pause lies between its last turn and now. */
 static inline int is_whole(struct traffic *traffic, u64 counted)
 {
@@ -291,13 +248,29 @@ static inline int is_whole(struct traffic *traffic, u64 counted)
 
 static inline void turn(void *sk, struct traffic *traffic, struct end *end, int what, u64 counted)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), took = now - traffic->since;
 	int whole = is_whole(traffic, counted);
+	struct traffic *other;
 
-	if (what == SENT)
-		sent_turn(sk, traffic, whole, now);
-	else
-		received_turn(traffic, end, whole, now);
+	if (what == SENT) {
+		traffic->turns++;
+		if (!traffic->lead)
+			traffic->lead = lead_of(sk, traffic);
+		if (whole && traffic->last == RECEIVED) {
+			traffic->works++;
+			traffic->work_ns += took;
+		}
+	} else {
+		if (whole && traffic->last == SENT) {
+			traffic->answers++;
+			traffic->answer_ns += took;
+		}
+		if ((other = other_end(end))) {
+			traffic->other = other->pid;
+			traffic->near += other->cpu == bpf_get_smp_processor_id();
+			traffic->far += other->cpu != bpf_get_smp_processor_id();
+		}
+	}
 	traffic->since = now;
 	traffic->window = bpf_jiffies64() / WINDOW;
 	traffic->last = what;
@@ -327,7 +300,7 @@ static inline void happened(void *sk, long count, int what)
 	struct common common;
 	struct traffic *traffic, *other;
 	u32 cpu = bpf_get_smp_processor_id(), more = 0;
-	u64 slot, counted = counting();
+	u64 counted = counting();
 
 	if (!counted || !identify(sk, &end, &common))
 		return;
@@ -341,16 +314,15 @@ static inline void happened(void *sk, long count, int what)
 	if (common.family != UNIX)
 		more = grow(sk, traffic);
 	if (count <= 0) {
-		if (count == AGAIN || count == NO_BUFFERS || what == RECEIVED)
-			*(what == SENT ? &traffic->full : &traffic->empty) += count < 0;
+		traffic->full += what == SENT && (count == AGAIN || count == NO_BUFFERS);
 		return;
 	}
 	if (!traffic->pid) {
 		traffic->pid = bpf_get_current_pid_tgid() >> 32;
 		bpf_get_current_comm(traffic->comm, sizeof(traffic->comm));
 	}
-	/* By splice(2), which has no tracepoint: when is not known, but for when the peer sent. */
-	if (what == SENT && more && is_whole(traffic, counted)) {
+	/* By splice(2), if by nothing else; when is not known, but for when the peer sent. */
+	if (what == SENT && more && !traffic->reads && is_whole(traffic, counted)) {
 		traffic->received += more;
 		traffic->receives++;
 		if ((other = other_end(&end)) && other->since > traffic->since)
@@ -361,6 +333,7 @@ static inline void happened(void *sk, long count, int what)
 		turn(sk, traffic, &end, what, counted);
 	traffic->cpus |= 1ull << (cpu & 63);
 	if (what == RECEIVED) {
+		traffic->reads = 1;
 		traffic->received += count;
 		traffic->receives++;
 		return;
@@ -370,11 +343,6 @@ static inline void happened(void *sk, long count, int what)
 	traffic->sent += count;
 	traffic->sends++;
 	traffic->cpu = cpu;
-	slot = bpf_log2l(count) - 1;
-	asm volatile("" : "+r"(slot)); /* the verifier must see the bound on what is the index */
-	if (slot >= SIZES)
-		slot = SIZES - 1;
-	traffic->sizes[slot]++;
 }
 
 int on_send(struct bpf_raw_tracepoint_args *ctx)

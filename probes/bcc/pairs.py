@@ -64,7 +64,7 @@ OFFSETS = {
     "ACK_PENDING": "inet_connection_sock.icsk_ack.pending",
     "ACK_TIMER_AT": "inet_connection_sock.icsk_delack_timer",
     **{"TASK_STACK": "task_struct.stack", "COPIED": "tcp_sock.copied_seq"},
-    **{"LIMITED": "tcp_sock.chrono_stat", "DEPARTS": "tcp_sock.tcp_wstamp_ns"},
+    **{"CHRONO": "tcp_sock.chrono_stat", "DEPARTS": "tcp_sock.tcp_wstamp_ns"},
 }
 # Since Linux 6.19 the timer is the socket's.
 WRITE_TIMERS = ("inet_connection_sock.icsk_retransmit_timer", "sock.tcp_retransmit_timer")
@@ -73,10 +73,8 @@ JIFFY_MS = 1000 * time.clock_getres(6)  # of CLOCK_MONOTONIC_COARSE
 SOURCES = [Path(__file__).with_name(name) for name in ("pairs.c", "waits.c")]
 # Raw tracepoint → its program.
 STATE_EVENTS = {
-    "inet_sock_set_state": "on_state",
-    "tcp_retransmit_skb": "on_retransmit",
-    "timer_expire_entry": "on_timer",
-    "kfree_skb": "on_free",
+    **{"inet_sock_set_state": "on_state", "tcp_retransmit_skb": "on_retransmit"},
+    **{"timer_expire_entry": "on_timer", "kfree_skb": "on_free"},
 }
 EVENTS = {
     "sock_send_length": "on_send",
@@ -103,7 +101,6 @@ KRETFUNC_PROBE({name})
 def addresses(btf: Btf) -> dict[str, int]:
     """What the programs must know of this kernel. Raises RunError."""
     known = {name: btf.offset(path) for name, path in OFFSETS.items()}
-    known["LIMITED"] += 4  # behind how long it was busy
     alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
     known["INODE"] = alloc - btf.offset("socket_alloc.socket")
     known |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": ENTRIES}
@@ -207,7 +204,7 @@ class Probes:
 
 
 FIELDS = (
-    *("pid", "sent", "received", "sends", "receives", "empty", "full", "turns", "answers"),
+    *("pid", "sent", "received", "sends", "receives", "full", "turns", "answers"),
     *("answer_ns", "works", "work_ns", "near", "far", "cpus", "connections", "connect_ns"),
     *("namespace", "inode"),
 )
@@ -215,7 +212,7 @@ UNIX = 1
 FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp"}
 OPENED = ("", "connected", "accepted")
 LEADS = (None, False, True)
-WAITS = ("delayed-ack", "cork", "no-window", "resent", "syn", "paced")
+WAITS = ("delayed-ack", "cork", "resent", "syn", "paced")
 
 
 def is_closed(net: int) -> bool:
@@ -242,7 +239,6 @@ def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
         "leads": LEADS[traffic.lead],
         "path": path_of(bytes(traffic.path)) if family == "unix" else "",
         "limited_ms": round(traffic.limited * JIFFY_MS),
-        "sizes": {str(1 << n): count for n, count in enumerate(traffic.sizes) if count},
         "waits": {
             name: [count, count * traffic.wait_ns[n] // max(1, traffic.timed[n])]
             for n, (name, count) in enumerate(zip(WAITS, traffic.waits, strict=True))
@@ -338,8 +334,6 @@ def answer(probes: Probes, people: People, lasted: float, idle: dict[int, float]
         "format": FORMAT,
         "seconds": round(lasted, 4),
         "active_s": round(probes.active_s, 4),
-        "cpus": len(os.sched_getaffinity(0)),
-        "idle_cpus": round(sum(idle.values()), 4),
         "idle": {str(cpu): round(share, 4) for cpu, share in idle.items()},
         "hooks": "functions" if probes.by_functions else "tracepoints",
         "probes": {
@@ -350,7 +344,6 @@ def answer(probes: Probes, people: People, lasted: float, idle: dict[int, float]
             "watched_cpu_ns": round(used),
             "share": round(cost / used, 6) if used else None,
         },
-        "own_cpu_ms": round(1000 * time.process_time()),
         "lost": int(probes.bpf["lost"][0].value),
         "failures": list(probes.failures()),
         "processes": {str(pid): row for pid, row in sorted(people.found.items()) if pid},

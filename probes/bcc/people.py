@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
-# Of a network namespace: listeners that had no room, and timers of TCP that expired.
-COUNTS = ("ListenOverflows", "DelayedACKs", "TCPTimeouts", "TCPSynRetrans")
+COUNTS = ("ListenOverflows",)  # of a network namespace: listeners that had no room
 # Who made a control group, and the first of the 64 digits: docker-…, libpod-…, cri-containerd-…
 CONTAINER = re.compile(r"([a-z-]+)[-/]([0-9a-f]{12})[0-9a-f]{52}")
 # Where a thread sleeps whose send has no room, or whose connect(2) to a Unix socket
@@ -67,8 +66,6 @@ def identity(pid: int) -> dict[str, Any]:
     try:
         places = [shared(folder / "root" / name) for name in PLACES]
         ports = listening(folder / "net/tcp") | listening(folder / "net/tcp6")
-        threads = len(list((folder / "task").iterdir()))
-        uid = folder.stat().st_uid
         allowed = sorted(os.sched_getaffinity(pid))
         comm = (folder / "comm").read_text(errors="replace").strip()
         container = CONTAINER.search((folder / "cgroup").read_text(errors="replace"))
@@ -77,10 +74,8 @@ def identity(pid: int) -> dict[str, Any]:
     return {
         "comm": comm,
         "container": " ".join(container.groups()) if container else "",
-        "uid": uid,
         "places": places,
         "allowed": allowed,
-        "threads": threads,
         "listening": sorted(ports),
     }
 
@@ -163,10 +158,9 @@ class People:
             [count - first for count, first in zip(counts, before.get(tid, (0,) * 4), strict=True)]
             for tid, counts in threads(pid).items()
         ]
-        voluntary, involuntary, ran, waited = list(zip(*grown, strict=True)) or [(0,)] * 4
+        voluntary, _, ran, waited = list(zip(*grown, strict=True)) or [(0,)] * 4
         return {
             "voluntary": sum(voluntary),
-            "involuntary": sum(involuntary),
             "waited_us": sum(waited) // 1000,
             "ran_ms": max(ran) // 1_000_000,
             "busiest_ms": max(map(sum, zip(ran, waited, strict=True))) // 1_000_000,

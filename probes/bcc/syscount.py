@@ -17,7 +17,6 @@ READ   What a program does around its messages: an event loop's epoll_wait, a ru
 CAVEAT A call counts where it is entered.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -58,10 +57,5 @@ def maps(windows: list[tuple[int, list[int]]]) -> frame.Maps:
     return counts
 
 
-def run(given: argparse.Namespace) -> None:
-    bpf = frame.load(given, PROGRAM, NUMBERS)
-    frame.serve(given, bpf, lambda: maps(list(frame.windows(bpf))), frame.show_counts)
-
-
 if __name__ == "__main__":
-    sys.exit(frame.main(__doc__, run))
+    sys.exit(frame.tool(__doc__, PROGRAM, NUMBERS, maps))

@@ -20,7 +20,6 @@ READ   A turn is what the client waits: its own call that sends, the server, the
 CAVEAT Only what the processes themselves send first is a turn; a server that speaks first has none.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -96,10 +95,5 @@ def maps(windows: list[tuple[int, list[int]]]) -> frame.Maps:
     return counts
 
 
-def run(given: argparse.Namespace) -> None:
-    bpf = frame.load(given, PROGRAM, COUNTERS, "u64 entered;")
-    frame.serve(given, bpf, lambda: maps(list(frame.windows(bpf))), frame.show_counts)
-
-
 if __name__ == "__main__":
-    sys.exit(frame.main(__doc__, run))
+    sys.exit(frame.tool(__doc__, PROGRAM, COUNTERS, maps, fields="u64 entered;"))

@@ -124,11 +124,10 @@ int on_timer(struct bpf_raw_tracepoint_args *ctx)
 		sk = timer - WRITE_TIMER_AT;
 		if (byte(sk + PENDING) != PROBE || !counting() || !identify(sk, &end, &common))
 			return 0;
-		if (unsent(sk) && (traffic = ends.lookup(&end)))
-			waited(traffic,
-			       half(sk + UNACKED) + half(sk + SEND_WINDOW) == half(sk + NEXT)
-				       ? NO_WINDOW
-				       : CORK);
+		/* It does not probe a closed window. */
+		if (unsent(sk) && half(sk + UNACKED) + half(sk + SEND_WINDOW) != half(sk + NEXT) &&
+		    (traffic = ends.lookup(&end)))
+			waited(traffic, CORK);
 	}
 	return 0;
 }

@@ -7,13 +7,14 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
 import pytest
 
-from analysis.predict.pairs import pairs
+from analysis.predict.pairs import Pair, pairs
 from analysis.predict.waits import kinds
 from analysis.raw.programs import Watched
 from probes.callsite import TRACEFS
@@ -26,10 +27,9 @@ from runners.programs.place import unpacked
 from runners.programs.program import find
 from runners.store import invoker
 from tests.docs.reference import RUN, unpack
-from tests.main.threads import THREADS, splice_back, talking
+from tests.main.threads import THREADS, answered, splice_back, talking
 from tests.processes import captured, repeating, wait_for
 
-EVERY_CALL = "100"
 REQUESTS = 4000
 
 
@@ -42,7 +42,7 @@ def tracefs() -> None:
 
 
 @contextmanager
-def watching(seconds: float, limit: str = EVERY_CALL) -> Iterator[dict[str, Any]]:
+def watching(seconds: float, limit: str = "100") -> Iterator[dict[str, Any]]:
     """The probes count in the block, which must end before `seconds`; then the dict is filled."""
     argv = [instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), str(seconds), limit]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -59,30 +59,13 @@ def watching(seconds: float, limit: str = EVERY_CALL) -> Iterator[dict[str, Any]
         process.wait()
 
 
-def predicted(folder: Path, seen: dict[str, Any]) -> dict[str, Any]:
-    """What the analysis makes of it."""
-    (folder / "watch.json").write_text(json.dumps(seen), encoding="utf-8")
-    (folder / "prices.json").write_text(json.dumps(PRICES), encoding="utf-8")
-    argv = ["python", "-m", "analysis", "--watch", str(folder), "--json"]
-    done = captured(argv, cwd=REPOSITORY, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-PRICES = {
-    "format": 1, "measured": 1, "fingerprint": {},
-    "cells": [
-        {"transport": transport, "pattern": pattern, "size": 64, "placement": "same-cpu",
-         "iteration_us": [time], "client_cpu_us": [time / 2], "server_cpu_us": [time / 2]}
-        for transport, time in (("unix", 9.0), ("tcp", 13.0))
-        for pattern in ("pingpong", "selfecho")
-    ],
-}  # fmt: skip
+def paired(seen: dict[str, Any]) -> list[Pair]:
+    return pairs(Watched.model_validate_json(json.dumps(seen)))
 
 
 @pytest.mark.root
 @pytest.mark.slow
-def test_requests_are_those_of_memcacheds_own_counter(tmp_path: Path) -> None:
+def test_requests_are_those_of_memcacheds_own_counter() -> None:
     program = find("memcached")
     (case,) = (case for case in program.cases if case.name == "get")
     root = unpacked(program, invoker().cache, print)
@@ -98,27 +81,24 @@ def test_requests_are_those_of_memcacheds_own_counter(tmp_path: Path) -> None:
                 for transport, service in services.items()
             }
         pids = {transport: {*service.pids} for transport, service in services.items()}
-    pairs = predicted(tmp_path, seen)["pairs"]
     for transport, result in results.items():
         assert result["error"] is None
-        ours = [pair for pair in pairs if pids[transport] & {*pair["server"]["pids"]}]
-        pair = max(ours, key=lambda pair: int(pair["requests"]))
-        assert pair["family"] == transport
-        assert pair["requests"] == result["counted"] == REQUESTS
-        assert pair["client"]["sends"] == pair["server"]["sends"] == REQUESTS
+        pair, *_ = (pair for pair in paired(seen) if pids[transport] & {*pair.server.owners})
+        assert pair.family == transport
+        assert pair.requests == result["counted"] == REQUESTS
+        assert pair.client.sum("sends") == pair.server.sum("sends") == REQUESTS
 
 
 @pytest.mark.root
 def test_sizes_bytes_connections_and_where_an_abstract_name_ends() -> None:
-    name = "\0my.bus.name"
     with (
         socket.socket(socket.AF_UNIX) as bus,
         socket.socket(socket.AF_UNIX) as caller,
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
-        bus.bind(name)
+        bus.bind("\0my.bus.name")
         bus.listen()
-        caller.connect(name)
+        caller.connect("\0my.bus.name")
         with bus.accept()[0] as called, watching(60) as seen:
             caller.sendall(b"ping")
             called.recv(4)
@@ -126,17 +106,13 @@ def test_sizes_bytes_connections_and_where_an_abstract_name_ends() -> None:
             for _ in range(3):
                 with socket.create_connection(address) as client, listener.accept()[0] as server:
                     for size in (1, 100, 100, 5000):
-                        client.sendall(b"x" * size)
-                        assert len(server.recv(size, socket.MSG_WAITALL)) == size
-                        server.sendall(b"y")
-                        assert client.recv(1) == b"y"
+                        answered(client, server, b"x" * size)
     mine = [end for end in seen["ends"] if end["pid"] == os.getpid()]
     assert sorted(end["path"] for end in mine if end["family"] == "unix") == ["", "@my.bus.name"]
-    clients = [end for end in mine if end["opened"] == "connected" and end["family"] == "tcp"]
-    (end,) = clients  # the connections have closed, and are added up
+    # The connections have closed, and are added up.
+    (end,) = (end for end in mine if end["opened"] == "connected" and end["family"] == "tcp")
     assert end["peer"] == f"127.0.0.1:{address[1]}"
-    assert end["sizes"] == {"1": 3, "64": 6, "4096": 3}
-    assert (end["sent"], end["received"], end["turns"], end["connections"]) == (15603, 12, 12, 3)
+    assert (end["sent"], end["received"], end["turns"], end["connections"]) == (15603, 72, 12, 3)
 
 
 Ends = list[dict[str, Any]]
@@ -144,12 +120,10 @@ Ends = list[dict[str, Any]]
 
 def spliced(folder: Path) -> Callable[[Ends], bool]:
     """splice(2) receives, and sends what it has received."""
-    with talking() as (client, server):
-        splice_back(client, server, 0)
-    return lambda ends: (
-        sorted((end["turns"], end["sent"], end["received"]) for end in ends)
-        == [(10, 1280, 1280)] * 2
-    )
+    splice_back(0)
+    return lambda ends: [(e["turns"], e["sent"], e["received"]) for e in ends] == [
+        (10, 1280, 1280), (10, 1280, 1280),
+    ]  # fmt: skip
 
 
 def short_lived(folder: Path) -> Callable[[Ends], bool]:
@@ -161,24 +135,17 @@ def short_lived(folder: Path) -> Callable[[Ends], bool]:
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(folder / "short"))
                 with listener.accept()[0] as server:
-                    client.sendall(b"ask")
-                    server.recv(3)
-                    server.sendall(b"answer")
-                    client.recv(6)
-    sides = ("connected", "accepted")
+                    answered(client, server, b"ask")
     return lambda ends: all(
         sum(end[name] for end in ends if end["opened"] == side) == 50
-        for side in sides
-        for name in ("connections", "turns")
+        for side, name in product(("connected", "accepted"), ("connections", "turns"))
     )
 
 
 def looked_at(folder: Path) -> Callable[[Ends], bool]:
     """Datagrams to who has no peer, each looked at before it is received."""
-    with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server,
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client,
-    ):
+    server, client = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+    with server, client:
         server.bind(str(folder / "log"))
         client.connect(str(folder / "log"))
         for _ in range(3):
@@ -205,8 +172,7 @@ def test_what_people_met_is_told_of_the_pair(thread: str) -> None:
     happens, kind, figures = THREADS[thread]
     with watching(60) as seen:
         happens()
-    watched = Watched.model_validate_json(json.dumps(seen))
-    mine = [pair for pair in pairs(watched) if os.getpid() in pair.client.owners]
+    mine = [pair for pair in paired(seen) if os.getpid() in pair.client.owners]
     told = [(name, found) for pair in mine for name, found in kinds(pair)]
     assert [name for name, found in told if name == kind and found.items() >= figures.items()], told
 
@@ -222,13 +188,10 @@ def test_a_pair_across_two_network_namespaces(tmp_path: Path) -> None:
         pytest.skip(f"no veth pair here: {done.stderr.strip()}")
     ends = [end for end in seen["ends"] if end["comm"].startswith("pathcost-worklo")]
     assert len({end["namespace"] for end in ends}) == 2
-    pairs = [
-        pair
-        for pair in predicted(tmp_path, seen)["pairs"]
-        if pair["family"] == "tcp" and pair["client"]["comm"].startswith("pathcost-worklo")
-    ]
+    comms = {end["comm"] for end in ends}
+    ours = [pair for pair in paired(seen) if pair.family == "tcp" and pair.client.comm in comms]
     # 550 round trips, the tokens before them, and one to check the contents after them.
-    assert [550 <= pair["requests"] <= 553 for pair in pairs] == [True]
+    assert [550 <= pair.requests <= 553 for pair in ours] == [True]
 
 
 @pytest.mark.root
@@ -243,8 +206,7 @@ def test_where_the_rate_is_high_it_is_sampled() -> None:
 
     argv = [instrument.PYTHON, "-B", "-P", PROBES / "bcc/pairs.py", 4, 0.2]
     with repeating(there_and_back):
-        done = captured(argv, check=True)
-    seen = json.loads(done.stdout)
+        seen = json.loads(captured(argv, check=True).stdout)
     assert seen["active_s"] < 0.6 * seen["seconds"]
     assert any(end["pid"] == os.getpid() for end in seen["ends"])
 
@@ -272,25 +234,16 @@ def test_the_command_shows_a_pair_and_stores_it(prices: str, tmp_path: Path) -> 
     if prices == "stored":
         unpack(REPOSITORY / RUN, tmp_path / "prices")
     own = ["--prices", str(tmp_path / "prices")] if prices == "stored" else []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        client = socket.create_connection(listener.getsockname())
-        server, _ = listener.accept()
-
-        def talk() -> None:
-            client.sendall(b"ping")
-            server.sendall(server.recv(4))
-            client.recv(4)
-
-        port = listener.getsockname()[1]
+    with talking() as pair:
+        port = pair[1].getsockname()[1]
         words = ["watch", 2, "--port", port, "--limit", 100, "--out", tmp_path / "out", *own]
-        with repeating(talk, 0.005):
+        with repeating(lambda: answered(*pair, b"ping"), 0.005):
             done = captured(["./runners/run.sh", *words], cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
     assert f"127.0.0.1:{port}" in done.stdout
     assert len(done.stdout.splitlines()) <= 25
     stored = json.loads((tmp_path / "out/prediction.json").read_text(encoding="utf-8"))
-    (pair,) = stored["pairs"]
-    assert pair["prediction"]["verdict"]
+    assert [pair["prediction"]["verdict"] for pair in stored["pairs"]]
 
 
 @pytest.mark.root

@@ -7,17 +7,17 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 IP_LOCAL_PORT_RANGE, SO_MAX_PACING_RATE = 51, 47
-Sockets = tuple[socket.socket, socket.socket]
 
 
 @contextmanager
-def talking() -> Iterator[Sockets]:
+def talking() -> Iterator[tuple[socket.socket, socket.socket]]:
     """Both ends of a connection over TCP, the client's first."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
@@ -34,13 +34,24 @@ def answered(client: socket.socket, server: socket.socket, *parts: bytes) -> Non
     client.recv(6, socket.MSG_WAITALL)
 
 
-def splice_back(client: socket.socket, server: socket.socket, flags: int) -> None:
+def tuned(level: int, option: int, value: int, times: int, *parts: bytes) -> None:
+    """So many requests by a client with this option."""
+    with talking() as (client, server):
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.setsockopt(level, option, value)
+        for _ in range(times):
+            answered(client, server, *parts)
+
+
+def splice_back(flags: int) -> None:
+    """An echo by splice(2)."""
     into, out = os.pipe()
-    for _ in range(10):
-        client.sendall(b"x" * 128)
-        assert os.splice(server.fileno(), out, 128) == 128
-        assert os.splice(into, server.fileno(), 128, flags=flags) == 128
-        client.recv(128, socket.MSG_WAITALL)
+    with talking() as (client, server):
+        for _ in range(10):
+            client.sendall(b"x" * 128)
+            assert os.splice(server.fileno(), out, 128) == 128
+            assert os.splice(into, server.fileno(), 128, flags=flags) == 128
+            client.recv(128, socket.MSG_WAITALL)
     os.close(into)
     os.close(out)
 
@@ -56,32 +67,31 @@ def head_and_body() -> None:
         server.shutdown()
 
 
-def corked() -> None:
-    with talking() as (client, server):
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-        for _ in range(4):
-            answered(client, server, b"head", b"body")
+def read_slowly(pair: tuple[socket.socket, ...], size: int, times: int, pause: float) -> None:
+    """Somebody sends so often, as fast as there is room."""
+    with pair[0] as writer, pair[1] as reader:
+        writes = Thread(target=lambda: [writer.send(bytes(size)) for _ in range(times)])
+        writes.start()
+        left = size * times
+        while left:
+            time.sleep(pause)
+            left -= len(reader.recv(size))
+        writes.join()
 
 
-def spliced_with_more() -> None:
-    with talking() as ends:
-        splice_back(*ends, os.SPLICE_F_MORE)
+def slow_log() -> None:
+    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
+    read_slowly(pair, 1000, 60, 0.05)
 
 
-def log_blocks() -> None:
-    log, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
-    with log, writer:
-        lines = Thread(target=lambda: [writer.send(b"x" * 1000) for _ in range(60)])
-        lines.start()
-        for _ in range(60):
-            time.sleep(0.05)
-            log.recv(1000)
-        lines.join()
+def slow_subscriber() -> None:
+    with talking() as pair:
+        read_slowly(pair, 1 << 20, 30, 0.01)
 
 
-def log_is_full() -> None:
-    log, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+def full_log() -> None:
+    writer, log = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     writer.setblocking(False)
     with log, writer:
         for _ in range(10):
@@ -91,50 +101,43 @@ def log_is_full() -> None:
             log.recv(1000)
 
 
-def at_once(listener: socket.socket, count: int) -> None:
-    """Connect without blocking, more than the accept queue holds; who gets through is answered."""
+def at_once(family: int, address: str | tuple[str, int], count: int) -> None:
+    """Connect without blocking, more than listen(1) holds; who gets through is answered."""
 
     def call() -> None:
-        with socket.socket(listener.family) as client:
+        with socket.socket(family) as client:
             client.setblocking(False)
             if client.connect_ex(listener.getsockname()) != errno.EAGAIN:
                 client.settimeout(20)
                 client.sendall(b"x")
                 client.recv(6)
 
-    callers = [Thread(target=call) for _ in range(count)]
-    for caller in callers:
-        caller.start()
-    time.sleep(0.3)
-    listener.settimeout(0.1)
-    while any(caller.is_alive() for caller in callers):
-        with suppress(TimeoutError), listener.accept()[0] as server:
-            server.settimeout(20)
-            server.recv(1)
-            server.sendall(b"answer")
-
-
-def unix_backlog() -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"\0{os.getpid()} backlog")
+    with socket.socket(family) as listener:
+        listener.bind(address)
         listener.listen(1)
-        at_once(listener, 7)
-
-
-def tcp_backlog() -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
-        at_once(listener, 5)
+        listener.settimeout(0.1)
+        callers = [Thread(target=call) for _ in range(count)]
+        for caller in callers:
+            caller.start()
+        time.sleep(0.3)
+        while any(caller.is_alive() for caller in callers):
+            with suppress(TimeoutError), listener.accept()[0] as server:
+                server.settimeout(20)
+                server.recv(1)
+                server.sendall(b"answer")
 
 
 def out_of_ports() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as stack:
-        for _ in range(5):
-            client = stack.enter_context(socket.socket())
-            client.setsockopt(
-                socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, struct.pack("HH", 60000, 60001)
-            )
+    two = struct.pack("HH", 60000, 60001)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        clients = [socket.socket() for _ in range(5)]
+        for client in clients:
+            client.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, two)
             if not client.connect_ex(listener.getsockname()):
-                answered(client, stack.enter_context(listener.accept()[0]), b"x", b"x")
+                with listener.accept()[0] as server:
+                    answered(client, server, b"x", b"x")
+    for client in clients:
+        client.close()
 
 
 def refused() -> None:
@@ -147,36 +150,23 @@ def refused() -> None:
             late.connect_ex(address)
 
 
-def slow_reader() -> None:
-    with talking() as (client, server):
-        writes = Thread(target=lambda: [client.send(bytes(1 << 20)) for _ in range(30)])
-        writes.start()
-        left = 30 << 20
-        while left:
-            left -= len(server.recv(1 << 20))
-            time.sleep(0.01)
-        writes.join()
-
-
-def paced() -> None:
-    with talking() as (client, server):
-        client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 500_000)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(40):
-            answered(client, server, bytes(10_000))
-
-
+CORKED = (socket.IPPROTO_TCP, socket.TCP_CORK, 1, 4, b"head", b"body")
+PACED = (socket.SOL_SOCKET, SO_MAX_PACING_RATE, 500_000, 40, bytes(10_000))
 # The thread that it is rebuilt from → what happens, and what is told of the pair
 THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "python/cpython#108736": (head_and_body, "delayed-ack", {}),
-    "uNetworking/uWebSockets#639": (corked, "cork", {}),
-    "golang/go#10948": (spliced_with_more, "cork", {}),
-    "systemd/systemd#5720": (log_blocks, "blocked", {}),
-    "winstonjs/winston-syslog#84": (log_is_full, "full", {}),
-    "curl/curl#18748": (unix_backlog, "failed-unix", {"count": "5"}),
-    "PennyDreadfulMTG/Penny-Dreadful-Tools#5373": (tcp_backlog, "syn", {}),
+    "uNetworking/uWebSockets#639": (partial(tuned, *CORKED), "cork", {}),
+    "golang/go#10948": (partial(splice_back, os.SPLICE_F_MORE), "cork", {}),
+    "systemd/systemd#5720": (slow_log, "blocked", {}),
+    "winstonjs/winston-syslog#84": (full_log, "full", {}),
+    "curl/curl#18748": (
+        partial(at_once, socket.AF_UNIX, "\0at once", 7), "failed-unix", {"count": "5"}
+    ),
+    "PennyDreadfulMTG/Penny-Dreadful-Tools#5373": (
+        partial(at_once, socket.AF_INET, ("127.0.0.1", 0), 5), "syn", {}
+    ),
     "apache/trafficserver#3751": (out_of_ports, "portless", {"count": "3"}),
     "jeffbski/wait-on#109": (refused, "failed-tcp", {"count": "3"}),
-    "aembke/fred.rs#367": (slow_reader, "limited", {}),
-    "m-lab/ndt-server#354": (paced, "paced", {}),
-}
+    "aembke/fred.rs#367": (slow_subscriber, "limited", {}),
+    "m-lab/ndt-server#354": (partial(tuned, *PACED), "paced", {}),
+}  # fmt: skip
