@@ -315,7 +315,9 @@ def needed(kernel: str, table: Path = STORED_NEEDS) -> list[tuple[str, int, int]
 
     They are of the stored study of lesions of this kernel; of another kernel there is none.
     """
-    rows = pd.read_csv(table) if table.exists() else pd.DataFrame(columns=["kernel", "order"])
+    if not table.exists():
+        return []
+    rows = pd.read_csv(table)
     own = rows[(rows["kernel"] == kernel) & (rows["order"] == FIRST_ORDER)]
     return [
         (str(name), int(of["instructions"].max()), int(left["instructions"].min()))
