@@ -29,6 +29,7 @@ EQUAL = 0.01  # of bytes: more is no equal load. Of elapsed time: the client run
 WAYS = ("tcp", "unix")
 DIFFERS = 0.15  # of the filter's cost: in pairs with a connection for each message up to 0.13
 MOST_ADDED = 1  # of a run, by the filter: beyond, most of what is compared is the filter's
+FAST = " as fast as TCP"
 DIFFER = "the runs differ by more than they take"
 
 
@@ -140,16 +141,18 @@ class Result:
     def __init__(self, proof: Proof) -> None:
         self.proof = proof
         timed, probed = proof.timed, proof.probed
-        elapsed = compared(*both(timed, lambda run: run.window_ns))
+        self.elapsed = compared(*both(timed, lambda run: run.window_ns))
         self.moved = compared(*both(probed, lambda run: run.moved)) if probed else None
         self.turns = compared(*both(probed, lambda run: run.turns)) if probed else None
-        self.fixed_time = bool(
-            self.turns
-            and abs(elapsed[3].value - 1) < EQUAL
-            and self.per_turn is not None
-            and abs(self.per_turn - 1) < EQUAL
-            and abs(self.turns[3].value - 1) >= EQUAL
-        )
+        self.fixed_time, self.quantiles = False, {}
+        if self.turns and self.moved and self.turns[1].value and self.turns[2].value:
+            turns = self.turns[3].value  # over a Unix socket, in those over TCP
+            same = self.elapsed[3].value, self.moved[3].value / turns
+            self.fixed_time = max(abs(n - 1) for n in same) < EQUAL <= abs(turns - 1)
+            self.quantiles = {
+                share: compared(*both(probed, methodcaller("quantile", share / 100)))
+                for share in (50, 99)
+            }
         part, self.filter = saved(timed, lambda run: run.window_ns)
         self.saved = widened(part, self.filter)
         self.speedup: Estimate | None = None
@@ -173,19 +176,6 @@ class Result:
         self.own_p50 = mean(own_p50) if len(own_p50) else None
         values = both(timed, lambda run: run.metric)
         self.metric = None if np.isnan(values).any() else compared(*values)
-        seen = bool(self.turns and self.turns[1].value and self.turns[2].value)
-        self.quantiles = {
-            share: compared(*both(probed, methodcaller("quantile", share / 100)))
-            for share in ((50, 99) if seen else ())
-        }
-        self.elapsed = elapsed
-
-    @property
-    def per_turn(self) -> float | None:
-        """Bytes of a turn over a Unix socket, in those of one over TCP."""
-        if not self.turns or not self.moved or not self.turns[3].value > 0:
-            return None
-        return self.moved[3].value / self.turns[3].value
 
     @property
     def unequal(self) -> str:
@@ -202,26 +192,28 @@ class Result:
         """proof.json: value, low and high of each figure; times in ns."""
         figures: dict[str, Estimate | None] = {
             **{"speedup": self.speedup, "saved": self.saved, "cpu_saved": self.cpu},
-            **{"filter": self.filter},
-            **{"own": self.own, "p50_own_ns": self.own_p50},
-            **{f"p{share}_ratio": row[3] for share, row in self.quantiles.items()},
-            **{f"p{share}_{way}_ns": row[n] for share, row in self.quantiles.items()
-               for n, way in ((1, "tcp"), (2, "unix"))},
-        }  # fmt: skip
+            **{"filter": self.filter, "own": self.own, "p50_own_ns": self.own_p50},
+        }
+        for share, (_, tcp, unix, ratio) in self.quantiles.items():
+            figures |= {f"p{share}_tcp_ns": tcp, f"p{share}_unix_ns": unix}
+            figures[f"p{share}_ratio"] = ratio
         named = {
-            name: {"value": figure.value, "low": figure.low, "high": figure.high}
+            name: {part: getattr(figure, part) for part in ("value", "low", "high")}
             for name, figure in figures.items() if figure
         }  # fmt: skip
         about = {"kernel": self.proof.kernel, "cpus": self.proof.cpus, "open": self.open}
         return {**about, "fixed_time": self.fixed_time, "unequal": self.unequal, **named}
 
 
-def times(figure: Estimate) -> str:
-    """`1.31 ± 0.04 times`; of unequal sides the larger."""
+def times(figure: Estimate, than: str = "") -> str:
+    """`1.31 ± 0.04 times`, or both ends where a side of the interval is large."""
+    text = f"{figure.value:.2f}"
     if figure.low is None or figure.high is None:
-        return f"{figure.value:.2f} times (no interval below {LEAST_REPEATS} repeats)"
+        return f"{text} times{than} (no interval below {LEAST_REPEATS} repeats)"
     half = max(figure.high - figure.value, figure.value - figure.low)
-    return f"{figure.value:.2f} ± {half:.2f} times"
+    if half > figure.value / 2:
+        return f"{text} times{than} ({extent(figure.low, figure.high)})"
+    return f"{text} ± {half:.2f} times{than}"
 
 
 def percent(share: Estimate) -> str:
@@ -243,10 +235,10 @@ def lines(result: Result) -> Iterator[str]:
     own = ""
     if result.own:
         p50 = f" (p50 {number(result.own_p50.value / 1000)} µs)" if result.own_p50 else ""
-        own = f"By its own option, a Unix socket is {times(result.own)} as fast as TCP{p50}."
+        own = f"By its own option, a Unix socket is {times(result.own, FAST)}{p50}."
     if result.speedup:
-        sure = "; that it is faster or slower is not settled" if result.speedup.spans(1) else ""
-        first = f"unix is {times(result.speedup)} as fast as TCP{seen}, and takes {cpu}{sure}."
+        sure = "Not settled: " if result.speedup.spans(1) else ""
+        first = f"{sure}unix is {times(result.speedup, FAST)}{seen}, and takes {cpu}."
         yield from filter(None, (first, own))
     else:
         way = "" if own else "; use the program's own option, or run.sh watch"

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The table of docs/your-server.md, made from the rows in reports/reference/proofs.csv.
+
+    python -m tests.docs.proofs             # fill the page again
+    python -m tests.docs.proofs FOLDER …    # take the rows from these proofs first
+
+A row is a program over TCP and by its own Unix option, and rerouted; times are ns of a request.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.predict.prove import PROOF, Proof, Result
+from analysis.raw.record import read_object
+from analysis.statistics import Estimate
+from analysis.wording import amount, extent
+from runners.process import REPOSITORY
+
+ROWS = REPOSITORY / "reports/reference/proofs.csv"
+PAGE = REPOSITORY / "docs/your-server.md"
+REFRESH = "python -m tests.docs.proofs"
+TABLE = re.compile(r"(?m)(^\|.*\n)+")
+NAMES, CPUS = ("free", "bound"), (2, 1)
+HEADS = ["program", "free: less", "option", "rerouted", "bound: less", "option", "rerouted",
+         "settled"]  # fmt: skip
+SERVERS = ("postgresql", "pgbouncer", "mariadb", "redis", "memcached", "nginx-uwsgi", "nginx-php",
+           "nginx-gunicorn", "uvicorn", "puma", "haproxy", "node-http")  # fmt: skip
+PART = ("", "_low", "_high")
+
+
+def take(folders: list[Path]) -> pd.DataFrame:
+    """The rows of these proofs."""
+    return pd.DataFrame(_row(read_object(folder / PROOF, Proof)) for folder in folders)
+
+
+def _row(proof: Proof) -> dict[str, Any]:
+    result, requests = Result(proof), proof.timed[0].requests
+    less, own, plain, ratio = result.by_option
+    figures = {
+        **{"tcp": plain * (1 / requests), "unix": own * (1 / requests)},
+        **{"less": less * (1 / requests), "own": ratio, "rerouted": result.speedup},
+        **{"filter": result.filter},
+    }
+    about = {"program": Path(proof.program).stem, "case": proof.case, "cpus": proof.cpus}
+    ends = {
+        f"{name}{part}": value
+        for name, figure in figures.items()
+        for part, value in zip(PART, _ends(figure), strict=True)
+    }
+    run = {"kernel": proof.kernel.split("-")[0], "date": proof.date, "repeats": less.repeats}
+    return about | run | ends
+
+
+def _ends(figure: Estimate | None) -> tuple[float | None, ...]:
+    return (figure.value, figure.low, figure.high) if figure else (None, None, None)
+
+
+def table(rows: pd.DataFrame) -> str:
+    """A line for each server's first case, in Markdown."""
+    lines = [HEADS, ["---", *["---:"] * (len(HEADS) - 2), "---"]]
+    for server in SERVERS:
+        placed = rows[rows["program"] == server].drop_duplicates("cpus").set_index("cpus")
+        both = [placed.loc[cpus] for cpus in CPUS]
+        gains = [name for name, row in zip(NAMES, both, strict=True) if row["own_low"] > 1]
+        cells = [cell for row in both for cell in _cells(row)]
+        lines.append([f"{server}/{both[0]['case']}", *cells, ", ".join(gains) or "open"])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cells(row: Any) -> Iterator[str]:
+    yield f"{amount(row['less'], 'ns')} ({extent(row['less_low'], row['less_high'], 'ns')})"
+    for name in ("own", "rerouted"):
+        value, low, high = (row[f"{name}{part}"] for part in PART)
+        yield "open" if value != value else f"{value:.2f} ({extent(low, high)})"
+
+
+def page(rows: pd.DataFrame) -> str:
+    """Return the page with the table of these rows."""
+    return TABLE.sub(lambda _: table(rows), PAGE.read_text(encoding="utf-8"), count=1)
+
+
+def main() -> None:
+    if folders := [Path(name) for name in sys.argv[1:]]:
+        take(folders).to_csv(ROWS, index=False, float_format="%.5g")
+    PAGE.write_text(page(pd.read_csv(ROWS)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
