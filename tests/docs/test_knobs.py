@@ -1,15 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/knobs.md and docs/your-server.md have the figures of their rows."""
+"""docs/knobs.md, docs/your-server.md and the page of lesions have the figures of their rows."""
 
 from types import ModuleType
 
 import pandas as pd
 import pytest
 
-from tests.docs import knobs, proofs
+from analysis.paths.figures import needed
+from tests.docs import knobs, lesions, proofs
 
 
 @pytest.mark.parametrize("made", [knobs, proofs], ids=["knobs", "proofs"])
 def test_the_page_is_what_the_rows_make(made: ModuleType) -> None:
     kept = made.PAGE.read_text(encoding="utf-8")
     assert made.page(pd.read_csv(made.ROWS)) == kept, f"the page is older: {made.REFRESH}"
+
+
+def test_what_a_message_needs_is_what_its_rows_make_and_adds_up() -> None:
+    rows = lesions.Rows()
+    kept = lesions.PAGE.read_text(encoding="utf-8")
+    assert lesions.page(rows) == kept, f"the page is older: {lesions.REFRESH}"
+    stored = needed(rows.release)
+    assert stored == [(t, rows.usual(t), rows.left(t, 1)) for t in rows.transports]
+    for transport, usual, left in stored:
+        taxes = rows.taxes[rows.taxes["transport"] == transport]
+        assert usual - taxes["instructions"].sum() == left > 0
+    assert needed("1.0") == []

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""reports/reference/lesions/README.md, made from the rows in reports/reference/lesions.
+
+    python -m tests.docs.lesions            # make the page again
+    python -m tests.docs.lesions STUDY      # take the rows and the picture of this study first
+    python -m tests.docs.lesions kernels    # count kernels without a feature, and its lesions
+
+kernels.tsv names the features by hand: the functions whose lesions stand for a knob, and why the
+two differ. kernels.csv has what both save.
+"""
+
+import os
+import shutil
+import sys
+from collections import Counter
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from analysis.paths.figures import FIRST_ORDER
+from analysis.wording import counted, listed
+from probes.files import read_rows
+from runners.exact.cells import path_of, plan
+from runners.exact.guest import guest_for, prepare_guest
+from runners.exact.knobs import find
+from runners.exact.lesion import LEAKS, Patient
+from runners.exact.lesion_study import DELIVERY, FORMS, LEFT, NO_PURPOSE, USUAL, inside
+from runners.process import REPOSITORY
+from runners.store import invoker
+
+ROWS = REPOSITORY / "reports/reference/lesions"
+PAGE = ROWS / "README.md"
+TEMPLATE = "what-a-message-needs.md.j2"
+FILES = ("lesions.csv", "together.csv", "needs.csv", "needs.png")
+REFRESH = "python -m tests.docs.lesions"
+MOST_NAMED = 8
+WHY = {row["knob"]: row for row in read_rows(ROWS / "kernels.tsv")}
+
+
+class Rows:
+    """The stored rows, as the template asks for them."""
+
+    def __init__(self) -> None:
+        self.alone, self.together, self.needs = (
+            pd.read_csv(ROWS / name, keep_default_na=False, dtype={"gives": str})
+            for name in FILES[:3]
+        )
+        self.zero_only = set(self.alone["gives"]) == {"0"}
+        self.transports = list(self.needs["transport"].unique())
+        self.release = self.needs["kernel"].iloc[0]
+        self._main = self.needs[self.needs["order"] == FIRST_ORDER]
+        parts = self._main[~self._main["purpose"].isin([USUAL, LEFT])]
+        sums = parts.groupby("purpose")["instructions"].sum().sort_values(ascending=False)
+        self.taxes, self.purposes = parts[parts["form"] != DELIVERY], list(sums.index)
+        counts, self.kernels = ROWS / "kernels.csv", None
+        if counts.exists():
+            found = pd.read_csv(counts)
+            self.kernels = found.assign(why=[WHY[knob]["why"] for knob in found["knob"]])
+
+    def _sum(self, transport: str, purpose: str, form: str = "", order: str = FIRST_ORDER) -> int:
+        wanted = {"transport": transport, "purpose": purpose, "form": form, "order": order}
+        found = self.needs[(self.needs[list(wanted)] == pd.Series(wanted)).all(axis="columns")]
+        return int(found["instructions"].sum())
+
+    def usual(self, transport: str) -> int:
+        """Instructions of a round trip without a lesion."""
+        return self._sum(transport, USUAL)
+
+    def left(self, transport: str, form: int, order: str = FIRST_ORDER) -> int:
+        """Instructions with all lesions of a form."""
+        return self._sum(transport, LEFT, list(FORMS)[form], order)
+
+    def kept(self, transport: str, form: int) -> int:
+        """How many lesions survive together."""
+        rows = self.together[self.together["order"] == FIRST_ORDER]
+        return int(((rows["transport"] == transport) & (rows["form"] == list(FORMS)[form])).sum())
+
+    def tax(self, transport: str, purpose: str) -> str:
+        """What a purpose's lesions save, what more where memory may leak, and what it keeps."""
+        first, more, needed = (self._sum(transport, purpose, f) for f in (*FORMS, DELIVERY))
+        return f"{first:,}" + (f" + {more:,}" if more else "") + f" | {needed:,}"
+
+    def unaccounted(self, transport: str) -> float:
+        """The share of all that is saved of functions without a purpose."""
+        own = self.taxes[self.taxes["transport"] == transport]
+        return own[own["purpose"] == NO_PURPOSE]["instructions"].sum() / own["instructions"].sum()
+
+    def apart(self, transport: str) -> int:
+        """How far the three orders end from each other."""
+        ends = [self.left(transport, 1, order) for order in self.needs["order"].unique()]
+        return max(ends) - min(ends)
+
+    def outcomes(self, transport: str) -> str:
+        """How often each outcome was seen when a function gave 0."""
+        rows = self.alone[(self.alone["transport"] == transport) & (self.alone["gives"] == "0")]
+        counts = Counter(rows["outcome"])
+        return f"of {len(rows)} functions that give 0, " + listed(
+            [f"in {number} it {outcome}" for outcome, number in sorted(counts.items())]
+        )
+
+    @property
+    def only_strict(self) -> list[str]:
+        """Functions whose lesion only leaks, so that each of the cell's own checks holds."""
+        names = self.alone[self.alone["outcome"] == "differs"]
+        leaks = names["differs"].str.split("; ").map(lambda d: {each.split()[0] for each in d})
+        found = [name for name, kinds in zip(names["function"], leaks, strict=True)
+                 if kinds & set(LEAKS) and "check" not in kinds]  # fmt: skip
+        return list(dict.fromkeys(found))[:MOST_NAMED]
+
+
+def page(rows: Rows) -> str:
+    """Return the page's text."""
+    templates = Environment(
+        loader=FileSystemLoader(REPOSITORY / "docs/site"), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    templates.filters |= {"whole": "{:,.0f}".format, "listed": listed, "code": "`{}`".format}
+    return templates.get_template(TEMPLATE).render(
+        rows=rows, root=os.path.relpath(REPOSITORY, PAGE.parent)
+    )
+
+
+def compare() -> pd.DataFrame:
+    """Count unix and tcp on each kernel of kernels.tsv, and with the lesions that stand for it."""
+    cache, found = invoker().cache, []
+    base = prepare_guest(cache, "6.12", print)
+    for run in plan(("unix", "tcp"), (64,), schedulers=("fifo",)):
+        patient, path = Patient(base, run), path_of(run.cell)
+        names = {*inside(patient), *patient.calls}
+        for name, row in WHY.items():
+            lesions = [
+                lesion
+                for place in sorted(names)
+                if any(fnmatchcase(place, pattern) for pattern in row["functions"].split())
+                if (lesion := patient.lesion(place, "0"))
+            ]
+            trial = patient.try_lesions(lesions)
+            guest = guest_for(cache, base, path, find(name))
+            without = Patient(guest, replace(run, cell=replace(run.cell, knob=name)))
+            saved = patient.instructions - (trial.instructions or 0)
+            found.append((name, run.cell.transport, patient.instructions - without.instructions,
+                          saved, counted(len(lesions), "lesion"), trial.outcome))  # fmt: skip
+    columns = ["knob", "transport", "kernel", "lesions", "number", "outcome"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def main(words: list[str]) -> None:
+    if words == ["kernels"]:
+        compare().to_csv(ROWS / "kernels.csv", index=False)
+    for name in FILES if words and words != ["kernels"] else ():
+        shutil.copyfile(Path(words[0]) / name, ROWS / name)
+    PAGE.write_text(page(Rows()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
