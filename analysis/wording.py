@@ -116,8 +116,10 @@ def ways(text: str) -> str:
     """How `cross-cpu+spin` waits, is scheduled and connected: what is as usual as well."""
     conditions = Conditions.parse(text)
     words = [CALLED[word] for word in (conditions.wait, conditions.sched, conditions.topology)]
+    if conditions.rate or conditions.clients:
+        words[2] = "a connection for each client"
     if conditions.rate:
-        words[0], words[2] = "epoll at the server", "a connection for each client"
+        words[0] = "epoll at the server"
         words.append(f"{conditions.rate:,} requests a second")
     words += [f"{conditions.work:,} µs of work each"] if conditions.work else []
     return ", ".join(words)
