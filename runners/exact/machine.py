@@ -36,6 +36,7 @@ SECONDS, IDLE_SECONDS, BOOT_WORK = 300.0, 10.0, 40.0
 TRIES = 6  # to store a machine
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
+SKIPPED = "the clock advanced while the machine was stored"
 REFUSED = "pathcost: failed: refused: pathcost-workload:"  # a cell, by the workload
 # What QEMU says of a CPU that it cannot emulate.
 NO_CPU = re.compile(r"(?:TCG doesn't support requested|unable to find CPU|Property '\S*-cpu).*")
@@ -170,17 +171,22 @@ def boot(
     """Carry out `order`; the recorder and the guest write their files to `out`.
 
     The machine starts from the state in `stored`, or from power-on with the same result; `plugin`
-    describes the kernel to the recorder. Raises RunError when the order was not carried out, or
-    not within so many `seconds`, or within `work` seconds of a processor without a line.
+    describes the kernel to the recorder. On a busy host the clock may skip as a stored machine
+    begins: the guest sees it, and we try again. Raises RunError when the order was not carried
+    out, or not within so many `seconds`, or within `work` seconds of a processor without a line.
     """
     options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
     settings = {"out": str(out), "program": COMM, **plugin}
     recorder = ",".join([str(PLUGIN), *(f"{name}={value}" for name, value in settings.items())])
-    ended = run_qemu(
-        machine, [*options, "-plugin", recorder], order, files, work=work, seconds=seconds
-    )
-    if ended.status != 0 or DONE not in ended.lines:
-        raise failure(ended)
+    for _ in range(TRIES):
+        ended = run_qemu(
+            machine, [*options, "-plugin", recorder], order, files, work=work, seconds=seconds
+        )
+        if ended.status == 0 and DONE in ended.lines:
+            return
+        if not any(line.endswith(SKIPPED) for line in ended.lines):
+            break
+    raise failure(ended)
 
 
 def store(machine: EmulatedMachine, state: Path) -> None:

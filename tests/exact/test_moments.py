@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Ticks at chosen instructions: a machine's copies differ from it by the tick, and by it alone."""
+"""Ticks at chosen instructions: a machine's copies differ from it by the tick, and by it alone.
+
+With the matrix, since records must repeat to the byte, and beside other guests on two processors
+they once did not (November 2026; the cause is open).
+"""
 
 from itertools import accumulate
 from pathlib import Path
@@ -18,6 +22,7 @@ from tests.exact.conftest import cell_run
 RUN, ITERATIONS = cell_run(messages=600), 300
 
 
+@pytest.mark.matrix
 @pytest.mark.emulated
 def test_a_tick_that_is_moved_by_a_round_trip_does_what_it_did_there(
     exact_guest: ExactGuest, tmp_path: Path
@@ -40,6 +45,7 @@ def test_a_tick_that_is_moved_by_a_round_trip_does_what_it_did_there(
     assert copies.trips(due - trip)[:-1] == copies.own[1:]
 
 
+@pytest.mark.matrix
 @pytest.mark.emulated
 def test_moments_repeat_and_an_interrupted_study_goes_on(
     exact_guest: ExactGuest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
