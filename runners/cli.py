@@ -14,7 +14,7 @@ from random import randrange
 from typing import Any, NamedTuple
 
 from probes.files import read_rows
-from probes.messages import Parser, failure, is_plain, shown
+from probes.messages import PROGRAM, Parser, failure, is_plain, named, shown
 from probes.scripts import instruments, read_scripts
 from runners import cell, guest, show
 from runners.campaign import campaign
@@ -24,7 +24,7 @@ from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
 from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
-from runners.process import DONE, UsageError, version
+from runners.process import DONE, REPORTS, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.pairs import WATCH, watch, what_if
 from runners.programs.prove import prove
@@ -214,7 +214,7 @@ KINDS: dict[str, Kind] = {n: several(one_of(*words), words[1]) for n, words in W
     "ports": several(whole(1, 65535)),
 }
 # What a default and a help in options.tsv may name; `{}` are the words of the option's kind.
-NAMED = {**vars(cell), "DEFAULT": DEFAULT, "MESSAGES": MESSAGES}
+NAMED = {**vars(cell), "DEFAULT": DEFAULT, "MESSAGES": MESSAGES, "REPORTS": REPORTS.name}
 
 
 class Option(NamedTuple):
@@ -238,7 +238,7 @@ def read_option(row: dict[str, str]) -> Option:
     filled = {
         "default": default,
         "field": row["field"] or row["flag"][2:].replace("-", "_"),
-        "help": row["help"].format(words, **NAMED),
+        "help": named(row["help"].format(words, **NAMED)),
     }
     return Option(**row | filled)  # type: ignore[arg-type]
 
@@ -276,7 +276,7 @@ ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "report": ("runs", {"nargs": "+", "type": holding("run.json", WATCH), "metavar": "RUN"}),
     "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),
 }
-PAGES = Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8")
+PAGES = named(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
 VERBS = {name: Verb(**page) for name, page in tomllib.loads(PAGES).items()}
 
 
@@ -289,8 +289,8 @@ def build_parser(name: str) -> Parser:
     """The parser of a verb, with its page of help."""
     verb = VERBS[name]
     parser = Parser(
-        f"./runners/run.sh {name}",
-        f"{'sudo ' if verb.root else ''}./runners/run.sh {name} {verb.usage}",
+        f"{PROGRAM} {name}",
+        f"{'sudo ' if verb.root else ''}{PROGRAM} {name} {verb.usage}",
         f"{verb.summary[0].upper()}{verb.summary[1:]}.\n\n{verb.text}",
         f"examples:\n{verb.examples}\n\nexit status: {verb.statuses}, 2 the request is impossible",
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
@@ -330,10 +330,10 @@ def overview() -> str:
     """What `run.sh --help` prints."""
     verbs = "".join(f"\n  {name:11}{verb.summary}" for name, verb in VERBS.items())
     return (
-        "usage: sudo ./runners/run.sh [VERB] [option …]\n\n"
+        f"usage: sudo {PROGRAM} [VERB] [option …]\n\n"
         "What does a message cost over a Unix socket and over TCP loopback, and why?\n\n"
         f"verbs:{verbs}\n\n"
-        "./runners/run.sh VERB --help shows a verb's options and examples; --version the version."
+        f"{PROGRAM} VERB --help shows a verb's options and examples; --version the version."
     )
 
 

@@ -35,7 +35,8 @@ make_environment() {
 	flock 9
 	! is_whole || return 0 # who waited finds what another made
 	[ ! -e "$environment" ] || echo "pathcost: the Python environment $PWD/$environment is damaged ($lost): making it anew" >&2
-	echo "making the Python environment"
+	# In a package: why the distribution's own packages do not serve.
+	echo "making the Python environment${because:+ in $PWD, from the package index: the distribution has $because}"
 	rm -rf python-*.partial # of those who were killed
 	if ! install_lock "$partial"; then
 		rm -rf "$partial"

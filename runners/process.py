@@ -19,11 +19,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from probes.messages import CLONE, exit_status
 from probes.messages import RunError as RunError
 from probes.messages import UsageError as UsageError
-from probes.messages import exit_status
 
 REPOSITORY = Path(__file__).parent.parent
+REPORTS = REPOSITORY / "reports" if CLONE else Path("pathcost-reports")
 PROJECT = REPOSITORY / "pyproject.toml"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 DONE, FAILED, IMPOSSIBLE, UNTOLD, INTERRUPTED = 0, 1, 2, 125, 130

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from probes.messages import PROGRAM
 from probes.reasons import missing, reason
 from runners import guest, show
 from runners.cell import Cell, CellRun, Pass, Plan
@@ -30,12 +31,11 @@ from runners.host import preflight
 from runners.host.root import Root
 from runners.host.session import Session, analyse
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
-from runners.process import REPOSITORY, WORKLOAD, Progress, RunError, UsageError, last_line
+from runners.process import REPORTS, REPOSITORY, WORKLOAD, Progress, RunError, UsageError, last_line
 from runners.programs.experiments import Experiments
 from runners.programs.pairs import WATCH, report_watched
 from runners.store import Manifest, RunFolder, place
 
-REPORTS = REPOSITORY / "reports"
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")
 GUEST_NOBODY = "65534:65534"
@@ -120,7 +120,7 @@ def prepare(session: Session) -> Prepared:
             session.set_up("--guest")
     progress.note(show.intention(options, planner, plans, checks))
     if "host" in plans and (met := preflight.on_loopback(checks)):
-        progress.note(f"on TCP's path, and in its figures: {met} (run.sh preflight says more)")
+        progress.note(f"on TCP's path, and in its figures: {met} ({PROGRAM} preflight says more)")
     return Prepared(checks, planner, plans, experiments)
 
 

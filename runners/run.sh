@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The main job: set-up, workload, probes, report. `./runners/run.sh --help` lists the options.
+# A package has a link to this file as /usr/bin/pathcost.
 set -euo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 
 # The distribution's own Python, whatever else is first in PATH: bcc's modules belong to it.
 python=/usr/bin/python3
@@ -12,7 +13,7 @@ if [ ! -x "$python" ]; then
 fi
 
 # -B: run as root, it would leave root's byte code in the user's checkout.
-# -P: modules come from this checkout, and never from the folder where the user happens to be.
+# -P: modules come from beside this file, and never from the folder where the user happens to be.
 umask u=rwx            # what we make, we must be able to use
 unset -v "${!PYTHON@}" # the user's own settings may keep this Python from starting
 export PYTHONPATH="${here%/*}"

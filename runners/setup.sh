@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
-# Nothing is installed twice; what is there already is left alone.
+# Nothing is installed twice; what is there already is left alone. In a package (pathcost.deb) the programs are
+# compiled, and nothing is installed: what is missing is named. Where the distribution's Python packages serve,
+# they are used; elsewhere the environment is made by the user who runs pathcost first.
 #
 #   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--programs] [--dev] [--site] [--campaign]
 #
@@ -49,10 +51,11 @@ install_packages() {
 		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
+	[ -e "$here/c.mk" ] || fail "this is missing, and a packaged pathcost installs nothing: sudo apt install ${missing[*]}"
 	[ $install != never ] || fail "watch installs nothing, and this is missing: sudo apt-get install ${missing[*]} && $here/setup.sh --analysis"
 	[ $install = yes ] || fail "these packages are missing: ${missing[*]} (apt-get install ${missing[*]})."
 	[ "$(id -u)" = 0 ] || fail "installing ${missing[*]} needs root: run it with sudo."
-	echo "installing ${missing[*]}"
+	echo "installing: apt-get install --no-install-recommends --no-remove ${missing[*]}"
 	# In a session of its own: a package half installed would be worse than one too many.
 	words=$(apt-get update 2>&1 && DEBIAN_FRONTEND=noninteractive setsid --wait apt-get install -y --no-install-recommends --no-remove "${missing[@]}" 2>&1 </dev/null) ||
 		fail "apt-get could not install ${missing[*]} ($(why "$words")): without a package mirror, install them by hand and try again."
@@ -61,6 +64,9 @@ install_packages() {
 if [ "${1-}" = --environment ]; then
 	lock=$2 install=$3
 	cd "$PATHCOST_CACHE"
+	if [ ! -e "$here/c.mk" ] && [ "$lock" = "$here/requirements.lock" ]; then
+		because=$(/usr/bin/python3 -I -B "$here/host/distribution.py") && echo /usr && exit
+	fi
 	# One for each lock file and Python.
 	environment=python-$({ cat "$lock" && /usr/bin/python3 --version && echo files, sizes and times; } | sha256sum | cut -c1-12)
 	make_environment "$environment" "$lock"
@@ -88,6 +94,10 @@ for tool in find getent sed setpriv sha256sum; do
 	command -v $tool >/dev/null || fail "there is no $tool here, and nothing can be set up without it."
 done
 command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
+if [ ! -e "$here/c.mk" ]; then
+	parts=()
+	mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxE 'gcc|libc6-dev|make|python3-venv')
+fi
 install_packages
 for part in "${parts[@]}"; do
 	words=$(become_owner "$part" make --silent -j "$(nproc)" -C "$part" 2>&1) ||

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from probes import program
+from probes.messages import PROGRAM
 from probes.scripts import instruments
 from runners import guest
 from runners.cell import (
@@ -27,7 +28,7 @@ from runners.guest.store import kept, remove
 from runners.host import preflight
 from runners.host.session import Session
 from runners.plan import Planner, planner_of, refuse_cells
-from runners.process import WORKLOAD, RunError
+from runners.process import REPORTS, WORKLOAD, RunError
 from runners.programs import experiments
 from runners.store import hold, invoker, place
 
@@ -119,7 +120,7 @@ def show_cache(options: Options) -> None:
 
 def show_dry_run(options: Options) -> None:
     """Print every run of every cell in its order, and the expected time; refuse as a run does."""
-    place(options.out, Path("reports"))
+    place(options.out, REPORTS)
     if options.verb == "exact":
         return show_exact(options)
     if options.claims is not None:  # the environment of the analysis knows what claims need
@@ -136,7 +137,7 @@ def show_dry_run(options: Options) -> None:
             print(f"  no probe\n    the {len(bare_cells(plan))} cells, {more} repeats more")
     print(expectation(options, planner, plans, more))
     if options.target == "auto" and "guest" in plans:
-        print("No guest is booted where this kernel allows function probes (run.sh preflight).")
+        print(f"No guest is booted where this kernel allows function probes ({PROGRAM} preflight).")
     if not WORKLOAD.exists():
         print("Which cells are refused is known once the workload is built (./runners/setup.sh).")
     return None

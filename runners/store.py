@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.callsite import TRACEFS
-from probes.messages import failure, shown
+from probes.messages import PROGRAM, failure, shown
 from runners.process import RunError, UsageError, User, version
 
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
@@ -347,7 +347,7 @@ class Manifest:
             "format": FORMAT,
             "name": destination.name,
             "pathcost": version(),
-            "command": ["./runners/run.sh", *self.argv],
+            "command": [PROGRAM, *self.argv],
             "started": self.started.isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - self.began, 1),
             "seconds_by_step": seconds_by_step,

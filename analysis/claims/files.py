@@ -23,7 +23,7 @@ from analysis.paths.tree import own_layer
 from analysis.raw.record import Model, Positive
 from analysis.wording import listed
 from probes.files import read_toml
-from probes.messages import UsageError, shown
+from probes.messages import PROGRAM, UsageError, shown
 from probes.transports import read_transports
 from runners.cell import PATTERNS, PLACEMENTS, TRANSPORTS, Conditions
 
@@ -181,9 +181,9 @@ class Claim(ClaimEntry):
     def command(self) -> str:
         """The command that runs all of its scope."""
         if self.measure and self.measure.instruments == EXACT:
-            return f"./runners/run.sh --sizes {','.join(map(str, self.scope.size))}"
+            return f"{PROGRAM} --sizes {','.join(map(str, self.scope.size))}"
         programs = ",".join(sorted(self.scope.programs))
-        return f"./runners/run.sh --claims {self.id}{programs and f' --program {programs}'}"
+        return f"{PROGRAM} --claims {self.id}{programs and f' --program {programs}'}"
 
 
 class ClaimFile(Model):

@@ -14,7 +14,7 @@ from analysis.predict.waits import number
 from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import Model, NotNegative, Positive, read_object
 from analysis.raw.run import read_run
-from probes.messages import UsageError, shown
+from probes.messages import PROGRAM, UsageError, shown
 
 NAME = "prices.json"
 PATTERNS = ("pingpong", "selfecho", "connect")
@@ -188,7 +188,7 @@ class Described(Model):
             return ""
         work = f" --work {self.work_us:.0f}us" if self.work_us >= 1 else ""
         return (
-            "./runners/run.sh --target host --instruments kernel --patterns paced "
+            f"{PROGRAM} --target host --instruments kernel --patterns paced "
             f"--placements {CPUS[self.cpus][0]} "
             f"--rate {self.rate:.0f} --sizes {self.request} --clients {self.clients}{work}"
         )

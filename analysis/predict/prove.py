@@ -21,7 +21,7 @@ from analysis.raw.record import Count, Model, NotNegative, Positive, Word, read_
 from analysis.report import output
 from analysis.statistics import LEAST_REPEATS, Estimate, Values, compared, estimates, mean
 from analysis.wording import amount, extent, number
-from probes.messages import RunError
+from probes.messages import PROGRAM, RunError
 from probes.reasons import Reason
 
 PROOF, RESULT = "prove.json", "proof.json"
@@ -241,7 +241,7 @@ def lines(result: Result) -> Iterator[str]:
         first = f"{sure}unix is {times(result.speedup, FAST)}{seen}, and takes {cpu}."
         yield from filter(None, (first, own))
     else:
-        way = "" if own else "; use the program's own option, or run.sh watch"
+        way = "" if own else f"; use the program's own option, or {PROGRAM} watch"
         yield from filter(None, (own, f"Rerouted, it stays open: {result.open}{way}{seen}."))
     tcp, unix = (amount(figure.value, "ns") for figure in result.elapsed[1:3])
     repeats = result.elapsed[0].repeats

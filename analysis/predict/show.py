@@ -25,7 +25,7 @@ from analysis.report.render import page, render
 from analysis.report.render import sentence as worded
 from analysis.statistics import Estimate
 from analysis.wording import DASH, capital, counted
-from probes.messages import RunError
+from probes.messages import PROGRAM, RunError
 
 WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
 WHAT_IF, WIDTH = "what-if.json", 100
@@ -36,7 +36,7 @@ HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps"
 UNBOUND = (
     "A Unix socket may change where the scheduler puts programs that are bound to no CPU, for "
     "better or worse: of 21 such gains 9 lay in the interval. Measure it: "
-    "sudo ./runners/run.sh prove --help"
+    f"sudo {PROGRAM} prove --help"
 )
 Predicted = tuple[Pair, Prediction | None]
 
@@ -120,7 +120,7 @@ def spoken(pair: Pair, prediction: Prediction) -> str:
 def prove(pair: Pair) -> str:
     """The command that runs both programs over both transports."""
     port = pair.place.rpartition(":")[2]
-    return f"sudo ./runners/run.sh prove --port {port} --server COMMAND --client COMMAND"
+    return f"sudo {PROGRAM} prove --port {port} --server COMMAND --client COMMAND"
 
 
 def remarks(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
@@ -280,6 +280,7 @@ def watch_page(
     text = render(
         "watch.md.j2",
         name=name,
+        program=PROGRAM,
         nothing="No pair talks over TCP." if predicted else nothing(watched),
         cost=cost_line(watched),
         texts=texts,

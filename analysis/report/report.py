@@ -31,10 +31,11 @@ from analysis.report.render import render, sentence
 from analysis.statistics import LEAST_REPEATS
 from analysis.times.timing import Times, part_text
 from analysis.wording import amount, capital, number, size_text, title_of
+from probes.messages import PROGRAM
 from probes.transports import holding
 
 EARLY = "unix_write_space"
-RUN, SIZES = "./runners/run.sh", "--target host --sizes 64,2K,16K,64K"
+RUN, SIZES = PROGRAM, "--target host --sizes 64,2K,16K,64K"
 MOSTLY = 0.5  # of the round trips, so that the median one is among them
 COUNTS = {
     "payload_copies": "copies of each byte",

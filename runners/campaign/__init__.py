@@ -25,7 +25,16 @@ from runners.exact.count import code_digest
 from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
 from runners.host.session import Session
-from runners.process import DONE, FAILED, REPOSITORY, RunError, UsageError, command, last_words
+from runners.process import (
+    DONE,
+    FAILED,
+    REPORTS,
+    REPOSITORY,
+    RunError,
+    UsageError,
+    command,
+    last_words,
+)
 from runners.store import lock
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
@@ -36,7 +45,7 @@ Parse = Callable[[list[str]], Options]
 
 def campaign(options: Options, parse: Parse) -> int:
     """Count what lacks, and write the table: the exit status. Raises UsageError, RunError."""
-    folder = (options.out or REPOSITORY / "reports" / options.plan.stem).absolute()
+    folder = (options.out or REPORTS / options.plan.stem).absolute()
     session = Session(options)
     with session.progress.step("set-up"):
         session.set_up("--exact")

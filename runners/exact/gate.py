@@ -12,10 +12,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.kernel_tree import is_tree
 from runners.host.session import Session, analyse
-from runners.process import REPOSITORY, RunError, UntoldError, UsageError, attempt, last_words
+from runners.process import (
+    REPORTS,
+    REPOSITORY,
+    RunError,
+    UntoldError,
+    UsageError,
+    attempt,
+    last_words,
+)
 from runners.store import place
 
 WITHIN, BEYOND, UNTOLD = 0, 1, 125
@@ -37,9 +46,9 @@ def gate(options: Options) -> int:
     if options.bisect or not options.kernel or not options.against:
         raise UsageError(
             "gate needs --kernel KERNEL, and --against BASE or --bisect GOOD..BAD "
-            "(see ./runners/run.sh gate --help)."
+            f"(see {PROGRAM} gate --help)."
         )
-    destination, stored = place(options.out, REPOSITORY / "reports"), Path(options.against)
+    destination, stored = place(options.out, REPORTS), Path(options.against)
     kernels = {BASE: options.against, JUDGED: options.kernel}
     if (stored / "run.json").is_file():
         del kernels[BASE]
@@ -93,7 +102,7 @@ def bisect(options: Options) -> int:
         raise UsageError(f"{tree} has changes that are not committed: commit or stash them.")
     if Path(git("rev-parse", "--absolute-git-dir"), "BISECT_START").exists():
         raise UsageError(f"{tree} is in a bisect already: end it with git bisect reset.")
-    out = place(options.out, REPOSITORY / "reports")
+    out = place(options.out, REPORTS)
     out.mkdir(parents=True, exist_ok=True)
     cells = [f"--kernel={tree}", *cells_of(options)]
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from probes.files import read_rows
+from probes.messages import named
 from runners.host import bpftrace, ftrace, loopback
 from runners.process import answer, command, run_main, stop
 
@@ -19,7 +20,7 @@ TRY_SECONDS = 90  # for all that are tried together; attaching takes 5 s in an e
 CPU = "CPU"
 BARE = "bare loopback"
 ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
-LACKS = {row["name"]: row["lack"] for row in ROWS}
+LACKS = {row["name"]: named(row["lack"]) for row in ROWS}
 BPFTRACE_TRIES = {row["name"]: row["program"] for row in ROWS if row["program"]}
 # Probe level → what it allows, as the end of "this kernel allows …".
 ALLOWED = {

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from probes.messages import PROGRAM
 from runners.host import preflight
 from runners.host.root import Root
 from runners.process import (
@@ -25,6 +26,7 @@ from runners.process import (
 )
 from runners.store import Invoker, Scratch, hold, invoker, scratch
 
+LOUD = (b"installing: ", b"making ")  # of setup.sh, before it does so
 COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
 
 
@@ -42,7 +44,7 @@ class Session:
         if self.root is None:
             verb = self.options.verb
             raise RunError(
-                f"probes need root: run it as sudo ./runners/run.sh {verb} "
+                f"probes need root: run it as sudo {PROGRAM} {verb} "
                 "(the workload will not be root)."
             )
         return self.root
@@ -82,7 +84,8 @@ class Session:
                 assert process.stdout is not None
                 stdout = process.stdout
             for line in stdout:
-                self.progress.say(line.decode(errors="replace").strip())
+                tell = self.progress.note if line.startswith(LOUD) else self.progress.say
+                tell(line.decode(errors="replace").strip())
             status = program.wait()[0] if self.root else process.wait()
             complaints.seek(0)
             complaint = complaints.read().decode(errors="replace").strip().splitlines()
@@ -122,7 +125,7 @@ class Session:
     def report(self, run: Path) -> int:
         """Make the report of a run that is whole: the exit status. Raises RunError."""
         show = [self.options.show] if self.options.show else []
-        again = f"measured, but not analysed; for its report: ./runners/run.sh report {run}"
+        again = f"measured, but not analysed; for its report: {PROGRAM} report {run}"
         try:
             status = analyse(str(run), *show)
         except KeyboardInterrupt:

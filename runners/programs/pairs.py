@@ -18,6 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from probes.messages import PROGRAM
 from runners.guest.store import read_json, write_json
 from runners.host.environment import cpu_model
 from runners.host.root import Root
@@ -25,7 +26,7 @@ from runners.host.session import Session, analyse
 from runners.host.workload import private_directory
 from runners.process import (
     DONE,
-    REPOSITORY,
+    REPORTS,
     WORKLOAD,
     RunError,
     UsageError,
@@ -61,7 +62,7 @@ def watch(options: Options) -> int:
     for pid in options.pid:
         if not Path(f"/proc/{pid}").is_dir():
             raise UsageError(f"there is no process {pid}.")
-    destination, session = place(options.out, REPOSITORY / "reports"), Session(options)
+    destination, session = place(options.out, REPORTS), Session(options)
     root = session.need_root()
     with scratch(session.note_removed) as folders:
         folder = StoredFolder(destination, folders)
@@ -72,7 +73,7 @@ def watch(options: Options) -> int:
         watched["only"] = {"pids": list(options.pid), "ports": list(options.port)}
         _write(folder.path, stored | {WATCH: watched})
         folder.move()
-    again = f"./runners/run.sh report {destination}"
+    again = f"{PROGRAM} report {destination}"
     if record:
         print(f"Recorded. For its page, on any machine: {again}")
         return DONE

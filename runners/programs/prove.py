@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from probes.bcc.people import listening
+from probes.messages import PROGRAM
 from runners.host.session import Session, analyse
-from runners.process import REPOSITORY, RunError, UsageError, command
+from runners.process import REPORTS, RunError, UsageError, command
 from runners.programs import engine
 from runners.programs.experiments import interleaved
 from runners.programs.place import Place, death_of, unpacked
@@ -132,7 +133,7 @@ class Subject:
 def prove(options: Options) -> int:
     """Run, store, and say what follows: the exit status. Raises UsageError, RunError."""
     subject, session = subject_of(options), Session(options)
-    destination = place(options.out, REPOSITORY / "reports")
+    destination = place(options.out, REPORTS)
     root = session.need_root()
     with session.scratch(), ExitStack() as stack:
         with session.progress.step("set-up"):
@@ -185,7 +186,7 @@ def subject_of(options: Options) -> Subject:
         program, case = case_of(options.program)
         return Subject(replace(program, counter=None), case)
     if not all(own):
-        raise UsageError("name --port, --server and --client, or a --program of run.sh list.")
+        raise UsageError(f"name --port, --server and --client, or a --program of {PROGRAM} list.")
     server, client = (words_of(text) for text in own[1:])
     figures = {"metric": options.metric} if options.metric else {}
     program = Program(
