@@ -171,6 +171,7 @@ WORDS: dict[str, tuple[str, Iterable[str]]] = {
     "exact scheds": ("scheduler", SCHEDULERS),
     "topologies": ("topology", cell.TOPOLOGIES),
     "cpus": ("number of CPUs", ("1", "2", "free")),
+    "target": ("target", ("auto", "host", "guest")),
     "instruments": ("instrument", (*instruments(), "kernel")),
     "kernels": ("kernel", guest.PROBED),
     "exact kernels": ("kernel", guest.SERIES),
@@ -185,14 +186,13 @@ KINDS: dict[str, Kind] = {n: several(one_of(*words), words[1]) for n, words in W
     "exact kernels": several(exact_kernel, guest.SERIES),
     "exact kernel": exact_kernel,
     "base": base,
-    "target": one_of("target", ("auto", "host", "guest")),
     "probe": one_of("probe", BPFTRACE),
     "knobs": several(knob),
     "programs": several(program, PROGRAMS),
     "claims": several(text),
     "text": text,
     "path": path,
-    "cpus": one_of(*WORDS["cpus"]),
+    **{name: one_of(*WORDS[name]) for name in ("cpus", "target")},
     "stored": existing,
     "allowance": allowance,
     "size": quantity(1, cell.LARGEST, BYTES),
@@ -238,7 +238,9 @@ def read_option(row: dict[str, str]) -> Option:
     filled = {
         "default": default,
         "field": row["field"] or row["flag"][2:].replace("-", "_"),
-        "help": named(row["help"].format(words, **NAMED)),
+        "help": named(row["help"].format(words, **NAMED))
+        + (f", with {row['needs']}" if row["needs"] else "")
+        + (f" (default: {default})" if default else ""),
     }
     return Option(**row | filled)  # type: ignore[arg-type]
 
@@ -306,9 +308,7 @@ def build_parser(name: str) -> Parser:
     group: argparse._ArgumentGroup
     how: dict[str, Any]
     for option in options_of(name):
-        text = option.help + (f", with {option.needs}" if option.needs else "")
-        text += f" (default: {option.default})" if option.default else ""
-        group, how = groups[option.group], {"dest": option.field, "help": text}
+        group, how = groups[option.group], {"dest": option.field, "help": option.help}
         if option.field == "show":
             group, how = show, how | {"action": "store_const", "const": option.flag}
         elif not option.metavar:
