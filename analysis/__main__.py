@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from probes.messages import (
@@ -175,7 +176,7 @@ def _files(report: Report) -> dict[str, output.Content]:
     figures = tuple(_figures(analysis))
     tidy, text = analysis.tables.tidy, report.markdown(figures)
     return {
-        "measurements.parquet": tidy.to_parquet(index=False),
+        **({"measurements.parquet": tidy.to_parquet(index=False)} if find_spec("pyarrow") else {}),
         "measurements.csv": tidy,
         "claims.csv": claims_table(analysis.verdicts, analysis.folders),
         "agreement.csv": analysis.comparisons,

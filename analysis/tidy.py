@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +42,7 @@ COLUMNS = (
     "valid",
 )  # fmt: skip
 
+SPARE = read_rows(Path(__file__).with_name("spare.tsv"))
 PROC = read_rows(Path(__file__).with_name("raw") / "proc.tsv")
 # What misses nothing of a path on which a third process works.
 WHOLE_PATH = ("workload", "exact", "ftrace")
@@ -111,12 +113,19 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     rows += exact.rows(run, cells)
     program_rows, program_failures = programs.read_programs(run)
     rows += program_rows
-    missing += [*program_failures, *exact.failures(run)]
+    missing += [*program_failures, *exact.failures(run), *left_out()]
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
     probes = {
         (target.folder, cell.id): cell.probes for target in run.targets for cell in target.cells
     }
     return Tables(tidy.astype({"value": "float64"}), tuple(invalid), tuple(missing), probes)
+
+
+def left_out() -> Iterator[Missing]:
+    """What this analysis leaves out because a distribution's Python lacks a package."""
+    for name, gives in (row.values() for row in SPARE):
+        if find_spec(name) is None:
+            yield Missing(gives, "", f"the Python package {name} is not installed")
 
 
 def of_records(figure: Counted, path: Transport) -> Counted:

@@ -65,7 +65,8 @@ if [ "${1-}" = --environment ]; then
 	lock=$2 install=$3
 	cd "$PATHCOST_CACHE"
 	if [ ! -e "$here/c.mk" ] && [ "$lock" = "$here/requirements.lock" ]; then
-		because=$(/usr/bin/python3 -I -B "$here/host/distribution.py") && echo /usr && exit
+		because=$(/usr/bin/python3 -I -B "$here/host/distribution.py") && [ -z "${PATHCOST_LOCKED-}" ] && echo /usr && exit
+		compgen -G '/usr/share/python-wheels/pip-*.whl' >/dev/null || fail "this is missing, and a packaged pathcost installs nothing: sudo apt install python3-venv"
 	fi
 	# One for each lock file and Python.
 	environment=python-$({ cat "$lock" && /usr/bin/python3 --version && echo files, sizes and times; } | sha256sum | cut -c1-12)

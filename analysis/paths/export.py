@@ -9,11 +9,14 @@ which the emulator ran it.
 from collections.abc import Callable, Iterable, Set
 from functools import partial
 
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
-from perfetto.trace_builder.proto_builder import TraceProtoBuilder
-
 from analysis.paths.cells import Comparison, ExactCell, copiers
 from analysis.paths.tree import Box, Path, Span, boxes, own_layer
+
+try:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
+    from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+except ModuleNotFoundError:  # analysis/spare.tsv
+    TraceProtoBuilder = None
 
 SEQUENCE = 1  # the only writer of the trace
 SOFTIRQ = "softirq"  # a layer (probes/functions.tsv)
@@ -27,7 +30,7 @@ def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
         where = cell.where.replace(" ", "-")
         name = f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.sched}-{where}"
         files[f"folded/{name}.folded"] = folded(cell).encode()
-        if cell.order:
+        if cell.order and TraceProtoBuilder:
             files[f"timeline/{name}.pftrace"] = timeline(cell, copiers(cells, cell.kernel))
     return files
 

@@ -10,13 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import diptest
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
 from analysis.statistics import Values
 from analysis.wording import amount, listed
+
+try:
+    import diptest
+except ModuleNotFoundError:  # analysis/spare.tsv
+    diptest = None
 
 MOST_VALUES = 20_000  # drawn with a fixed seed: the dip test's table ends at 72,000
 LEAST_VALUES = 6
@@ -116,8 +120,8 @@ def _outliers(repeats: Sequence[Values]) -> tuple[str, ...]:
 
 
 def find_modes(values: Values) -> Modes | None:
-    """The modes by the rule above; None for too few values."""
-    if len(values) < LEAST_VALUES:
+    """The modes by the rule above; None for too few values, and without the dip test."""
+    if len(values) < LEAST_VALUES or diptest is None:
         return None
     chance = np.random.default_rng(SEED)
     if len(values) > MOST_VALUES:

@@ -17,6 +17,7 @@ import sys
 import time
 from argparse import Namespace as Options
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
@@ -49,6 +50,8 @@ def campaign(options: Options, parse: Parse) -> int:
     session = Session(options)
     with session.progress.step("set-up"):
         session.set_up("--exact")
+    if find_spec("pyarrow") is None:
+        raise RunError("a campaign needs pyarrow, which is missing: set PATHCOST_LOCKED=1.")
     commands, lacks = dict[str, str](), list[str]()
     for argv in jobs(options.plan):
         try:

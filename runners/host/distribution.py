@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Do the distribution's Python packages serve the analysis? Prints what is old or missing, else 0.
+"""Do the distribution's Python packages serve the analysis? Status 0, or 1 and what it lacks.
 
-setup.sh runs this in a package, with the distribution's Python.
+setup.sh runs this in a package, with the distribution's Python. With --depends it prints what
+debian/control depends on.
 """
 
 import re
@@ -10,9 +11,18 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-# Debian has none of these. Without them the analysis says what it leaves out.
-SPARE = ("diptest", "perfetto", "pyarrow")
-PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PATHCOST = Path(__file__).parents[2]
+PROJECT = tomllib.loads((PATHCOST / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TABLE = (PATHCOST / "analysis/spare.tsv").read_text(encoding="utf-8")
+SPARE = re.findall(r"^(\w+)\t", TABLE, re.MULTILINE)
+
+
+def depends(dependencies: list[str]) -> str:
+    """`python3-pandas (>= 2.2) | python3-venv, …`: where one is too old, all of them are locked."""
+    needed = (words.split(">=") for words in dependencies if words.split(">=")[0] not in SPARE)
+    epoch = {"numpy": "1:"}
+    named = ((name.removesuffix("-py"), epoch.get(name, "") + least) for name, least in needed)
+    return ", ".join(f"python3-{name} (>= {least}) | python3-venv" for name, least in named)
 
 
 def lacking(dependencies: list[str]) -> list[str]:
@@ -33,6 +43,9 @@ def numbers(text: str) -> list[int]:
 
 
 if __name__ == "__main__":
-    lacks = lacking(tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["dependencies"])
-    print(", ".join(lacks))
-    sys.exit(bool(lacks))
+    if sys.argv[1:] == ["--depends"]:
+        print(depends(PROJECT["dependencies"]))
+    else:
+        lacks = lacking(PROJECT["dependencies"])
+        print(", ".join(lacks))
+        sys.exit(bool(lacks))
