@@ -35,13 +35,12 @@ RETURNS = {name: (bytes.fromhex(code), bytes.fromhex(call)) for name, code, call
 TEXT = 0xFFFF_FFFF_8000_0000  # the kernel's code is mapped here, from physical address 0
 PAGE = 4096
 CALL = 0xE8
-# QEMU's migration stream, migration/ram.c: the low bits of a page's header, and what is between.
-FILLED, SIZES, WHOLE, END, SAME_BLOCK = 0x02, 0x04, 0x08, 0x10, 0x20
-FOOTER, PART, LAST_PART = 0x7E, 0x02, 0x03
-MAIN_MEMORY = b"pc.ram"
+# QEMU's migration stream, migration/ram.c: the low bits of a page's header, and how many bytes are
+# between two parts.
+FILLED, WHOLE, END, SAME_BLOCK, SECTION = 0x02, 0x08, 0x10, 0x20, 10
+MAIN_MEMORY = b"\6pc.ram"
 # A run loops without an end when it takes so many times the processor time of one without a lesion.
 MOST_WORK = 2.0
-MOST_SECONDS = 60.0  # a guest that prints without an end
 # The strict check's further connections: pattern, messages, bytes. Every message is compared, and
 # the second fills the transport until its writer has to wait.
 AGAIN = (("pingpong", 120, 64), ("stream", 1000, 4096))
@@ -87,33 +86,27 @@ class Trial:
 
 
 def find_pages(state: bytes) -> dict[int, int]:
-    """Return physical address → place in the file, of all pages stored whole. Raises RunError."""
+    """Return physical address → place in the file, of main memory's pages that are stored whole.
+
+    Its name is there twice: with its size, and in the header of its first page.
+    """
     pages: dict[int, int] = {}
-    try:
-        at = state.index(b"\3ram") + 4 + 8
-        block, more = b"", True
-        while more:
-            (head,) = struct.unpack_from(">Q", state, at)
-            at, address, flags = at + 8, head & -PAGE, head & (PAGE - 1)
-            if flags & SIZES:
-                while address > 0:
-                    at += 1 + state[at]
-                    address -= struct.unpack_from(">Q", state, at)[0]
-                    at += 8
-            elif flags & (FILLED | WHOLE):
-                if not flags & SAME_BLOCK:
-                    block = state[at + 1 : at + 1 + state[at]]
-                    at += 1 + state[at]
-                if flags & WHOLE and block == MAIN_MEMORY:
-                    pages[address] = at
-                at += PAGE if flags & WHOLE else 1
-            elif flags & END:
-                more = state[at] == FOOTER and state[at + 5] in (PART, LAST_PART)
-                at += 10
-            else:
-                raise ValueError(hex(flags))
-    except (ValueError, IndexError, struct.error) as error:
-        raise RunError(f"the stored machine is in a form that we cannot read ({error})") from None
+    at = state.find(MAIN_MEMORY, state.find(MAIN_MEMORY) + 1) - 8
+    while 0 <= at < len(state):
+        head = int.from_bytes(state[at : at + 8])
+        address, flags, at = head & -PAGE, head % PAGE, at + 8
+        if flags == END:
+            at += SECTION
+            continue
+        if not flags & SAME_BLOCK:
+            if not state.startswith(MAIN_MEMORY, at):
+                break
+            at += len(MAIN_MEMORY)
+        if flags & WHOLE:
+            pages[address] = at
+        elif not flags & FILLED:
+            break
+        at += PAGE if flags & WHOLE else 1
     return pages
 
 
@@ -127,7 +120,7 @@ class Patient:
         self._entries: dict[str, int] = {}
         self.calls: dict[str, int] = {}  # in the path, directly: caller+offset>function → address
         self._work, began = math.inf, children_seconds()
-        self.window, self._usual = self._record((), self._find_code)
+        self.window, self._usual = self.record((), self._find_code)
         self._work = MOST_WORK * (children_seconds() - began)
 
     @property
@@ -190,7 +183,7 @@ class Patient:
     def try_lesions(self, lesions: Iterable[Lesion]) -> Trial:
         """Run the cell and the strict check with these lesions together."""
         try:
-            window, state = self._record(lesions)
+            window, state = self.record(lesions)
         except HangError as error:
             return Trial("hangs", said=str(error))
         except RecordError as error:
@@ -201,24 +194,19 @@ class Patient:
         differs = tuple(differences(state, self._usual))
         return Trial("differs" if differs else "arrives", differs, instructions_of(window))
 
-    def _record(
+    def record(
         self, lesions: Iterable[Lesion], see: Callable[[list[CodeBlock]], None] = lambda _: None
     ) -> tuple[ReplayedWindow, Counter[str]]:
         with scratch() as name:
-            folder, stored = Path(name), self.guest.stored
-            state = bytearray(self._state)
+            folder, state = Path(name), bytearray(self._state)
             for lesion in lesions:
                 place = self._place(lesion)
                 assert place is not None
                 state[place : place + len(lesion.code)] = lesion.code
-                stored = folder / "state"
-            if stored != self.guest.stored:
-                stored.write_bytes(state)
+            (stored := folder / "state").write_bytes(state)
+            steps, plugin = strict_order(self.run, self.guest), self.guest.plugin
             boot(
-                *(self.guest.machine, strict_order(self.run, self.guest), folder),
-                *(self.guest.plugin, stored, self.guest.files),
-                work=self._work,
-                seconds=MOST_SECONDS,
+                self.guest.machine, steps, folder, plugin, stored, self.guest.files, work=self._work
             )
             see(read_record(folder).blocks)
             window = replay_record(self.guest, self.run, folder)

@@ -142,29 +142,25 @@ def lesions(options: Options) -> int:
     works = by_machine(options.kernels, plan_cells(options), options.knobs)
     with session.progress.step("set-up"):
         session.set_up("--exact")
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("w") as held, session.scratch():
-        lock(held.fileno(), f"another study works in {folder}: wait for its end.")
-        try:
-            subjects = [subject for work in works for subject in admit(session, work)]
-            study(session, Trials(folder / "trials.jsonl"), subjects)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "interrupted; finished trials are kept, for the same command to go on."
-            ) from None
-        write(folder, subjects)
-        with session.progress.step("drawing"):
-            session.set_up("--analysis")
-            draw(folder)
+    with session.scratch():
+        subjects = [subject for work in works for subject in admit(session, work)]
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / LOCK).open("w") as held:
+            lock(held.fileno(), f"another study works in {folder}: wait for its end.")
+            try:
+                study(session, Trials(folder / "trials.jsonl"), subjects)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    "interrupted; finished trials are kept, for the same command to go on."
+                ) from None
+            write(folder, subjects)
+            with session.progress.step("drawing"):
+                session.set_up("--analysis")
+                from analysis.paths.figures import needs
+
+                needs(folder / "needs.csv", folder / PICTURE)
     print(folder / PICTURE)
     return DONE
-
-
-def draw(folder: Path) -> None:
-    """Draw the picture of needs.csv."""
-    from analysis.paths.figures import needs
-
-    needs(folder / "needs.csv", folder / PICTURE)
 
 
 def exact(options: Options) -> int:
@@ -179,6 +175,8 @@ def admit(session: Session, work: Any) -> Iterator[Subject]:
         _, todo, _ = prepare(session, work, absent)
         for guest, run in todo:
             patient = Patient(guest, run)
+            for name in session.options.lesions or ():
+                patient.lesion(name, "0")  # raises where there is no such function
             yield Subject(patient, guest.machine.kernel.release, inside(patient))
     if not todo:
         raise UsageError(f"no cell can be counted: {next(iter(absent.values()))}.")
@@ -212,8 +210,6 @@ def study(session: Session, trials: Trials, subjects: Sequence[Subject]) -> None
                     raise
 
         pairs = [(s, name) for s in subjects for name in named or candidates(s)]
-        for subject, name in pairs:
-            subject.patient.lesion(name, "0")  # raises where there is no such function
         all_of([partial(alone, trials, *pair) for pair in pairs], "alone")
         orders = [partial(combine, trials, subject, order)
                   for order in ORDERS for subject in subjects]  # fmt: skip

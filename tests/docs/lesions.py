@@ -5,8 +5,8 @@
     python -m tests.docs.lesions STUDY      # take the rows and the picture of this study first
     python -m tests.docs.lesions kernels    # count kernels without a feature, and its lesions
 
-kernels.tsv names the features by hand: the functions whose lesions stand for a knob, and why the
-two differ. kernels.csv has what both save.
+kernels.tsv names by hand the functions whose lesions stand for a knob, and why the two differ in
+others. kernels.csv has what both save, and how far each reason goes.
 """
 
 import os
@@ -21,10 +21,12 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.paths.figures import FIRST_ORDER
-from analysis.wording import counted, listed
+from analysis.wording import listed
 from probes.files import read_rows
 from runners.exact.cells import path_of, plan
+from runners.exact.count import measure
 from runners.exact.guest import guest_for, prepare_guest
+from runners.exact.iterations import ReplayedWindow
 from runners.exact.knobs import find
 from runners.exact.lesion import LEAKS, Patient
 from runners.exact.lesion_study import DELIVERY, FORMS, LEFT, NO_PURPOSE, USUAL, inside
@@ -37,7 +39,11 @@ TEMPLATE = "what-a-message-needs.md.j2"
 FILES = ("lesions.csv", "together.csv", "needs.csv", "needs.png")
 REFRESH = "python -m tests.docs.lesions"
 MOST_NAMED = 8
-WHY = {row["knob"]: row for row in read_rows(ROWS / "kernels.tsv")}
+CALL, ANY = ">", "any"
+KERNEL, HURT, UNEXPLAINED = "kernel", "lesions", "unexplained"  # parts beside the reasons
+KERNELS = ROWS / "kernels.csv"
+DIFFER = read_rows(ROWS / "kernels.tsv")
+LESIONS = {row["knob"]: row["functions"] for row in DIFFER if not row["why"]}
 
 
 class Rows:
@@ -55,10 +61,10 @@ class Rows:
         parts = self._main[~self._main["purpose"].isin([USUAL, LEFT])]
         sums = parts.groupby("purpose")["instructions"].sum().sort_values(ascending=False)
         self.taxes, self.purposes = parts[parts["form"] != DELIVERY], list(sums.index)
-        counts, self.kernels = ROWS / "kernels.csv", None
-        if counts.exists():
-            found = pd.read_csv(counts)
-            self.kernels = found.assign(why=[WHY[knob]["why"] for knob in found["knob"]])
+        self.kernels = {
+            key: dict(zip(parts["part"], parts["instructions"], strict=True))
+            for key, parts in pd.read_csv(KERNELS).groupby(["knob", "transport"], sort=False)
+        }
 
     def _sum(self, transport: str, purpose: str, form: str = "", order: str = FIRST_ORDER) -> int:
         wanted = {"transport": transport, "purpose": purpose, "form": form, "order": order}
@@ -123,33 +129,57 @@ def page(rows: Rows) -> str:
     )
 
 
+def reason(knob: str, function: str) -> str:
+    """Why the kernel and the lesions differ in a function."""
+    return next(
+        (row["why"] for row in DIFFER
+         if row["why"] and row["knob"] in (knob, ANY) and given(function, row["functions"])),
+        UNEXPLAINED,
+    )  # fmt: skip
+
+
+def given(name: str, patterns: str) -> str:
+    """What a function, or a call, gives by the first pattern of its kind that it fits, if any."""
+    for pattern, _, gives in (each.partition("=") for each in patterns.split()):
+        if (CALL in pattern) == (CALL in name) and fnmatchcase(name, pattern):
+            return gives or "0"
+    return ""
+
+
+def own(window: ReplayedWindow) -> Counter[str]:
+    """The instructions of a steady round trip by function."""
+    found, counts = window.tree.by_function(window.steady.counts.steps), window.steady.counts
+    found.subtract(window.tree.by_function(counts.repeats))
+    return found
+
+
 def compare() -> pd.DataFrame:
-    """Count unix and tcp on each kernel of kernels.tsv, and with the lesions that stand for it."""
-    cache, found = invoker().cache, []
+    """Count unix and tcp on each kernel of kernels.tsv, and with the lesions that stand for it.
+
+    What each saves, and what the kernel saves more, by reason.
+    """
+    cache, found = invoker().cache, list[tuple[str, str, str, int]]()
     base = prepare_guest(cache, "6.12", print)
     for run in plan(("unix", "tcp"), (64,), schedulers=("fifo",)):
-        patient, path = Patient(base, run), path_of(run.cell)
-        names = {*inside(patient), *patient.calls}
-        for name, row in WHY.items():
-            lesions = [
-                lesion
-                for place in sorted(names)
-                if any(fnmatchcase(place, pattern) for pattern in row["functions"].split())
-                if (lesion := patient.lesion(place, "0"))
-            ]
-            trial = patient.try_lesions(lesions)
-            guest = guest_for(cache, base, path, find(name))
-            without = Patient(guest, replace(run, cell=replace(run.cell, knob=name)))
-            saved = patient.instructions - (trial.instructions or 0)
-            found.append((name, run.cell.transport, patient.instructions - without.instructions,
-                          saved, counted(len(lesions), "lesion"), trial.outcome))  # fmt: skip
-    columns = ["knob", "transport", "kernel", "lesions", "number", "outcome"]
-    return pd.DataFrame(found, columns=columns)
+        patient = Patient(base, run)
+        usual, places = own(patient.window), (*inside(patient), *patient.calls)
+        for name, patterns in LESIONS.items():
+            hurt = [patient.lesion(p, gives) for p in places if (gives := given(p, patterns))]
+            lesions = own(patient.record(filter(None, hurt))[0])
+            guest = guest_for(cache, base, path_of(run.cell), find(name))
+            kernel = own(measure(guest, replace(run, cell=replace(run.cell, knob=name)))[0])
+            parts = Counter(
+                {KERNEL: usual.total() - kernel.total(), HURT: usual.total() - lesions.total()}
+            )
+            for function in lesions | kernel:
+                parts[reason(name, function)] += lesions[function] - kernel[function]
+            found += [(name, run.cell.transport, *part) for part in parts.items() if part[1]]
+    return pd.DataFrame(found, columns=["knob", "transport", "part", "instructions"])
 
 
 def main(words: list[str]) -> None:
     if words == ["kernels"]:
-        compare().to_csv(ROWS / "kernels.csv", index=False)
+        compare().to_csv(KERNELS, index=False)
     for name in FILES if words and words != ["kernels"] else ():
         shutil.copyfile(Path(words[0]) / name, ROWS / name)
     PAGE.write_text(page(Rows()), encoding="utf-8")

@@ -26,3 +26,7 @@ def test_what_a_message_needs_is_what_its_rows_make_and_adds_up() -> None:
         taxes = rows.taxes[rows.taxes["transport"] == transport]
         assert usual - taxes["instructions"].sum() == left > 0
     assert needed("1.0") == []
+    for (knob, _), parts in rows.kernels.items():
+        reasons = sum(parts.values()) - parts["kernel"] - parts["lesions"]
+        assert parts["kernel"] - parts["lesions"] == reasons, f"{knob} is not explained"
+        assert lesions.UNEXPLAINED not in parts, f"{knob} is not explained"

@@ -13,12 +13,11 @@ from runners.exact.lesion import (
     COUNTERS,
     END,
     FILLED,
-    FOOTER,
-    LAST_PART,
     LEAKS,
+    MAIN_MEMORY,
     PAGE,
     SAME_BLOCK,
-    SIZES,
+    SECTION,
     WHOLE,
     Lesion,
     Patient,
@@ -26,33 +25,23 @@ from runners.exact.lesion import (
     find_pages,
 )
 from runners.exact.lesion_study import NO_PURPOSE, ORDERS, Subject, Trials, combine, purpose_of, tax
-from runners.process import RunError, UsageError
+from runners.process import UsageError
 from tests.exact.conftest import cell_run
 
 
-def stream(*entries: tuple[int, bytes]) -> bytes:
-    """The memory's part of QEMU's migration stream, in two sections."""
-    heads = [(PAGE | SIZES, b"\6pc.ram" + struct.pack(">Q", PAGE)), *entries]
-    body = b"".join(struct.pack(">Q", head) + data for head, data in heads)
-    end = struct.pack(">QBI", END, FOOTER, 2)
-    last = bytes([LAST_PART]) + bytes(4) + end
-    return b"QEVM....\1....\3ram" + bytes(8) + body + end + last + b"\4"
-
-
 def test_pages_are_found_in_what_qemu_stored() -> None:
-    other = (0x1000 | WHOLE, b"\4vram" + b"v" * PAGE)
-    first = (0x1000 | WHOLE, b"\6pc.ram" + b"a" * PAGE)
-    state = stream(
-        first, other, (0x2000 | FILLED | SAME_BLOCK, b"\0"),
-        (0x7000 | WHOLE, b"\6pc.ram" + b"b" * PAGE),
-    )  # fmt: skip
-    pages = find_pages(state)
-    assert {at: state[place : place + PAGE] for at, place in pages.items()} == {
-        0x1000: b"a" * PAGE, 0x7000: b"b" * PAGE,
-    }  # fmt: skip
-    for broken in (state[: len(state) // 2], b"QEVM", stream((0x1000 | 0x800, b""))):
-        with pytest.raises(RunError):
-            find_pages(broken)
+    def page(address: int, flags: int, data: bytes) -> bytes:
+        return struct.pack(">Q", address | flags) + data
+
+    state = b"".join([
+        page(0x9000, 4, MAIN_MEMORY + struct.pack(">Q", 0x9000)),
+        page(0, WHOLE, MAIN_MEMORY + b"a" * PAGE), page(0x1000, FILLED | SAME_BLOCK, b"\0"),
+        page(0, END, bytes(SECTION)), page(0x7000, WHOLE | SAME_BLOCK, b"b" * PAGE),
+        page(0x1000, WHOLE, b"\4vram" + b"v" * PAGE),
+    ])  # fmt: skip
+    found = {at: state[place : place + PAGE] for at, place in find_pages(state).items()}
+    assert found == {0: b"a" * PAGE, 0x7000: b"b" * PAGE}
+    assert find_pages(b"QEVM") == {}
 
 
 class MadeUp(Patient):
