@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from probes.messages import (
+    CLONE,
     Parser,
     RunError,
     SentenceError,
@@ -106,7 +107,7 @@ def folder(name: str) -> Path:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="python -m analysis",
+        prog="python -m analysis" if CLONE else "pathcost-analysis",
         description="Make the tables, figures and report of a stored run from its raw files.",
         epilog=EPILOG,
     )

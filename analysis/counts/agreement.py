@@ -105,7 +105,8 @@ def _differences(table: pd.DataFrame) -> pd.DataFrame:
         for names in combinations(present, 2)
     ]  # fmt: skip
     columns = [*CELL, "messages", "first", "second", "first_value", "second_value"]
-    runs = pd.concat([pd.DataFrame(columns=columns), *filter(len, pairs)], ignore_index=True)
+    found = [pair for pair in pairs if len(pair)] or [pd.DataFrame(columns=columns)]
+    runs = pd.concat(found, ignore_index=True)[columns]
     whys = [
         explain((row.first, row.second), row.first_value - row.second_value, row.messages,
                 (row.quantity, row.key.removesuffix(WHOLE_MACHINE)), row._asdict())

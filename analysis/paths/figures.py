@@ -41,14 +41,13 @@ from analysis.paths.journey import journeys
 from analysis.paths.tree import Box, Mark, View, by_layer, flame_graph
 from analysis.wording import counted, listed, size_text
 from probes.transports import read_transports
-from runners.process import REPOSITORY
 
 MOST_DRAWN = 4  # transports in one figure of call stacks
 # Where an identifier of a kernel is defined and used. A run does not record source files.
 SOURCE = "https://elixir.bootlin.com/linux/v{}/A/ident/"
 RELEASE = re.compile(r"\d+\.\d+(\.[1-9]\d*)?")
 UNIT = "instructions a round trip"
-STORED_NEEDS = REPOSITORY / "reports/reference/lesions/needs.csv"
+STORED_NEEDS = Path(__file__).parents[2] / "reports/reference/lesions/needs.csv"
 FIRST_ORDER = "largest first"  # of needs.csv
 NEEDS_CELL = ["kernel", "transport", "size", "placement", "sched", "knob"]
 # Neither the transports' blue nor their orange; neighbours in the figures differ in lightness, too.

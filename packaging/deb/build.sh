@@ -16,7 +16,7 @@ export SOURCE_DATE_EPOCH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out" "$work/pathcost"
-git -C "$root" ls-files -z analysis probes runners packaging pyproject.toml |
+git -C "$root" ls-files -z analysis probes runners packaging pyproject.toml reports/reference/lesions/needs.csv |
 	tar -C "$root" --null -T - -c | tar -C "$work/pathcost" -x
 cd "$work/pathcost"
 mv packaging/deb/debian .

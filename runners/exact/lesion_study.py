@@ -30,7 +30,7 @@ from runners.exact.run import by_machine, plan_cells, prepare
 from runners.exact.run import exact as count
 from runners.guest.qemu import stopping
 from runners.host.session import Session
-from runners.process import DONE, REPOSITORY, RunError, UsageError
+from runners.process import DONE, REPORTS, REPOSITORY, RunError, UsageError
 from runners.store import lock, place
 
 PURPOSES = REPOSITORY / "probes/exact/purposes.tsv"
@@ -136,7 +136,7 @@ def purpose_of(function: str) -> str:
 
 def lesions(options: Options) -> int:
     """Make the study, or go on with it: the exit status. Raises UsageError, RunError."""
-    session, folder = Session(options), (options.out or REPOSITORY / "reports/lesions").absolute()
+    session, folder = Session(options), (options.out or REPORTS / "lesions").absolute()
     if not (folder / LOCK).exists():
         place(folder, folder)
     works = by_machine(options.kernels, plan_cells(options), options.knobs)
