@@ -35,6 +35,8 @@ LONGEST_SECONDS = 900  # of what unpacks, or reads package lists: nobody waits f
 PACKAGE_OF = {"dpkg-deb": "dpkg", "ip": "iproute2", "mke2fs": "e2fsprogs"}
 SEARCH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/sbin"
 OVERDUE = 124  # the status of what took longer, as of timeout(1)
+# Set when the run ends early: every tool and QEMU then ends, whichever thread runs it.
+stopping = threading.Event()
 SIGN_OF_LIFE_SECONDS = 15.0
 SHORTEST_SECONDS = 0.05  # of a step that has a line
 
@@ -137,6 +139,8 @@ def run_tool(
 ) -> str:
     """What a program of this machine printed. Raises RunError, with its complaint, if it fails."""
     words = [find_program(argv[0]), *argv[1:]]
+    if stopping.is_set():
+        raise KeyboardInterrupt
     done = attempt(words, env=env or plain_environment(), **options)
     if done.returncode != 0:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from probes.messages import PROGRAM
 from probes.reasons import missing, reason
@@ -25,13 +26,21 @@ from runners.cell import Cell, CellRun, Pass, Plan
 from runners.checks import try_tools
 from runners.exact import run as exact
 from runners.guest.boot import stored_guest
-from runners.guest.qemu import stopping
 from runners.guest.store import Cache
 from runners.host import preflight
 from runners.host.root import Root
 from runners.host.session import Session, analyse
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
-from runners.process import REPORTS, REPOSITORY, WORKLOAD, Progress, RunError, UsageError, last_line
+from runners.process import (
+    REPORTS,
+    REPOSITORY,
+    WORKLOAD,
+    Progress,
+    RunError,
+    UsageError,
+    last_line,
+    stopping,
+)
 from runners.programs.experiments import Experiments
 from runners.programs.pairs import WATCH, report_watched
 from runners.store import Manifest, RunFolder, place
@@ -50,6 +59,7 @@ GUEST_SECONDS, CELL_SECONDS = 600, 10  # ten times what a guest and a cell take
 SILENT_SECONDS = 240  # a cell ends within 70, and what attaches longest within 60
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
 NO_TIMES: Missing = missing(["times"], reason("emulated-cpu"))
+Work = TypeVar("Work")
 Exact = tuple[list[dict[str, Any]], list[Missing]]  # of `exact` and `missing` in run.json
 Target = tuple[dict[str, Any], list[Missing]]  # an entry of `targets`, and what it lacks
 
@@ -62,6 +72,7 @@ class Prepared:
     planner: Planner
     plans: dict[str, Plan]
     experiments: Experiments
+    guests: list[guest.Guest]
 
 
 def run(options: Options) -> int:
@@ -104,12 +115,13 @@ def _analyse(options: Options, *arguments: str) -> int:
 
 
 def prepare(session: Session) -> Prepared:
-    """Packages, environment, workload; what this kernel allows; the plan of each target."""
+    """Packages, environment, workload; what this kernel allows; the plan of each target.
+
+    Guests are prepared while the environment is made, which a plan needs for claims alone.
+    """
     options, progress = session.options, session.progress
     with progress.step("set-up"):
-        session.set_up(*(["--claims"] if options.claims is not None else []))
-    experiments = Experiments(options.programs, progress, session.invoker.cache)
-    experiments.set_up(session.set_up)
+        session.set_up("--claims" if options.claims is not None else "--no-python")
     planner = planner_of(options)
     with progress.step("preflight"):
         checks = session.preflight()
@@ -117,22 +129,27 @@ def prepare(session: Session) -> Prepared:
     refuse_cells(plans.values())
     if "guest" in plans:
         with progress.step("set-up for the guest"):
-            session.set_up("--guest")
+            session.set_up("--guest", "--no-python")
     progress.note(show.intention(options, planner, plans, checks))
     if "host" in plans and (met := preflight.on_loopback(checks)):
         progress.note(f"on TCP's path, and in its figures: {met} ({PROGRAM} preflight says more)")
-    return Prepared(checks, planner, plans, experiments)
+    experiments = Experiments(options.programs, progress, session.invoker.cache)
+    work = partial(prepare_guests, session) if "guest" in plans else list[guest.Guest]
+    with in_thread(work) as guests:
+        experiments.set_up(session.set_up)
+        with progress.step("set-up of Python"):
+            session.set_up()
+    return Prepared(checks, planner, plans, experiments, guests.result())
 
 
 def collect(
     session: Session, prepared: Prepared, root: Root, folder: RunFolder, manifest: Manifest
 ) -> dict[str, list[Any]]:
     """Run every target; the parts of run.json. Raises UsageError, RunError."""
-    raw, plans = folder.raw, prepared.plans
+    raw, plans, guests = folder.raw, prepared.plans, prepared.guests
     done: list[Target] = []
     lacks: list[Missing] = []
     counted: Exact = [], []
-    guests = prepare_guests(session) if "guest" in plans else []
     if "host" in plans:
         done.append(run_on_host(session, prepared, root, raw))
         lacks = prepared.experiments.run(raw / "host", root)
@@ -309,8 +326,8 @@ def finish(
 
 
 @contextmanager
-def in_thread(work: Callable[[], Exact]) -> Iterator[Future[Exact]]:
-    """Do `work` in a thread of its own meanwhile. What ends us early ends its QEMUs."""
+def in_thread(work: Callable[[], Work]) -> Iterator[Future[Work]]:
+    """Do `work` in a thread of its own meanwhile. What ends us early ends what it runs."""
     with ThreadPoolExecutor(1) as pool:
         try:
             future = pool.submit(work)

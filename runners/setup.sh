@@ -5,13 +5,14 @@
 # compiled, and nothing is installed: what is missing is named. Where the distribution's Python packages serve,
 # they are used; elsewhere the environment is made by the user who runs pathcost first.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--claims] [--programs] [--dev] [--site] [--campaign]
+#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--no-python] [--claims] [--programs] [--dev] [--site] [--campaign]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --watch       what `watch` needs: install nothing; one line to paste for what is missing
 #   --guest       also what building and booting a guest needs
 #   --exact       what exact mode needs, which has no use for probes
 #   --analysis    the Python environment alone
+#   --no-python   all but the Python environment
 #   --claims      also the tools whose options claims name
 #   --programs    also what unpacks and drives the programs of runners/programs/*.toml
 #   --dev         also what the tests and the checks of this repository need
@@ -69,7 +70,7 @@ if [ "${1-}" = --environment ]; then
 		compgen -G '/usr/share/python-wheels/pip-*.whl' >/dev/null || fail "this is missing, and a packaged pathcost installs nothing: sudo apt install python3-venv"
 	fi
 	# One for each lock file and Python.
-	environment=python-$({ cat "$lock" && /usr/bin/python3 --version && echo files, sizes and times; } | sha256sum | cut -c1-12)
+	environment=python-$({ cat "$lock" "$here/unused.txt" && /usr/bin/python3 --version && echo files, sizes and times; } | sha256sum | cut -c1-12)
 	make_environment "$environment" "$lock"
 	echo "$PATHCOST_CACHE/$environment"
 	exit
@@ -81,6 +82,7 @@ for word in "$@"; do
 	--guest) packages+=("${guest_packages[@]}") ;;
 	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--analysis) packages=(python3 python3-venv) parts=() ;;
+	--no-python) lock= ;;
 	--watch | watch) packages=(gcc libc6-dev make mount python3 python3-bpfcc python3-venv util-linux) install=never ;;
 	--site) packages=(git python3 python3-venv) parts=() lock=$here/requirements-site.lock ;;
 	--campaign) lock=$here/requirements-campaign.lock ;;
@@ -104,6 +106,7 @@ for part in "${parts[@]}"; do
 	words=$(become_owner "$part" make --silent -j "$(nproc)" -C "$part" 2>&1) ||
 		fail "$(basename "$part") does not compile: $(why "$words") (make -C $part shows all)."
 done
+[ -n "$lock" ] || exit 0
 PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store import invoker; print(invoker().cache)' "${here%/*}")
 export PATHCOST_CACHE
 words=$(become_user mkdir -p "$PATHCOST_CACHE" 2>&1) || fail "the cache $PATHCOST_CACHE cannot be made (${words##*: })."

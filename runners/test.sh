@@ -14,9 +14,9 @@ needs=(--dev --claims --programs)
 [ "$(id -u)" != 0 ] || needs+=(--guest)
 case ${1-} in --checks | --fast) needs=(--dev) ;; esac
 environment=$(./runners/setup.sh "${needs[@]}" | tee >(cat >&2) | tail -n 1)
-export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE=1
 cache=${environment%/*}/tests-$(id -u) # not in the checkout, where root would leave its own files
 mkdir -p "$cache"
+export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=$cache/bytecode
 export HYPOTHESIS_STORAGE_DIRECTORY=$cache/hypothesis
 machine='root or guest or emulated' # what measures among these takes its turn: tests/conftest.py
 
@@ -42,8 +42,6 @@ checks
 case ${1-} in
 --checks) exit ;;
 --fast)
-	unset PYTHONDONTWRITEBYTECODE
-	export PYTHONPYCACHEPREFIX=$cache/bytecode
 	tests --numprocesses auto --dist worksteal -m "not (slow or matrix or $machine)" "${@:2}"
 	exit
 	;;

@@ -9,6 +9,7 @@ plugin of this QEMU cannot write to the guest's memory.
 import json
 import math
 import struct
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from runners.exact.iterations import RecordError, ReplayedWindow
 from runners.exact.machine import boot
 from runners.exact.record import CodeBlock, read_record
 from runners.guest.qemu import HangError
-from runners.process import WORKLOAD, RunError, UsageError
+from runners.process import WORKLOAD, RunError, UsageError, command
 
 # What a function gives instead of running: its code, and the code in place of a call of it.
 RETURNS = {name: (bytes.fromhex(code), bytes.fromhex(call)) for name, code, call in (
@@ -115,7 +116,8 @@ class Patient:
 
     def __init__(self, guest: ExactGuest, run: CellRun) -> None:
         self.guest, self.run = guest, run
-        self._state = guest.stored.read_bytes()
+        reading = command(guest.machine.qemu.reading(guest.stored))
+        self._state = subprocess.run(reading, stdout=subprocess.PIPE, check=True).stdout
         self._pages = find_pages(self._state)
         self._entries: dict[str, int] = {}
         self.calls: dict[str, int] = {}  # in the path, directly: caller+offset>function → address

@@ -28,9 +28,8 @@ from runners.exact.lesion import COUNTERS, LEAKS, RETURNS, Lesion, Patient, Tria
 from runners.exact.machine import digest
 from runners.exact.run import by_machine, plan_cells, prepare
 from runners.exact.run import exact as count
-from runners.guest.qemu import stopping
 from runners.host.session import Session
-from runners.process import DONE, REPORTS, REPOSITORY, RunError, UsageError
+from runners.process import DONE, REPORTS, REPOSITORY, RunError, UsageError, stopping
 from runners.store import lock, place
 
 PURPOSES = REPOSITORY / "probes/exact/purposes.tsv"

@@ -138,15 +138,16 @@ def on_one_cpu() -> Iterator[None]:
 
 
 def run_qemu(
-    machine: EmulatedMachine, options: Sequence[str], order: Order = (),
+    machine: EmulatedMachine, options: Sequence[str] = (), order: Order = (),
     files: Mapping[str, bytes] | None = None, snapshot: Snapshot | None = None,
+    stored: Path | None = None,
     work: float = math.inf, seconds: float = SECONDS,
 ) -> Ended:  # fmt: skip
     """Run QEMU to its end, with `options` beside the machine's. Raises RunError beyond a limit.
 
     The guest has `files` (path → contents) before it carries out its order.
     """
-    files, copies = files or {}, "moments=" in options[-1]
+    files, copies = files or {}, "moments=" in "".join(options)
     with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name, on_one_cpu():
         folder = Path(name)
         (folder / "initramfs").write_bytes(initramfs(machine.files()))
@@ -160,7 +161,10 @@ def run_qemu(
             "-append", machine.command_line, *_files(folder), *options,
         ]  # fmt: skip
         work = BOOT_WORK if snapshot else work
-        return watch(argv, seconds, idle=IDLE_SECONDS, work=work, snapshot=snapshot)
+        reading = machine.qemu.reading(stored) if stored else ()
+        return watch(
+            argv, seconds, idle=IDLE_SECONDS, work=work, snapshot=snapshot, reading=reading
+        )
 
 
 def boot(
@@ -175,13 +179,14 @@ def boot(
     begins: the guest sees it, and we try again. Raises RunError when the order was not carried
     out, or not within so many `seconds`, or within `work` seconds of a processor without a line.
     """
-    options = ["-action", "panic=none"] if stored is None else ["-incoming", f"file:{stored}"]
+    options = ["-action", "panic=none"] if stored is None else []
     settings = {"out": str(out), "program": COMM, **plugin}
     recorder = ",".join([str(PLUGIN), *(f"{name}={value}" for name, value in settings.items())])
     for _ in range(TRIES):
         ended = run_qemu(
-            machine, [*options, "-plugin", recorder], order, files, work=work, seconds=seconds
-        )
+            machine, [*options, "-plugin", recorder], order, files,
+            work=work, seconds=seconds, stored=stored,
+        )  # fmt: skip
         if ended.status == 0 and DONE in ended.lines:
             return
         if not any(line.endswith(SKIPPED) for line in ended.lines):
@@ -196,11 +201,11 @@ def store(machine: EmulatedMachine, state: Path) -> None:
     Raises RunError, HangError.
     """
     for _ in range(TRIES):
-        snapshot = Snapshot(READY, state, stop=False)
+        snapshot = Snapshot(READY, state, stop=False, qemu=machine.qemu)
         ended = run_qemu(machine, ["-action", "panic=pause"], snapshot=snapshot)
         if not ended.stored:
             break
-        ended = run_qemu(machine, ["-incoming", f"file:{state}"])
+        ended = run_qemu(machine, stored=state)
         if DONE in ended.lines:
             return
     raise failure(ended)

@@ -40,7 +40,7 @@ def prepare(
     with PackageSources(store) as sources:
         qemu = prepare_qemu(store, sources)
         chosen = prepare_kernel(store, sources, qemu, kernel)
-        image = prepare_image(store, sources)
+        image = prepare_image(store, sources, qemu)
         works, why = kvm_boots(store, qemu, chosen, image)
     # Where the kernel comes without a module, the workload says what its transport lacks.
     wanted = [name for transport in transports for name in read_transports()[transport].modules]

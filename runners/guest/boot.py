@@ -95,10 +95,12 @@ class Guest:
             results.mkdir()
             disks = (input_tar, write_output_disk(disk, content, output_size))
             argv = self.command_line(disks, memory, stored and stored / INITRAMFS)
-            argv += ["-incoming", f"file:{stored / STATE}"] if stored else []
+            reading = self.qemu.reading(stored / STATE) if stored else ()
             try:
                 with (results / CONSOLE).open("wb") as log:
-                    ended = watch(argv, timeout, pass_on, idle=IDLE_SECONDS, console=log)
+                    ended = watch(
+                        argv, timeout, pass_on, idle=IDLE_SECONDS, console=log, reading=reading
+                    )
                 texts = _harvest(disk, results, ended)
             except RunError:
                 if stored:
@@ -125,9 +127,10 @@ class Guest:
         argv += ["-initrd", str(first)] if first else ["-device", "nvme,id=nvme,serial=pathcost"]
         for number, disk in enumerate((self.image.file, *disks), start=1):
             file, read_only = str(disk).replace(",", ",,"), "off" if number == OUTPUT else "on"
+            form = "qcow2" if disk == self.image.file else "raw"
             device = "virtio-blk-pci" if first else f"nvme-ns,bus=nvme,nsid={number}"
             argv += [
-                "-drive", f"if=none,id=disk{number},file={file},format=raw,cache=unsafe,"
+                "-drive", f"if=none,id=disk{number},file={file},format={form},cache=unsafe,"
                 f"readonly={read_only}",
                 "-device", f"{device},drive=disk{number}",
             ]  # fmt: skip
@@ -186,7 +189,7 @@ def stored_guest(
         with tempfile.TemporaryDirectory(prefix="pathcost-") as scratch:
             output = write_output_disk(Path(scratch, "disk"), order(command))
             argv = guest.command_line((input_tar, output), memory, partial / INITRAMFS)
-            snapshot = Snapshot(WAITING, partial / STATE, stop=True)
+            snapshot = Snapshot(WAITING, partial / STATE, stop=True, qemu=guest.qemu)
             ended = watch(argv, STORE_SECONDS, idle=IDLE_SECONDS, snapshot=snapshot)
         if not ended.stored:
             raise explain(ended)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from runners.guest.debian import TRIXIE, PackageSources, packages
+from runners.guest.qemu import Qemu
 from runners.guest.store import Cache
 from runners.process import plain_environment, run_tool
 
@@ -55,10 +56,10 @@ class Image:
         return self.file.with_name("busybox")
 
 
-def prepare_image(cache: Cache, sources: PackageSources) -> Image:
+def prepare_image(cache: Cache, sources: PackageSources, qemu: Qemu) -> Image:
     """The root image from the cache; it is built there first if need be. Raises RunError."""
     recipe = {
-        "version": 3,
+        "version": 4,
         "suites": TRIXIE,
         "packages": PACKAGES,
         "unused": UNUSED,
@@ -80,7 +81,7 @@ def prepare_image(cache: Cache, sources: PackageSources) -> Image:
             shutil.copyfile(root / "usr/bin/busybox", partial / "busybox")
             _compile_python(root)
             cache.say("writing the guest's root")
-            write_disk(root, partial / "root.img")
+            write_disk(root, partial / "root.img", qemu)
         return {"packages": versions, "what": "Debian 13"}
 
     entry = cache.entry("image", recipe, build)
@@ -102,8 +103,9 @@ def _compile_python(root: Path) -> None:
     )  # fmt: skip
 
 
-def write_disk(root: Path, file: Path) -> None:
-    """Write a disk image whose only partition holds `root`, and little free space."""
+def write_disk(root: Path, file: Path, qemu: Qemu) -> None:
+    """Write a packed disk image whose only partition holds `root`, and little free space."""
+    raw = file.with_suffix(".raw")
     nodes = [entry.lstat() for entry in root.rglob("*")]
     blocks = sum(-(-node.st_size // 4096) for node in nodes)
     size = -(-(blocks * 4096 * 21 // 20 + len(nodes) * 512 + 16 * MEBI) // MEBI)
@@ -111,14 +113,18 @@ def write_disk(root: Path, file: Path) -> None:
         [
             "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal",
             "-b", "4096", "-m", "0", "-N", str(len(nodes) + 1024),
-            "-E", f"offset={MEBI},root_owner=0:0", "-d", str(root), str(file), f"{size}M",
+            "-E", f"offset={MEBI},root_owner=0:0", "-d", str(root), str(raw), f"{size}M",
         ],
         "write the guest's root image",
         plain_environment(MKE2FS_SYNC="0"),
     )  # fmt: skip
-    with file.open("r+b") as disk:
+    with raw.open("r+b") as disk:
         disk.write(partition_table(MEBI // SECTOR, size * MEBI // SECTOR))
         disk.truncate((size + 1) * MEBI)
+    words = ["convert", "-c", "-W", "-f", "raw", "-O", "qcow2", "-o", "compression_type=zstd"]
+    convert = [*qemu.program("qemu-img"), *words, str(raw), str(file)]
+    run_tool(convert, "pack the guest's root image", plain_environment())
+    raw.unlink()
 
 
 def partition_table(start: int, sectors: int) -> bytes:

@@ -2,7 +2,8 @@
 """Debian 13's QEMU: unpacked on any host, started through its own ld.so, and watched to its end.
 
 The version is the same everywhere, so that a guest behaves alike on every machine; older versions
-corrupt newer kernels under `-cpu max`. The folder also holds zstd and lz4, which unpack kernels.
+corrupt newer kernels under `-cpu max`. The folder also holds zstd and lz4, which unpack kernels,
+and qemu-img. What is kept is packed: a stored machine takes a quarter of the room.
 """
 
 import json
@@ -14,7 +15,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -26,7 +26,7 @@ from probes.bcc.people import stat_fields
 from probes.files import read_toml
 from runners.guest.debian import TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
-from runners.process import RunError, command, plain_environment
+from runners.process import RunError, command, plain_environment, run_tool, stopping
 from runners.store import inherited
 
 PACKAGES, UNUSED = packages("qemu")
@@ -38,8 +38,6 @@ MACHINES = read_toml(Path(__file__).with_name("machines.toml"))
 NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
 HAS_CONSOLE = "has it CONFIG_SERIAL_8250_CONSOLE?"
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
-# Set when the run ends early: every QEMU then ends, whichever thread watches it.
-stopping = threading.Event()
 POLL_SECONDS = 0.5
 TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 HOUSE_KEEPING = 0.05  # seconds of QEMU's own
@@ -73,6 +71,10 @@ class Qemu:
         folders = ["-L", str(share / "qemu"), "-L", str(share / "seabios")]
         return [*self.program("qemu-system-x86_64"), *folders]
 
+    def reading(self, state: Path) -> list[str]:
+        """The command that prints a stored machine, also one that is not packed."""
+        return [*self.program("zstd"), "--quiet", "-dcf", str(state)]
+
 
 def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
     """QEMU from the cache; it is unpacked there first if need be. Raises RunError."""
@@ -95,6 +97,14 @@ class Snapshot:
     line: str
     file: Path
     stop: bool
+    qemu: Qemu
+
+    def pack(self) -> None:
+        """Have the file take less room. Raises RunError."""
+        packed = self.file.with_suffix(".zst")
+        words = ["--quiet", "-1", "-T0", "--rm", str(self.file), "-o", str(packed)]
+        run_tool([*self.qemu.program("zstd"), *words], "pack a stored machine")
+        packed.rename(self.file)
 
 
 @dataclass
@@ -120,10 +130,11 @@ class Ended:
 def watch(
     argv: Sequence[str], seconds: float, on_line: Callable[[str], None] = lambda _: None, *,
     idle: float = math.inf, work: float = math.inf, console: BinaryIO | None = None,
-    snapshot: Snapshot | None = None,
+    snapshot: Snapshot | None = None, reading: Sequence[str] = (),
 ) -> Ended:  # fmt: skip
     """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
+    The machine goes on from the stored one that the command `reading` prints, if there is one.
     It is killed, and RunError raised, after so many `seconds`; HangError after `idle` seconds
     without processor time (on a busy host, who waits for a processor gets some), and after `work`
     seconds of processor time between two lines, however busy the host is. Once `stopping` is set,
@@ -134,10 +145,16 @@ def watch(
     with ExitStack() as stack:
         complaints = stack.enter_context(tempfile.TemporaryFile())
         monitor = _Monitor(stack) if snapshot else None
+        passed = [*inherited(), *([monitor.theirs] if monitor else ())]
+        if reading:
+            reader = subprocess.Popen(command(reading), stdout=subprocess.PIPE, stderr=complaints)
+            stack.enter_context(reader)
+            assert reader.stdout is not None
+            passed.append(reader.stdout.fileno())
+            argv = [*argv, "-incoming", f"fd:{passed[-1]}"]
         process = subprocess.Popen(
             command([*argv, *(monitor.options if monitor else ())]),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
-            pass_fds=[*inherited(), *([monitor.theirs] if monitor else ())],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, pass_fds=passed,
             env=plain_environment(), start_new_session=True, cwd="/",
         )  # fmt: skip
         try:
@@ -153,6 +170,8 @@ def watch(
         finally:
             process.kill()
             process.wait()
+        if snapshot and ended.stored:
+            snapshot.pack()
         complaints.seek(0)
         ended.complaints = complaints.read().decode(errors="replace")
     ended.seconds = time.monotonic() - began

@@ -72,7 +72,7 @@ def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     init = root / image.INIT_PATH
     init.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(image.INIT, init)
-    image.write_disk(root, folder / "root.img")
+    image.write_disk(root, folder / "root.img", machine.qemu)
     with tarfile.open(folder / "input.tar", "w") as tar:
         tar.add(root / "root/pathcost", ".")
     clean = replace(machine, image=image.Image(folder / "root.img", "clean"))

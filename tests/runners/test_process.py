@@ -5,8 +5,7 @@ import tempfile
 
 import pytest
 
-from runners.guest.qemu import stopping
-from runners.process import OVERDUE, attempt, last_line, last_words
+from runners.process import OVERDUE, attempt, last_line, last_words, stopping
 from runners.run import Exact, in_thread
 
 
