@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What run.sh shows and does not do: `list`, `preflight`, `cache`, --dry-run, a run's intention."""
 
+import json
 import os
+import platform
+import shutil
+import sys
 import textwrap
 import time
 from argparse import Namespace as Options
 from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 from probes import program
@@ -24,11 +30,12 @@ from runners.cell import (
 )
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
+from runners.guest.debian import KEYRING
 from runners.guest.store import kept, remove
 from runners.host import preflight
 from runners.host.session import Session
 from runners.plan import Planner, planner_of, refuse_cells
-from runners.process import REPORTS, WORKLOAD, RunError
+from runners.process import REPORTS, SEARCH, WORKLOAD, RunError, version
 from runners.programs import experiments
 from runners.store import hold, invoker, place
 
@@ -38,23 +45,52 @@ WIDTH, NAME_WIDTH = 100, 18
 SECONDS = {"host": (17e-6, 0.0, 0.06, 3), "guest": (150e-6, 45e-9, 0.7, 25)}
 SECONDS_OF_ANALYSIS = 10
 SHOWN_REPEATS = 6  # of --dry-run: those after it are the same, without probes
+UNPACKING = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")
 CACHE_COLUMNS = "{:20}{:52}{:>9}  {}"
 
 
 def show_preflight(options: Options) -> None:
-    """Print a table: what is there, what its lack costs, what to do."""
+    """Print what this machine can do, and a table: what is there, what its lack costs, a remedy."""
     session = Session(options)
     try:
         if session.root:
             session.root.mounts()
     except RunError as error:
-        print(f"pathcost: {error}")
+        print(f"pathcost: {error}", file=sys.stderr)
     checks = session.preflight()
-    for check in [*checks, kvm(session.invoker.cache)]:
+    checks += [*programs(), kvm(session.invoker.cache)]
+    if options.show:
+        facts = {
+            "version": version(),
+            "kernel": os.uname().release,
+            "probe_level": preflight.probe_level(checks),
+            "blocked": preflight.blocked(checks),
+            "checks": [
+                asdict(check) | {"remedy": "" if check.ok else preflight.REMEDIES[check.name]}
+                for check in checks
+            ],
+        }
+        print(json.dumps(facts, indent=1))
+        return
+    print(f"{preflight.abilities(checks)}.\n")
+    for check in checks:
         print(f"{'yes' if check.ok else 'NO':4}{check.name:18}{check.detail}")
         if not check.ok:
-            print(textwrap.indent(textwrap.fill(check.lack, WIDTH - 22), " " * 22))
-    print(f"\nThis kernel allows {preflight.ALLOWED[preflight.probe_level(checks)]}.")
+            words = f"{check.lack}. Remedy: {preflight.REMEDIES[check.name]}"
+            print(textwrap.indent(textwrap.fill(words, WIDTH - 22), " " * 22))
+
+
+def programs() -> list[preflight.Check]:
+    """What `watch`, a guest and exact mode take of the machine."""
+    bcc, machine = find_spec("bcc"), platform.machine()
+    lacks = [name for name in UNPACKING if not shutil.which(name, path=SEARCH)]
+    lacks += [] if KEYRING.exists() else [KEYRING.name]
+    tools = f"missing: {', '.join(lacks)}" if lacks else "apt, dpkg and Debian's keys are there"
+    return [
+        preflight.tried("BCC", bcc is not None, "there" if bcc else f"unknown to {sys.executable}"),
+        preflight.tried("x86-64", machine == "x86_64", machine),
+        preflight.tried("guest's tools", not lacks, tools),
+    ]
 
 
 def kvm(cache: Path) -> preflight.Check:

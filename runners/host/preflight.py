@@ -17,16 +17,26 @@ from runners.host import bpftrace, ftrace, loopback
 from runners.process import answer, command, run_main, stop
 
 TRY_SECONDS = 90  # for all that are tried together; attaching takes 5 s in an emulated guest
-CPU = "CPU"
+CPU, KVM = "CPU", "KVM"
 BARE = "bare loopback"
 ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
 LACKS = {row["name"]: named(row["lack"]) for row in ROWS}
+REMEDIES = {row["name"]: named(row["remedy"]) for row in ROWS}
 BPFTRACE_TRIES = {row["name"]: row["program"] for row in ROWS if row["program"]}
 # Probe level → what it allows, as the end of "this kernel allows …".
 ALLOWED = {
     "function": "function probes",
     "tracepoint": "tracepoints, and no function probes",
     "counters": "no probes, only its own counters",
+}
+
+
+# What a machine can do, by its name in preflight.tsv.
+ABILITIES = {
+    "host": "counts on the host",
+    "guest": "counts in a guest",
+    "exact": "exact counts",
+    "watch": "watch",
 }
 
 
@@ -63,6 +73,29 @@ def probe_level(found: list[Check]) -> str:
     if {"tracepoints", "uprobes"} & lacking:
         return "counters"
     return "tracepoint" if "kprobes" in lacking else "function"
+
+
+def blocked(found: list[Check]) -> dict[str, list[str]]:
+    """Ability → the names of the checks that keep this machine from it: none where it can."""
+    failed = {check.name for check in found if not check.ok}
+    rows = [row for row in ROWS if row["name"] in failed]
+    return {
+        ability: [row["name"] for row in rows if ability in row["blocks"].split()]
+        for ability in ABILITIES
+    }
+
+
+def abilities(found: list[Check]) -> str:
+    """`This machine can: counts on the host (tracepoints, …), exact counts; not: watch (BCC)`."""
+    kvm = any(check.name == KVM and check.ok for check in found)
+    how = {"host": ALLOWED[probe_level(found)], "guest": "under KVM" if kvm else "emulated"}
+    can: list[str] = []
+    cannot: list[str] = []
+    for ability, why in blocked(found).items():
+        words, more = ABILITIES[ability], ", ".join(why) or how.get(ability, "")
+        (cannot if why else can).append(f"{words} ({more})" if more else words)
+    more = f"; not: {', '.join(cannot)}" if cannot else ""
+    return f"This machine can: {', '.join(can) or 'nothing'}{more}"
 
 
 def emulated(found: list[Check]) -> bool:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What run.sh can tell without measuring."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,33 @@ def test_dry_run_shows_cells_in_their_order_and_the_time() -> None:
 def test_preflight_says_what_each_lack_costs() -> None:
     rows = shown("preflight").splitlines()
     probes = ("tracepoints", "kprobes", "fentry")
-    for name in ("root", "BTF", "lockdown", *probes, "CPU", "bare loopback", "KVM"):
+    for name in ("root", "BTF", "lockdown", *probes, "CPU", "bare loopback", "BCC", "KVM"):
         at, row = next((n, row) for n, row in enumerate(rows) if row[4:22].strip() == name)
         assert row.startswith(("yes", "NO"))
         assert row.startswith("yes") or rows[at + 1].startswith(" " * 22)
-    assert rows[-1].startswith("This kernel allows ")
+    assert rows[0].startswith("This machine can: ")
+
+
+def test_preflight_names_what_keeps_a_machine_from_each_work() -> None:
+    lacks = ("tracepoints", "kprobes", "KVM")
+    found = [preflight.tried(name, name not in lacks, "seen") for name in preflight.LACKS]
+    assert preflight.blocked(found) == {
+        "host": [], "guest": [], "exact": [], "watch": ["tracepoints"]
+    }  # fmt: skip
+    assert preflight.abilities(found) == (
+        "This machine can: counts on the host (no probes, only its own counters), "
+        "counts in a guest (emulated), exact counts; not: watch (tracepoints)"
+    )
+    assert all(preflight.REMEDIES.values())
+
+
+@pytest.mark.slow
+def test_preflight_tells_programs_the_same() -> None:
+    facts = json.loads(shown("preflight", "--json"))
+    assert [check["name"] for check in facts["checks"]] == list(preflight.LACKS)
+    failed = {check["name"] for check in facts["checks"] if not check["ok"]}
+    assert {name for why in facts["blocked"].values() for name in why} <= failed
+    assert all(bool(check["remedy"]) is not check["ok"] for check in facts["checks"])
 
 
 def test_an_emulated_cpu_is_told_from_a_virtual_one(
