@@ -7,14 +7,15 @@ plugin of this QEMU cannot write to the guest's memory.
 """
 
 import json
-import math
 import struct
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
+from time import monotonic
 from typing import Any
 
 from runners.cell import CellRun
@@ -23,7 +24,7 @@ from runners.exact.count import replay_record, scratch
 from runners.exact.digest import checks
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow
-from runners.exact.machine import boot
+from runners.exact.machine import SECONDS, boot
 from runners.exact.record import CodeBlock, read_record
 from runners.guest.qemu import HangError
 from runners.process import WORKLOAD, RunError, UsageError, command
@@ -42,6 +43,8 @@ FILLED, WHOLE, END, SAME_BLOCK, SECTION = 0x02, 0x08, 0x10, 0x20, 10
 MAIN_MEMORY = b"\6pc.ram"
 # A run loops without an end when it takes so many times the processor time of one without a lesion.
 MOST_WORK = 2.0
+# One that prints without an end takes so many times its time, and 60 s: others may use the host.
+MOST_SECONDS, LEAST = 10.0, 60.0
 # The strict check's further connections: pattern, messages, bytes. Every message is compared, and
 # the second fills the transport until its writer has to wait.
 AGAIN = (("pingpong", 120, 64), ("stream", 1000, 4096))
@@ -121,9 +124,11 @@ class Patient:
         self._pages = find_pages(self._state)
         self._entries: dict[str, int] = {}
         self.calls: dict[str, int] = {}  # in the path, directly: caller+offset>function → address
-        self._work, began = math.inf, children_seconds()
+        self._limits = inf, SECONDS
+        work, began = children_seconds(), monotonic()
         self.window, self._usual = self.record((), self._find_code)
-        self._work = MOST_WORK * (children_seconds() - began)
+        work, seconds = children_seconds() - work, monotonic() - began
+        self._limits = MOST_WORK * work, max(LEAST, MOST_SECONDS * seconds)
 
     @property
     def fingerprint(self) -> list[Any]:
@@ -206,12 +211,13 @@ class Patient:
                 assert place is not None
                 state[place : place + len(lesion.code)] = lesion.code
             (stored := folder / "state").write_bytes(state)
-            steps, plugin = strict_order(self.run, self.guest), self.guest.plugin
+            guest, (work, seconds) = self.guest, self._limits
             boot(
-                self.guest.machine, steps, folder, plugin, stored, self.guest.files, work=self._work
-            )
+                guest.machine, strict_order(self.run, guest), folder, guest.plugin, stored,
+                guest.files, work=work, seconds=seconds,
+            )  # fmt: skip
             see(read_record(folder).blocks)
-            window = replay_record(self.guest, self.run, folder)
+            window = replay_record(guest, self.run, folder)
             result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
             grown = read_state(folder, 2)
             grown.subtract(read_state(folder, 1))

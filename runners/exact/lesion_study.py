@@ -38,7 +38,7 @@ DELIVERY = "delivery"
 USUAL, LEFT = "all", "left"  # rows of needs.csv: without a lesion, and with those that survive
 CODE = digest(Path(__file__).with_name("lesion.py").read_bytes())  # what a trial is
 LOCK, PICTURE = "lock", "needs.png"
-SPINS = "processor time"  # in the sentence of a guest that loops without an end
+SPINS = ("processor time", "not finish")  # in sentences of a guest that goes on without an end
 # What may differ from the machine without a lesion: what is counted, and then what is kept, too.
 FORMS = {"no state differs": COUNTERS, "leaks allowed": (*COUNTERS, *LEAKS)}
 ORDERS: dict[str, Callable[[list[tuple[Lesion, Trial]]], object]] = {
@@ -234,7 +234,7 @@ def alone(trials: Trials, subject: Subject, name: str) -> None:
     for gives in RETURNS:
         if lesion := subject.patient.lesion(name, gives):
             trial = tried[gives] = trials.run(subject.patient, [lesion])
-            if trial.delivers((*COUNTERS, *LEAKS)) or SPINS in trial.said:
+            if trial.delivers((*COUNTERS, *LEAKS)) or any(word in trial.said for word in SPINS):
                 break
 
 
