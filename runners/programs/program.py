@@ -130,7 +130,10 @@ class Program:
 
 def find(name: str) -> Program:
     """Read the program of this name, or of this file. Raises UsageError."""
-    return read(Path(name) if name.endswith(".toml") else HERE / f"{name}.toml")
+    file = Path(name) if name.endswith(".toml") else HERE / f"{name}.toml"
+    if not name.endswith(".toml") and not file.exists():
+        raise UsageError(f"there is no program {name}: run.sh list names them.")
+    return read(file)
 
 
 def case_of(named: str) -> tuple[Program, Case]:

@@ -96,6 +96,7 @@ def test_a_port_in_use_is_told() -> None:
         ({"port": 80, "server": "./app"}, "name --port, --server and --client"),
         ({"program": "redis", "port": 80}, "leave these out"),
         ({"program": "redis/nothing"}, "has no case nothing"),
+        ({"program": "nosuch"}, "there is no program nosuch: run.sh list"),
         ({"port": 80, "server": "'", "client": "x"}, "cannot be split"),
     ],
 )
