@@ -149,9 +149,10 @@ def measure(
 ) -> tuple[ReplayedWindow, dict[str, Any], tuple[str, ...]]:
     """Return the replayed window, the workload's result, and the digest of each run's record.
 
-    The cell runs from the stored machine, or from a `fresh` boot. On two CPUs, about once in thirty
-    runs, QEMU skips too far when both are idle (`on_one_cpu`), so there two runs must give the same
-    steady iteration. Raises RunError, RecordError.
+    The cell runs from the stored machine, or from a `fresh` boot. On two CPUs, two runs must give
+    the same steady iteration: if QEMU looks at its clock as the last CPU halts, before it has
+    counted that CPU's instructions, it skips too far (icount_start_warp_timer). Raises RunError,
+    RecordError.
     """
     records: list[str] = []
     replayed: dict[str, ReplayedWindow] = {}  # by record

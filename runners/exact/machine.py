@@ -11,13 +11,9 @@ never stopped.
 
 import hashlib
 import math
-import os
 import re
 import tempfile
-import threading
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,9 +43,6 @@ KERNEL_OPTIONS = MACHINES["exact"]["kernel"]
 
 Order = Sequence[Sequence[str]]
 """Steps for the guest's first program, each a list of words: see runners/exact/init/init.c."""
-
-_lock = threading.Lock()
-_taken: Counter[int] = Counter()  # by CPU of the host: our QEMUs
 
 
 class RefusedError(RunError):
@@ -113,30 +106,6 @@ def cpu_option(knob: str) -> str:
     return ",".join([model or CPU, "enforce", f"model-id={knob[:NAME_LENGTH]}", *features])
 
 
-@contextmanager
-def on_one_cpu() -> Iterator[None]:
-    """Run what this thread starts on one CPU of the host: that with the fewest QEMUs.
-
-    An emulated processor that halts becomes idle before QEMU has counted its last instructions. If
-    QEMU's main loop, on another CPU, looks at it in between, it reads an old clock and skips too
-    far (accel/tcg/icount-common.c, icount_start_warp_timer). It also interrupts a running processor
-    at a different instruction each time, where QEMU then cuts a block of code in two. On one CPU
-    the two threads take turns: 4 of 40 records of TCP under the default scheduler differed without
-    this, 0 with it. It is no cure for two emulated processors, which idle in each round trip.
-    """
-    allowed = os.sched_getaffinity(0)
-    with _lock:
-        cpu = min(sorted(allowed), key=_taken.__getitem__)
-        _taken[cpu] += 1
-    os.sched_setaffinity(0, {cpu})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-        with _lock:
-            _taken[cpu] -= 1
-
-
 def run_qemu(
     machine: EmulatedMachine, options: Sequence[str] = (), order: Order = (),
     files: Mapping[str, bytes] | None = None, snapshot: Snapshot | None = None,
@@ -148,7 +117,7 @@ def run_qemu(
     The guest has `files` (path → contents) before it carries out its order.
     """
     files, copies = files or {}, "moments=" in "".join(options)
-    with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name, on_one_cpu():
+    with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
         folder = Path(name)
         (folder / "initramfs").write_bytes(initramfs(machine.files()))
         steps = [*(("file", path, str(len(data))) for path, data in files.items()), *order]

@@ -78,7 +78,6 @@ def test_a_cell_on_two_cpus_conserves_and_repeats(
     assert conserved(two_cpu_guest, run) == (tasks, steady)
 
 
-# Fresh boots beside another worker's guest differed on one machine (also before), not so alone.
 @pytest.mark.emulated
 @pytest.mark.parametrize("fresh", [False, pytest.param(True, marks=pytest.mark.matrix)])
 def test_fresh_boots_and_the_stored_machine_are_identical_whatever_else_runs(
