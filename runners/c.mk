@@ -12,6 +12,9 @@ all: $(PROGRAMS) ## the program (default)
 $(PROGRAMS):
 	$(CC) $(FLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^
 
+# Debug information names no folder: the same sources make the same bytes anywhere.
+FLAGS += -ffile-prefix-map=$(CURDIR)=.
+
 # The Makefiles are prerequisites: changed flags must not leave old objects behind.
 $(BUILD)/%.o: %.c $(MAKEFILE_LIST) | $(BUILD)
 	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -MMD -MP $(FLAGS) $(CFLAGS) -c -o $@ $<

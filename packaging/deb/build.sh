@@ -12,13 +12,13 @@ command -v dh >/dev/null || {
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/pyproject.toml")
 : "${SOURCE_DATE_EPOCH:=$(git -C "$root" log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
-# Always at the same place in the build, which the debug information names.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out" "$work/pathcost"
 git -C "$root" ls-files -z analysis probes runners packaging pyproject.toml reports/reference/lesions/needs.csv |
 	tar -C "$root" --null -T - -c | tar -C "$work/pathcost" -x
 cd "$work/pathcost"
+find . -exec touch -hd "@$SOURCE_DATE_EPOCH" {} + # with the same commit, the same bytes
 mv packaging/deb/debian .
 cat >debian/changelog <<END
 pathcost ($version) unstable; urgency=low
