@@ -31,7 +31,7 @@ guest_packages=(debian-archive-keyring e2fsprogs)
 grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
 # Ubuntu has a perf for each of its kernels; without one, what perf counts is missing.
 ! grep -q '^ID=debian' /etc/os-release || packages+=(linux-perf)
-dev_packages=(binutils clang-format git mmdebstrap nftables shellcheck shfmt sockperf strace)
+dev_packages=(binutils clang-format debhelper git lintian mmdebstrap nftables shellcheck shfmt sockperf strace)
 lock=$here/requirements.lock install=yes parts=("$here/workload")
 source "$here/environment.sh"
 
