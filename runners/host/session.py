@@ -100,8 +100,11 @@ class Session:
         for packages in environment.glob("lib/python*/site-packages"):
             if str(packages) not in sys.path:
                 sys.path.insert(1, str(packages))  # after our own
-        # Of what is imported from here on, also where a checkout is not ours to write to.
-        sys.pycache_prefix, sys.dont_write_bytecode = str(self.invoker.cache / "bytecode"), False
+        # Of what is imported from here on, also where a checkout is not ours to write to. The
+        # distribution has compiled its own.
+        if environment != Path("/usr"):
+            sys.pycache_prefix = str(self.invoker.cache / "bytecode")
+            sys.dont_write_bytecode = False
         os.environ |= {
             "MPLBACKEND": "agg",  # whatever the user's is
             "MPLCONFIGDIR": str(self.invoker.cache / "matplotlib-fonts"),

@@ -25,18 +25,6 @@ SPARE = {"diptest", "perfetto", "pyarrow"}
 
 
 @pytest.fixture(scope="module")
-def deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package's file."""
-    if not shutil.which("dh"):
-        pytest.skip("debhelper is missing: sudo ./runners/setup.sh --dev")
-    folder = tmp_path_factory.mktemp("deb")
-    done = captured([REPOSITORY / "packaging/deb/build.sh", folder])
-    assert done.returncode == 0, done.stderr
-    (file,) = folder.glob("*.deb")
-    return file
-
-
-@pytest.fixture(scope="module")
 def tree(deb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, unpacked."""
     folder = tmp_path_factory.mktemp("tree")
@@ -114,7 +102,7 @@ def test_without_spare_packages_a_report_says_what_it_leaves_out(tmp_path: Path)
 def test_the_wheel_makes_the_report_that_a_clone_makes(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="hatchling is missing: ./runners/setup.sh --dev")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path]
-    subprocess.run(build, cwd=REPOSITORY, check=True, stdout=subprocess.DEVNULL)
+    assert captured(build, cwd=REPOSITORY).returncode == 0
     (wheel,) = tmp_path.glob("*.whl")
     venv.create(tmp_path / "venv")
     python = tmp_path / "venv/bin/python"
@@ -124,11 +112,11 @@ def test_the_wheel_makes_the_report_that_a_clone_makes(tmp_path: Path) -> None:
     (pip,) = Path("/usr/share/python-wheels").glob("pip-*.whl")
     install = [python, pip / "pip", "install", "--quiet", "--no-index", "--no-deps", wheel]
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run(install, env=alone, check=True)
+    assert captured(install, env=alone).returncode == 0
 
     def report(*argv: object) -> dict[str, bytes]:
         run = make_run(tmp_path / str(len(argv)))
-        subprocess.run([*argv, run, "--quiet"], check=True, cwd=tmp_path, env=alone)
+        assert captured([*argv, run, "--quiet"], cwd=tmp_path, env=alone).returncode == 0
         return {name: (run / name).read_bytes() for name in ("measurements.csv", "ledger.csv")}
 
     clone = report("env", f"PYTHONPATH={REPOSITORY}", sys.executable, "-m", "analysis")

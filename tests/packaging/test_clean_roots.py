@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The Debian package in clean roots: installed, run, and removed without a trace."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import captured
+
+pytestmark = [pytest.mark.guest, pytest.mark.matrix]
+TOOLS = "bpftrace linux-perf python3-bpfcc"
+CLEAN = "env -i PATH=/usr/sbin:/usr/bin HOME=/root DEBIAN_FRONTEND=noninteractive"
+IN_ROOT = """
+mount --make-rprivate /
+for folder in proc sys dev; do mount --rbind /$folder {root}/$folder; done
+exec chroot {root} {clean} sh -ec 'cd; {script}'
+"""
+
+
+def run_in(root: Path, script: str) -> str:
+    """Run a script in a root, with this kernel's /proc, /sys and /dev; what it printed."""
+    words = IN_ROOT.format(root=root, clean=CLEAN, script=script)
+    done = captured(["unshare", "--mount", "--", "sh", "-ec", words])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def files(root: Path) -> set[str]:
+    """All files of a root, but for what apt, dpkg and ldconfig note of their own work."""
+    own = {"cache", "lib/apt", "lib/dpkg", "log"}
+    skip = [word for name in own for word in ("-path", f"./var/{name}", "-prune", "-o")]
+    found = captured(["find", "-xdev", *skip, "-print"], cwd=root)
+    return set(found.stdout.splitlines())
+
+
+@pytest.fixture(scope="module", params=["bookworm", "trixie"])
+def root(
+    deb: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Path]:
+    """A minimal Debian with the package, and what the package recommends."""
+    root = tmp_path_factory.mktemp("clean") / "root"
+    debian = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates"]
+    subprocess.run([*debian, request.param, str(root)], check=True)
+    # Certificates of a mirror between this machine and the world, where there is one.
+    for name in ("etc/ssl/certs/ca-certificates.crt", "etc/pip.conf", "etc/resolv.conf"):
+        if Path("/", name).exists():
+            shutil.copyfile(Path("/", name), root / name)
+    run_in(root, f"apt-get update; apt-get install -y --no-install-recommends {TOOLS}")
+    shutil.copy(deb, root / "pathcost.deb")
+    before = files(root)
+    run_in(root, "apt-get install -y --no-install-recommends /pathcost.deb")
+    yield root
+    run_in(root, "apt-get purge -y pathcost; rm -r /root/.cache/pathcost /root/pathcost-reports")
+    assert not {name for name in files(root) - before if "pathcost" in name}
+    shutil.rmtree(root)
+
+
+def test_it_measures_and_makes_its_report(root: Path) -> None:
+    page = run_in(root, "pathcost --target host --messages 200 --repeats 2 --quiet").strip()
+    run = (root / "root" / page).parent
+    manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    assert manifest["command"][0] == "pathcost"
+    assert json.loads((run / "answer.json").read_text(encoding="utf-8"))["ledger"]
+
+
+def test_it_needs_no_environment_where_the_distribution_serves(root: Path) -> None:
+    made = any((root / "root/.cache/pathcost").glob("python-*"))
+    assert made == ("bookworm" in (root / "etc/os-release").read_text())
