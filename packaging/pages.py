@@ -30,14 +30,8 @@ PLACES = {
     "pathcost.fish": "fish/vendor_completions.d/pathcost.fish",
 }
 TAKE_FILES = {"path", "stored", "base", "kernels", "exact kernels", "exact kernel", "programs"}
+ROFF = str.maketrans({"…": "...", "\\": r"\e", "-": r"\-", '"': r"\(dq"})
 TAKE_RUNS = ("diff", "report", "campaign")  # files without a flag
-
-
-def spelled(knob: str) -> list[str]:
-    """The words that a knob's description stands for: `cc=bbr|dctcp` are two, `nft=N` is `nft=`."""
-    name, equals, values = knob.partition("=")
-    return [f"{name}{equals}{'' if value.isupper() or '+' in value else value}"
-            for value in values.split("|")]  # fmt: skip
 
 
 def claims() -> Iterator[str]:
@@ -51,7 +45,12 @@ VALUES = {kind: tuple(words) for kind, (_, words) in WORDS.items()} | {
     "instruments": ATTACHED,
     "probe": tuple(BPFTRACE),
     "programs": tuple(PROGRAMS),
-    "knobs": tuple(word for knob in knobs.described() for word in spelled(knob)),
+    # `cc=bbr|dctcp` are two words; of `nft=N` and `cpu=MODEL+FEATURE` the user knows the rest.
+    "knobs": tuple(
+        f"{name}{equals}{value}"
+        for name, equals, rest in (knob.partition("=") for knob in knobs.described())
+        for value in re.sub("^[A-Z].*", "", rest).split("|")
+    ),
     "claims": tuple(claims()),
 }
 
@@ -120,20 +119,13 @@ def manual() -> dict[str, str]:
             options += f'.TP\n.BI {roff(option.flag)} " {roff(option.metavar)}"\n'
             options += f"{roff(option.help)} ({roff(option.verbs.replace(' ', ', '))})\n"
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
-    date = time.strftime("%Y-%m-%d", time.gmtime(epoch))
-    return {"date": date, "version": version(),
+    return {"date": time.strftime("%F", time.gmtime(epoch)), "version": version(),
             "verbs": verbs, "options": options, "examples": examples}  # fmt: skip
 
 
 def roff(text: str) -> str:
     """Text in which roff finds nothing of its own."""
-    text = (
-        text.replace("…", "...")
-        .replace("\\", r"\e")
-        .replace("-", r"\-")
-        .replace("%%", "%")
-        .replace('"', r"\(dq")
-    )
+    text = text.translate(ROFF)
     text = re.sub(r"[^\0-\x7f]", lambda char: rf"\[u{ord(char[0]):04X}]", text)
     return re.sub(r"^(?=[.'])", r"\&", text)
 
@@ -143,7 +135,7 @@ def main(root: Path) -> None:
     for name, fill in zip(PLACES, (manual, bash, zsh, fish), strict=True):
         text = (TEMPLATES / name).read_text(encoding="utf-8")
         for word, filled in fill().items():
-            text = text.replace(f"@{word}@", filled)
+            text = text.replace(f"@{word}@", filled.replace("%%", "%"))
         place = root / "usr/share" / PLACES[name]
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")

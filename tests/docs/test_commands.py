@@ -11,9 +11,11 @@ import pytest
 from runners.cli import parse
 from runners.process import REPOSITORY
 
+ROOMS = ("docs", "packaging", "probes", "runners")
 PAGES = sorted({
-    *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "reports/README.md")),
-    *(path for room in ("docs", "probes", "runners") for path in (REPOSITORY / room).rglob("*.md")),
+    *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    REPOSITORY / "reports/README.md",
+    *(path for room in ROOMS for path in (REPOSITORY / room).rglob("*.md")),
 })  # fmt: skip
 HEADERS = [
     *(REPOSITORY / "Vagrantfile", *(REPOSITORY / "probes/bpftrace").rglob("*.bt")),
