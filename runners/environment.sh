@@ -70,8 +70,8 @@ install_lock() {
 }
 
 pip() (
-	wheel=(/usr/share/python-wheels/pip-*.whl)
-	TMPDIR=$PWD/$1/tmp become "$1/bin/python" "${wheel[0]}/pip" --quiet --disable-pip-version-check "${@:2}"
+	wheel=$(compgen -G '/usr/share/python-wheels/pip-*.whl' || compgen -G '/usr/lib/python3*/ensurepip/_bundled/pip-*.whl')
+	TMPDIR=$PWD/$1/tmp become "$1/bin/python" "${wheel%%$'\n'*}/pip" --quiet --disable-pip-version-check "${@:2}"
 )
 
 # Each file of an environment, its size and time; links count as their target's name does.

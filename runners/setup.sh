@@ -27,10 +27,14 @@ home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: H
 groups=${home:+init} groups=${groups:-clear}        # without an entry the user has no further groups either
 
 packages=(bpftrace gcc libc6-dev make python3 python3-bpfcc python3-venv util-linux mount)
-guest_packages=(debian-archive-keyring e2fsprogs)
+guest_packages=(apt debian-archive-keyring dpkg e2fsprogs)
 grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
+# The manager to which the machine's shell belongs: any of them can be there as a mere program.
+manager=apt how=(apt-get install -y --no-install-recommends --no-remove)
+! rpm -q --quiet bash 2>/dev/null || manager=dnf how=(dnf install -y --setopt=install_weak_deps=False)
+! pacman -Qq bash >/dev/null 2>&1 || manager=pacman how=(pacman -S --noconfirm --needed)
 # Ubuntu has a perf for each of its kernels; without one, what perf counts is missing.
-! grep -q '^ID=debian' /etc/os-release || packages+=(linux-perf)
+[ $manager = apt ] && ! grep -q '^ID=debian' /etc/os-release || packages+=(linux-perf)
 dev_packages=(binutils clang-format debhelper git lintian mmdebstrap nftables shellcheck shfmt sockperf strace)
 lock=$here/requirements.lock install=yes parts=("$here/workload")
 source "$here/environment.sh"
@@ -46,20 +50,25 @@ become_owner() {
 	if [ -O "$1" ]; then become "${@:2}"; else become_user "${@:2}"; fi
 }
 
+# Whether a program is there, wherever it comes from, or a file.
+has() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null || compgen -G "$1" >/dev/null; }
+
 install_packages() {
-	local missing=() words
+	local missing=() words apt sign dnf pacman
 	for package in "${packages[@]}"; do
-		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+		# shellcheck disable=SC2034 # the manager's name is also the column's
+		IFS=$'\t' read -r apt sign dnf pacman < <(grep "^$package	" "$here/packages.tsv")
+		[ "${!manager}" = - ] || has "$sign" || missing+=("${!manager}")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	[ -e "$here/c.mk" ] || fail "this is missing, and a packaged pathcost installs nothing: sudo apt install ${missing[*]}"
-	[ $install != never ] || fail "watch installs nothing, and this is missing: sudo apt-get install ${missing[*]} && $here/setup.sh --analysis"
-	[ $install = yes ] || fail "these packages are missing: ${missing[*]} (apt-get install ${missing[*]})."
+	[ $install != never ] || fail "watch installs nothing, and this is missing: sudo ${how[*]:0:2} ${missing[*]} && $here/setup.sh --analysis"
+	[ $install = yes ] || fail "these packages are missing: ${missing[*]} (${how[*]:0:2} ${missing[*]})."
 	[ "$(id -u)" = 0 ] || fail "installing ${missing[*]} needs root: run it with sudo."
-	echo "installing: apt-get install --no-install-recommends --no-remove ${missing[*]}"
+	echo "installing: ${how[*]} ${missing[*]}"
 	# In a session of its own: a package half installed would be worse than one too many.
-	words=$(apt-get update 2>&1 && DEBIAN_FRONTEND=noninteractive setsid --wait apt-get install -y --no-install-recommends --no-remove "${missing[@]}" 2>&1 </dev/null) ||
-		fail "apt-get could not install ${missing[*]} ($(why "$words")): without a package mirror, install them by hand and try again."
+	words=$({ [ $manager != apt ] || apt-get update; } 2>&1 && DEBIAN_FRONTEND=noninteractive setsid --wait "${how[@]}" "${missing[@]}" 2>&1 </dev/null) ||
+		fail "$manager could not install ${missing[*]} ($(why "$words")): without a package mirror, install them by hand and try again."
 }
 
 if [ "${1-}" = --environment ]; then
@@ -80,7 +89,7 @@ for word in "$@"; do
 	case $word in
 	--no-install) install=no ;;
 	--guest) packages+=("${guest_packages[@]}") ;;
-	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux debian-archive-keyring) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
+	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux apt debian-archive-keyring dpkg) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	--analysis) packages=(python3 python3-venv) parts=() ;;
 	--no-python) lock= ;;
 	--watch | watch) packages=(gcc libc6-dev make mount python3 python3-bpfcc python3-venv util-linux) install=never ;;
@@ -96,7 +105,7 @@ done
 for tool in find getent sed setpriv sha256sum; do
 	command -v $tool >/dev/null || fail "there is no $tool here, and nothing can be set up without it."
 done
-command -v apt-get >/dev/null || fail "this set-up knows Debian 12, Debian 13 and Ubuntu 24.04, and there is no apt-get here."
+command -v "${how[0]}" >/dev/null || fail "this set-up knows apt, dnf and pacman, and none of them is here."
 if [ ! -e "$here/c.mk" ]; then
 	parts=()
 	mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxE 'gcc|libc6-dev|make|python3-venv')

@@ -58,21 +58,23 @@ def source_line(mirror: Mirror, suite: str) -> str:
 
 
 def find_mirror() -> Mirror:
-    """The mirror that this machine's apt uses or, on another distribution, mmdebstrap's default.
+    """The mirror in PATHCOST_MIRROR, else that of this machine's apt, else mmdebstrap's default.
 
-    Raises RunError if neither has a mirror.
+    Raises RunError if none has a mirror.
     """
+    if own := os.environ.get("PATHCOST_MIRROR"):
+        return choose_mirror([(own, TRIXIE[0])])
     targets = ["apt-get", "indextargets", "--format", "$(SITE)|$(RELEASE)"]
     rows = run_tool(targets, "read apt's sources").splitlines()
     if mirror := choose_mirror(row.partition("|")[::2] for row in rows):
         return mirror
     show = 'cat "$1/etc/apt/sources.list" >&2; exit 1'  # the exit stops it before it does anything
     words = ("--variant=custom", "--mode=chrootless", "--format=null", f"--setup-hook={show}")
-    argv = [find_program("mmdebstrap"), *words, "trixie", "-"]
+    argv = ["mmdebstrap", *words, "trixie", "-"]
     printed = attempt(argv, env=plain_environment()).stderr
     if mirror := choose_mirror(re.findall(r"^deb (?:\[[^]]*\] )?(\S+) (\S+)", printed, re.M)):
         return mirror
-    raise RunError("no Debian mirror is known here: neither apt's sources nor mmdebstrap name one")
+    raise RunError("no Debian mirror is known here: set PATHCOST_MIRROR to the address of one")
 
 
 def choose_mirror(sources: Iterable[Sequence[str]]) -> Mirror:

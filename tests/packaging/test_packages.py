@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from probes.files import read_rows
 from runners.host.distribution import lacking
 from runners.process import REPOSITORY
 from tests.analysis.make_run import make_run
@@ -19,8 +21,9 @@ from tests.processes import captured
 
 pytestmark = pytest.mark.slow
 LIB = "usr/lib/pathcost"
-# Programs in the place of apt's, in a machine where no package is installed.
-FAKES = {"dpkg-query": "exit 1", "apt-get": 'echo "$@" >>"$0.log"; exit 1'}
+# What a bare machine lacks, and an apt-get that notes how it is called.
+HIDDEN = ("bpftrace", "gcc", "make", "mount", "dpkg-deb", "apt-get")
+APT_GET = '#!/bin/sh\necho "$@" >>"$0.log"; exit 1\n'
 SPARE = {"diptest", "perfetto", "pyarrow"}
 
 
@@ -33,12 +36,14 @@ def tree(deb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def fakes(tmp_path: Path) -> dict[str, str]:
-    """An environment in which no package is installed, and apt-get notes how it is called."""
-    for name, text in FAKES.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    return os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment with all programs but some, in which apt-get fails and leaves a note."""
+    for program in (*Path("/usr/bin").iterdir(), *Path("/usr/sbin").iterdir()):
+        if program.name not in HIDDEN and not (tmp_path / program.name).exists():
+            (tmp_path / program.name).symlink_to(program)
+    (tmp_path / "apt-get").write_text(APT_GET)
+    (tmp_path / "apt-get").chmod(0o755)
+    return os.environ | {"PATH": str(tmp_path)}
 
 
 def test_the_programs_are_those_of_a_clone(tree: Path) -> None:
@@ -60,20 +65,46 @@ def test_the_command_names_itself_and_writes_where_the_user_is(tree: Path, tmp_p
 
 @pytest.mark.parametrize("verb", ["", "--exact", "--guest", "watch"])
 def test_a_package_names_what_is_missing_and_calls_no_package_manager(
-    tree: Path, fakes: dict[str, str], tmp_path: Path, verb: str
+    tree: Path, bare: dict[str, str], tmp_path: Path, verb: str
 ) -> None:
-    done = captured([tree / LIB / "runners/setup.sh", *filter(None, [verb])], env=fakes)
+    done = captured([tree / LIB / "runners/setup.sh", *filter(None, [verb])], env=bare)
     assert (done.returncode, done.stdout) == (1, "")
     line = done.stderr.partition("sudo apt install ")[2].split()
-    assert "util-linux" in line and not {"gcc", "make", "python3-venv"} & {*line}
+    assert {"mount", "dpkg"} & {*line} and not {"gcc", "make", "python3-venv"} & {*line}
     assert not (tmp_path / "apt-get.log").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run the tests with sudo")
-def test_a_clone_prints_what_it_installs_before(fakes: dict[str, str]) -> None:
-    done = captured([REPOSITORY / "runners/setup.sh", "--analysis"], env=fakes)
+def test_a_clone_prints_what_it_installs_before(bare: dict[str, str]) -> None:
+    done = captured([REPOSITORY / "runners/setup.sh"], env=bare)
     assert done.returncode == 1
-    assert "apt-get install" in done.stdout and done.stdout.endswith(" python3 python3-venv\n")
+    assert "apt-get install" in done.stdout and done.stdout.endswith(" bpftrace gcc make mount\n")
+
+
+MANAGERS = {"dnf": "rpm", "pacman": "pacman"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run the tests with sudo")
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_another_manager_gets_its_own_names(
+    bare: dict[str, str], tmp_path: Path, manager: str
+) -> None:
+    for name in {manager, MANAGERS[manager]}:
+        (tmp_path / name).write_text('#!/bin/sh\n[ "$*" != "-q --quiet bash" ] || exit 0\n'
+                                     '[ "$*" != "-Qq bash" ] || exit 0\nexit 1\n')  # fmt: skip
+        (tmp_path / name).chmod(0o755)
+    done = captured([REPOSITORY / "runners/setup.sh"], env=bare)
+    assert done.returncode == 1
+    assert f"installing: {manager} " in done.stdout
+    assert done.stdout.endswith(" bpftrace gcc make util-linux\n")
+
+
+def test_each_package_of_the_set_up_has_its_names() -> None:
+    rows = {row["package"] for row in read_rows(REPOSITORY / "runners/packages.tsv")}
+    text = (REPOSITORY / "runners/setup.sh").read_text()
+    lists = re.findall(r"packages\+?=\(([^)]*)\)", text)
+    named = {word for words in lists for word in words.split() if re.fullmatch("[a-z0-9-]+", word)}
+    assert len(named) > 20 and named == rows
 
 
 def test_lintian_finds_no_error(deb: Path) -> None:
