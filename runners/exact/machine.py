@@ -11,9 +11,11 @@ never stopped.
 
 import hashlib
 import math
+import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,6 +108,22 @@ def cpu_option(knob: str) -> str:
     return ",".join([model or CPU, "enforce", f"model-id={knob[:NAME_LENGTH]}", *features])
 
 
+@contextmanager
+def on_one_cpu() -> Iterator[None]:
+    """Run what this thread starts on one CPU of the host.
+
+    A processor that its guest stops counts as idle, and an idle machine skips ahead, until QEMU's
+    main loop has noted that the machine stands still (icount_start_warp_timer). On one CPU the main
+    loop mostly runs first: 5 of 5 machines were stored at the first try; free, 6 tries may fail.
+    """
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 def run_qemu(
     machine: EmulatedMachine, options: Sequence[str] = (), order: Order = (),
     files: Mapping[str, bytes] | None = None, snapshot: Snapshot | None = None,
@@ -171,7 +189,8 @@ def store(machine: EmulatedMachine, state: Path) -> None:
     """
     for _ in range(TRIES):
         snapshot = Snapshot(READY, state, stop=False, qemu=machine.qemu)
-        ended = run_qemu(machine, ["-action", "panic=pause"], snapshot=snapshot)
+        with on_one_cpu():
+            ended = run_qemu(machine, ["-action", "panic=pause"], snapshot=snapshot)
         if not ended.stored:
             break
         ended = run_qemu(machine, stored=state)
