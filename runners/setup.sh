@@ -5,7 +5,7 @@
 # compiled, and nothing is installed: what is missing is named. Where the distribution's Python packages serve,
 # they are used; elsewhere the environment is made by the user who runs pathcost first.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--no-python] [--claims] [--programs] [--dev] [--site] [--campaign]
+#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--no-python] [--claims] [--programs] [--dev] [--images] [--site] [--campaign]
 #
 #   --no-install  name the packages that are missing, and stop with status 1
 #   --watch       what `watch` needs: install nothing; one line to paste for what is missing
@@ -16,6 +16,7 @@
 #   --claims      also the tools whose options claims name
 #   --programs    also what unpacks and drives the programs of runners/programs/*.toml
 #   --dev         also what the tests and the checks of this repository need
+#   --images      also what builds and runs the images
 #   --site        the Python environment alone, with what makes the documentation's site
 #   --campaign    also Snakemake, in a Python environment of its own
 # shellcheck source-path=SCRIPTDIR
@@ -55,6 +56,7 @@ has() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null || compgen -G "$1"
 
 install_packages() {
 	local missing=() words apt sign dnf pacman
+	command -v "${how[0]}" >/dev/null || return 0 # an image, which has all that it needs
 	for package in "${packages[@]}"; do
 		# shellcheck disable=SC2034 # the manager's name is also the column's
 		IFS=$'\t' read -r apt sign dnf pacman < <(grep "^$package	" "$here/packages.tsv")
@@ -98,6 +100,7 @@ for word in "$@"; do
 	--programs) packages+=(ca-certificates "${guest_packages[@]}") parts+=("$here/programs/tools") ;;
 	--tools) parts+=("$here/programs/tools") ;;
 	--claims) packages+=(wrk) ;;
+	--images) packages+=(buildah podman runc) ;;
 	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
 	esac
 done
@@ -105,7 +108,7 @@ done
 for tool in find getent sed setpriv sha256sum; do
 	command -v $tool >/dev/null || fail "there is no $tool here, and nothing can be set up without it."
 done
-command -v "${how[0]}" >/dev/null || fail "this set-up knows apt, dnf and pacman, and none of them is here."
+[ ! -e "$here/c.mk" ] || command -v "${how[0]}" >/dev/null || fail "this set-up knows apt, dnf and pacman, and none of them is here."
 if [ ! -e "$here/c.mk" ]; then
 	parts=()
 	mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxE 'gcc|libc6-dev|make|python3-venv')

@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 needs=(--dev --claims --programs)
 [ "$(id -u)" != 0 ] || needs+=(--guest)
-case ${1-} in --checks | --fast) needs=(--dev) ;; esac
+case ${1-} in --checks | --fast) needs=(--dev) ;; --matrix) needs+=(--images) ;; esac
 environment=$(./runners/setup.sh "${needs[@]}" | tee >(cat >&2) | tail -n 1)
 cache=${environment%/*}/tests-$(id -u) # not in the checkout, where root would leave its own files
 mkdir -p "$cache"

@@ -60,6 +60,7 @@ def gate(options: Options) -> int:
             session.set_up("--exact")
         with session.scratch() as scratch:
             # Until both are there, a folder that is cleared: half a pair judges nothing.
+            destination.parent.mkdir(parents=True, exist_ok=True)
             pair = scratch.folder(destination.parent, f".{destination.name}")
             for name, kernel in kernels.items():
                 one = replace(session, options=Options(**vars(options) | {"kernels": (kernel,)}))

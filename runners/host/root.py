@@ -51,6 +51,7 @@ MEASURING = (
     "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
 )  # fmt: skip
 CLONE_NEWNS = 0x00020000
+FIRST_PIDS = 0xEFFFFFFC  # the inode of the first PID namespace (linux/nsfs.h)
 # File system type → where the tools look for it, and a file that is there once it is mounted.
 MOUNTS = (("tracefs", TRACEFS, "events"), ("securityfs", TRACEFS.parent / "security", "lsm"))
 
@@ -62,6 +63,11 @@ def mount_tracing() -> None:
         reason = os.strerror(ctypes.get_errno())
         raise RunError(
             f"no private mount namespace ({reason}): in a container, run it with --privileged."
+        )
+    if Path("/proc/self/ns/pid").stat().st_ino != FIRST_PIDS:
+        raise RunError(
+            "probes see the machine's process numbers, and this container has its own: "
+            "run it with --pid=host."
         )
     attempt(["mount", "--make-rslave", "/"])
     for kind, where, sign in MOUNTS:

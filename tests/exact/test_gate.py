@@ -27,11 +27,11 @@ def gate(out: Path, *words: str, verb: str = "gate") -> subprocess.CompletedProc
 def test_a_kernel_differs_from_itself_by_nothing_and_from_another_by_functions(
     exact_guest: object, tmp_path: Path
 ) -> None:
-    same = gate(tmp_path / "same", "--kernel", "6.12", "--against", "6.12", "--ktap")
+    same = gate(tmp_path / "new/same", "--kernel", "6.12", "--against", "6.12", "--ktap")
     assert same.returncode == 0, same.stderr
     assert "ok 1 - unix pingpong 64 B" in same.stdout.splitlines()
-    assert (tmp_path / "same/gate.csv").read_text().splitlines()[1:] == []
-    stored = str(tmp_path / "same/kernel")
+    assert (tmp_path / "new/same/gate.csv").read_text().splitlines()[1:] == []
+    stored = str(tmp_path / "new/same/kernel")
     other = gate(tmp_path / "other", "--kernel", "6.1", "--against", stored)
     assert other.returncode in (0, 1), other.stderr
     assert len((tmp_path / "other/gate.csv").read_text().splitlines()) > 10

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# build.sh exact|probes OUT: OUT/pathcost-KIND-VERSION.tar, an OCI archive for `podman load -i`, from nothing but
+# Debian 13's packages, requirements.lock and this tree. Needs mmdebstrap, buildah, gcc, make, python3-venv.
+#
+# SOURCE_DATE_EPOCH is the date of all files, else that of the last commit. Equal packages make equal bytes but for
+# the stored machines, whose memory has what QEMU left in it.
+set -euo pipefail
+umask 022
+
+kind=${1-} out=$(realpath -m "${2:?build.sh exact|probes OUT: name a folder for the image}")
+suite=trixie python=3.13 # the suite's
+packages=debian-archive-keyring,e2fsprogs,python3,util-linux
+case $kind in
+exact) packages+=,binutils ;;
+probes) packages+=,bpftrace,iproute2,linux-perf,mount,nftables,python3-bpfcc ;;
+*) echo "build.sh: there is no image \"$kind\": exact and probes are." >&2 && exit 2 ;;
+esac
+lack=
+for tool in mmdebstrap buildah gcc make; do command -v $tool >/dev/null || lack+=" $tool"; done
+[ -z "$lack" ] || { echo "build.sh: missing: sudo apt install$lack" >&2 && exit 1; }
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/pyproject.toml")
+: "${SOURCE_DATE_EPOCH:=$(git -C "$root" log -1 --format=%ct)}"
+export SOURCE_DATE_EPOCH
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+ours=$work/ours cache=$work/ours/var/cache/pathcost
+
+make -s -C "$root/packaging" install DESTDIR="$ours"
+/usr/bin/python3 -m venv "$work/uv"
+"$work/uv/bin/pip" install --quiet --require-hashes -r "$root/runners/requirements-uv.lock"
+index=$("$work/uv/bin/pip" config get global.index-url 2>/dev/null) && export UV_DEFAULT_INDEX="$index"
+modules=$ours/usr/local/lib/python$python/dist-packages # a distribution's own, for pathcost
+"$work/uv/bin/uv" pip install --quiet --no-config --system-certs --cache-dir "$work/uv/cache" --target "$modules" \
+	--python-version $python --python-platform x86_64-manylinux_2_28 --no-build \
+	--require-hashes -r "$root/runners/requirements.lock"
+grep -v '^#' "$root/runners/unused.txt" | (cd "$modules" && xargs sh -c 'rm -rf $@ bin' sh)
+mkdir -p "$cache"
+PATHCOST_CACHE=$cache PYTHONPATH=$root /usr/bin/python3 -B -P "$root/packaging/image/fill.py" "$kind"
+chmod -R a+rX "$cache" && chmod 1777 "$cache" # whoever runs the image may store more
+tar -C "$ours" -c --owner=0 --group=0 . >"$work/ours.tar"
+
+# What names the machine that builds goes: its mirror, host name and resolver.
+# shellcheck disable=SC2016 # mmdebstrap gives its hooks the root as $1
+mmdebstrap --quiet --variant=essential --include=$packages --aptopt='APT::Install-Recommends "false"' \
+	--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+	--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
+	--customize-hook="tar-in $work/ours.tar /" \
+	--customize-hook="chroot \"\$1\" python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /usr/local/lib /usr/lib/pathcost" \
+	--customize-hook='rm -rf "$1"/etc/apt/sources.list* "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/var/log/* "$1"/var/lib/apt' \
+	$suite "$work/root.tar"
+
+storage=(--root "$work/storage" --runroot "$work/run" --storage-driver vfs)
+new=$(buildah "${storage[@]}" from scratch)
+buildah "${storage[@]}" add --quiet "$new" "$work/root.tar" / >/dev/null
+rm "$work/root.tar"
+buildah "${storage[@]}" config --entrypoint '["pathcost"]' --workingdir /data \
+	--env PATHCOST_CACHE=/var/cache/pathcost --label org.opencontainers.image.version="$version" "$new"
+buildah "${storage[@]}" commit --quiet --disable-compression=false --timestamp "$SOURCE_DATE_EPOCH" --rm "$new" \
+	"oci:$work/oci:localhost/pathcost-$kind:latest" >/dev/null
+mkdir -p "$out"
+tar -C "$work/oci" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+	-cf "$out/pathcost-$kind-$version.tar" .
+ls "$out/pathcost-$kind-$version.tar"
