@@ -21,7 +21,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.paths.figures import FIRST_ORDER
-from analysis.wording import listed
+from analysis.wording import MINUS, listed
 from probes.files import read_rows
 from runners.exact.cells import path_of, plan
 from runners.exact.count import measure
@@ -87,7 +87,8 @@ class Rows:
     def tax(self, transport: str, purpose: str) -> str:
         """What a purpose's lesions save, what more where memory may leak, and what it keeps."""
         first, more, needed = (self._sum(transport, purpose, f) for f in (*FORMS, DELIVERY))
-        return f"{first:,}" + (f" + {more:,}" if more else "") + f" | {needed:,}"
+        leaking = f" {'+' if more > 0 else MINUS} {abs(more):,}" if more else ""
+        return f"{first:,}{leaking} | {needed:,}"
 
     def unaccounted(self, transport: str) -> float:
         """The share of all that is saved of functions without a purpose."""

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from runners.exact.guest import ExactGuest
+from runners.exact.cells import path_of
+from runners.exact.guest import ExactGuest, guest_for
+from runners.exact.knobs import find
 from runners.exact.lesion import (
     COUNTERS,
     END,
@@ -16,6 +18,7 @@ from runners.exact.lesion import (
     LEAKS,
     MAIN_MEMORY,
     PAGE,
+    RETURNS,
     SAME_BLOCK,
     SECTION,
     WHOLE,
@@ -26,6 +29,7 @@ from runners.exact.lesion import (
 )
 from runners.exact.lesion_study import NO_PURPOSE, ORDERS, Subject, Trials, combine, purpose_of, tax
 from runners.process import UsageError
+from runners.store import invoker
 from tests.exact.conftest import cell_run
 
 
@@ -121,3 +125,23 @@ def test_the_strict_check_finds_what_the_cells_own_checks_let_pass(
     assert not leaking.delivers(COUNTERS)
     with pytest.raises(UsageError):
         patient.lesion("no_such_function", "0")
+
+
+# The filter lets every call pass. Without the router there is no way between the two namespaces.
+@pytest.mark.emulated
+@pytest.mark.parametrize(
+    ("transport", "knob", "planted", "needed"),
+    [
+        ("unix", "seccomp", "__secure_computing", False),
+        pytest.param("tcp-bridge-nat", "", "ip_forward", True, marks=pytest.mark.matrix),
+    ],
+)
+def test_a_planted_function_is_found_or_kept(
+    exact_guest: ExactGuest, transport: str, knob: str, planted: str, needed: bool
+) -> None:
+    run = cell_run(transport, knob=knob)
+    guest = guest_for(invoker().cache, exact_guest, path_of(run.cell), find(knob))
+    patient = Patient(guest, run)
+    lesions = [lesion for gives in RETURNS if (lesion := patient.lesion(planted, gives))]
+    arrives = any(patient.try_lesions([lesion]).delivers(COUNTERS) for lesion in lesions)
+    assert arrives is not needed

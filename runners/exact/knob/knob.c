@@ -324,7 +324,7 @@ static const struct {
 
 int main(int count, char **words)
 {
-	if (strcmp(words[0], WORKLOAD + 1) == 0)
+	if (strstr(words[0], WORKLOAD + 1)) /* with its folder, or without */
 		become_workload(words);
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
 		if (count >= 2 + actions[i].words && strcmp(words[1], actions[i].name) == 0) {
