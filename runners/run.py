@@ -72,7 +72,6 @@ class Prepared:
     planner: Planner
     plans: dict[str, Plan]
     experiments: Experiments
-    guests: list[guest.Guest]
 
 
 def run(options: Options) -> int:
@@ -115,10 +114,7 @@ def _analyse(options: Options, *arguments: str) -> int:
 
 
 def prepare(session: Session) -> Prepared:
-    """Packages, environment, workload; what this kernel allows; the plan of each target.
-
-    Guests are prepared while the environment is made, which a plan needs for claims alone.
-    """
+    """Packages, workload; what this kernel allows; the plan of each target."""
     options, progress = session.options, session.progress
     with progress.step("set-up"):
         session.set_up("--claims" if options.claims is not None else "--no-python")
@@ -134,19 +130,19 @@ def prepare(session: Session) -> Prepared:
     if "host" in plans and (met := preflight.on_loopback(checks)):
         progress.note(f"on TCP's path, and in its figures: {met} ({PROGRAM} preflight says more)")
     experiments = Experiments(options.programs, progress, session.invoker.cache)
-    work = partial(prepare_guests, session) if "guest" in plans else list[guest.Guest]
-    with in_thread(work) as guests:
-        experiments.set_up(session.set_up)
-        with progress.step("set-up of Python"):
-            session.set_up()
-    return Prepared(checks, planner, plans, experiments, guests.result())
+    experiments.set_up(session.set_up)
+    return Prepared(checks, planner, plans, experiments)
 
 
 def collect(
     session: Session, prepared: Prepared, root: Root, folder: RunFolder, manifest: Manifest
 ) -> dict[str, list[Any]]:
-    """Run every target; the parts of run.json. Raises UsageError, RunError."""
-    raw, plans, guests = folder.raw, prepared.plans, prepared.guests
+    """Run every target; the parts of run.json. Raises UsageError, RunError.
+
+    Times come first, while nothing else runs. The Python environment is made, and the first answer
+    said, beside the preparation of guests.
+    """
+    raw, plans = folder.raw, prepared.plans
     done: list[Target] = []
     lacks: list[Missing] = []
     counted: Exact = [], []
@@ -154,8 +150,17 @@ def collect(
         done.append(run_on_host(session, prepared, root, raw))
         lacks = prepared.experiments.run(raw / "host", root)
     # Claims are settled by probes and times: exact mode is not among what they need.
-    if guests and session.options.claims is None:
-        folder.write_manifest(manifest.text(folder.path, {}, targets=[entry for entry, _ in done]))
+    counts = "guest" in plans and session.options.claims is None
+    work = partial(prepare_guests, session) if "guest" in plans else list[guest.Guest]
+    with in_thread(work) as preparing:
+        with session.progress.step("set-up of Python"):
+            session.set_up()
+        if counts:
+            so_far = [entry for entry, _ in done]
+            folder.write_manifest(manifest.text(folder.path, {}, targets=so_far))
+            say_first_answer(session, folder)
+    guests = preparing.result()
+    if counts:
         with in_thread(exact_counting(session, folder)) as counting:
             done += run_in_guests(session, prepared, guests, raw)
         counted = counting.result()
@@ -338,8 +343,15 @@ def in_thread(work: Callable[[], Work]) -> Iterator[Future[Work]]:
             raise
 
 
+def say_first_answer(session: Session, folder: RunFolder) -> None:
+    from analysis.__main__ import first_answer
+
+    if answer := first_answer(folder.path):
+        session.progress.note(answer)
+
+
 def exact_counting(session: Session, folder: RunFolder) -> Callable[[], Exact]:
-    """The first answer, and fast exact counts. Set-up asks root, so it is not in the thread."""
+    """Fast exact counts. Set-up asks root, so it is not in the thread."""
     failed: Exact | None = None
     try:
         with session.progress.step("set-up for exact counts"):
@@ -348,11 +360,4 @@ def exact_counting(session: Session, folder: RunFolder) -> Callable[[], Exact]:
         why = reason("exact-failed", said=str(error).rstrip("."))
         failed = [], [missing(["exact counts"], why)]
 
-    def work() -> Exact:
-        from analysis.__main__ import first_answer
-
-        if answer := first_answer(folder.path):
-            session.progress.note(answer)
-        return failed or exact.run_fast(session, folder.raw)
-
-    return work
+    return lambda: failed or exact.run_fast(session, folder.raw)
