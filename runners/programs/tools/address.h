@@ -87,6 +87,5 @@ static void show(struct call *call, int descriptor, bool of_peer, bool at_port)
 	}
 	if (reroutes)
 		address.four.sin_port = htons(at_port ? port : port_of(descriptor));
-	store(call, call->args[1], &address, room < length ? room : length);
-	store(call, call->args[2], &length, sizeof(length));
+	store(call, call->args[1], &address, room < length ? room : length, call->args[2], length);
 }

@@ -24,6 +24,7 @@
 #define PIDFD_THREAD O_EXCL /* Linux 6.9 */
 
 enum { INSTANCES = 16, CALLERS = 64 };
+enum { UNKNOWN, KEEPS, CLOSES };
 #define EPOLL "anon_inode:[eventpoll]"
 
 /* A stopped call, of which `socket` is the caller's own, and `made` what takes its place; whether
@@ -40,10 +41,11 @@ static int notices, bound = -1; /* the filter's listener; the socket that listen
 static int epolls_made = 1;
 static const char *refused; /* why the command cannot go on */
 
-/* A thread that calls: a file descriptor of it, and the epolls that it had after so many. */
+/* A thread that calls: a file descriptor of it, what exec(2) does with its sockets (as the first
+ * that it connected, and that it bound), and the epolls that it had after so many. */
 static struct caller {
 	pid_t thread;
-	int file, searched, instances, instance[INSTANCES];
+	int file, exec[2], searched, instances, instance[INSTANCES];
 } callers[CALLERS];
 
 /* The call is over: its caller has an answer, or is gone. */
@@ -87,11 +89,13 @@ static void fetch(struct call *call, __u64 from, void *to, size_t length)
 	process_vm_readv(call->thread, &here, 1, &there, 1, 0);
 }
 
-static void store(struct call *call, __u64 to, void *from, size_t length)
+/* Write a value into the caller's room for it, and `length` beside it. */
+static void store(struct call *call, __u64 to, void *value, size_t room, __u64 at, socklen_t length)
 {
-	struct iovec here = {from, length}, there = {(void *)to, length};
+	struct iovec here[] = {{value, room}, {&length, sizeof(length)}};
+	struct iovec there[] = {{(void *)to, room}, {(void *)at, sizeof(length)}};
 
-	process_vm_writev(call->thread, &here, 1, &there, 1, 0);
+	process_vm_writev(call->thread, here, 2, there, 2, 0);
 }
 
 /* Read what `format` has two of out of the first line of /proc/THREAD/FILE that has all of it. */
@@ -120,7 +124,9 @@ static struct caller *caller_of(struct call *call)
 	if (caller->file > 0)
 		close(caller->file);
 	*caller = (struct caller){.thread = call->thread};
-	caller->file = syscall(__NR_pidfd_open, call->thread, PIDFD_THREAD);
+	caller->file = syscall(__NR_pidfd_open, call->thread, 0);
+	if (caller->file < 0)
+		caller->file = syscall(__NR_pidfd_open, call->thread, PIDFD_THREAD);
 	if (caller->file < 0) { /* an older kernel has them of processes only */
 		scan(call->thread, "status", 1, "Tgid: %d", &process, NULL);
 		caller->file = syscall(__NR_pidfd_open, process, 0);
@@ -209,26 +215,31 @@ static int replace(struct call *call)
 {
 	static const int kept[] = {SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER};
 	struct caller *caller = caller_of(call);
+	int *exec = &caller->exec[call->nr == __NR_bind];
 	struct epoll_event events[INSTANCES];
 	bool watched[INSTANCES] = {};
 	int descriptor = call->args[0];
 	unsigned int flags = 0;
-	char value[32];
+	char value[32], none[32] = {};
 
 	for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++) {
 		socklen_t length = sizeof(value);
 
-		if (getsockopt(call->socket, SOL_SOCKET, kept[i], value, &length) == 0)
+		if (getsockopt(call->socket, SOL_SOCKET, kept[i], value, &length) == 0 &&
+		    memcmp(value, none, length) != 0)
 			setsockopt(call->made, SOL_SOCKET, kept[i], value, length);
 	}
 	fcntl(call->made, F_SETFL, call->blocks ? 0 : O_NONBLOCK);
 	find_instances(caller, call->thread);
 	for (int i = 0; i < caller->instances; i++)
 		watched[i] = is_watched(call->thread, caller->instance[i], descriptor, &events[i]);
-	snprintf(value, sizeof(value), "fdinfo/%d", descriptor);
-	scan(call->thread, value, 1, "flags: %o", &flags, NULL);
+	if (*exec == UNKNOWN) {
+		snprintf(value, sizeof(value), "fdinfo/%d", descriptor);
+		scan(call->thread, value, 1, "flags: %o", &flags, NULL);
+		*exec = flags & O_CLOEXEC ? CLOSES : KEEPS;
+	}
 	struct seccomp_notif_addfd placed = {call->id, SECCOMP_ADDFD_FLAG_SETFD, call->made,
-					     descriptor, flags & O_CLOEXEC};
+					     descriptor, *exec == CLOSES ? O_CLOEXEC : 0};
 
 	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0)
 		return errno;

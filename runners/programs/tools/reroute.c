@@ -24,7 +24,7 @@
 #include "address.h"
 #include "filter.h"
 
-enum { MOST = 256, RETRY_MS = 1, STACK = 1 << 16 };
+enum { MOST = 256, RETRY_MS = 1, STACK = 1 << 16, OF_UNIX = 0 };
 
 static int exec_error;
 static bool seen, has_ring;
@@ -36,7 +36,8 @@ static int connected(struct call *call, const union address *address)
 	const struct sockaddr *to = reroutes ? (struct sockaddr *)&place : &address->any;
 	socklen_t length = reroutes ? sizeof(place) : call->args[2];
 
-	fcntl(call->made, F_SETFL, O_NONBLOCK);
+	if (call->blocks && !reroutes)
+		fcntl(call->made, F_SETFL, O_NONBLOCK);
 	if (connect(call->made, to, length) == 0 ||
 	    (errno == EINPROGRESS && call->blocks && connect(call->made, to, length) == 0))
 		return 0;
@@ -46,10 +47,10 @@ static int connected(struct call *call, const union address *address)
 /* bind(2) and connect(2). False while a blocking caller waits for room in the peer's queue. */
 static bool join(struct call *call)
 {
-	union address address = {};
+	union address address = {}, peer;
 	bool binds = call->nr == __NR_bind;
-	int type = 0, domain = 0, error = 0;
-	socklen_t length = sizeof(type);
+	int protocol = -1, error = 0;
+	socklen_t length = sizeof(protocol), peer_length = sizeof(peer);
 
 	fetch(call, call->args[1], &address,
 	      call->args[2] < sizeof(address) ? call->args[2] : sizeof(address));
@@ -57,22 +58,20 @@ static bool join(struct call *call)
 		if (!is_local(&address, binds))
 			return go_on(call);
 		call->socket = taken(call, call->args[0]);
-		getsockopt(call->socket, SOL_SOCKET, SO_TYPE, &type, &length);
-		getsockopt(call->socket, SOL_SOCKET, SO_DOMAIN, &domain, &length);
-		if (type != SOCK_STREAM)
+		getsockopt(call->socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &length);
+		if (protocol != OF_UNIX && protocol != IPPROTO_TCP && protocol != IPPROTO_MPTCP)
 			return go_on(call);
 		seen = true;
-		if (!reroutes && binds)
-			return go_on(call);
-		if (domain == AF_UNIX)
-			return answer(call, binds ? EINVAL : EISCONN);
+		if (reroutes ? protocol == OF_UNIX
+			     : binds || !getpeername(call->socket, &peer.any, &peer_length))
+			return reroutes ? answer(call, binds ? EINVAL : EISCONN) : go_on(call);
 		named = address;
 		call->blocks = !(fcntl(call->socket, F_GETFL) & O_NONBLOCK);
 		/* All sockets of the port are one: of IPv4 and IPv6, and with SO_REUSEPORT. */
 		call->made = bound;
 		if (!binds || bound < 0)
-			call->made =
-				socket(reroutes ? AF_UNIX : domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
+			call->made = socket(reroutes ? AF_UNIX : address.any.sa_family,
+					    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (!reroutes)
 			dup3(call->socket, call->made, O_CLOEXEC);
 	}
@@ -125,8 +124,9 @@ static bool name(struct call *call)
 	int accepts = 0;
 	socklen_t length = sizeof(accepts);
 
-	getsockopt(call->socket, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &length);
-	if (side == ELSEWHERE || (of_peer && accepts))
+	if (side == SERVER && of_peer)
+		getsockopt(call->socket, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &length);
+	if (side == ELSEWHERE || accepts)
 		return go_on(call);
 	show(call, call->socket, of_peer, of_peer == (side == CLIENT));
 	return answer(call, 0);
@@ -144,7 +144,8 @@ static bool tune(struct call *call)
 	if (call->nr == __NR_getsockopt) {
 		memcpy(value, &known, sizeof(known));
 		fetch(call, call->args[4], &room, sizeof(room));
-		store(call, call->args[3], value, room < sizeof(value) ? room : sizeof(value));
+		room = room < sizeof(value) ? room : sizeof(value);
+		store(call, call->args[3], value, room, call->args[4], room);
 	}
 	return answer(call, 0);
 }
@@ -157,7 +158,8 @@ static int become(void *command)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	notices = install(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+	notices = install(SECCOMP_RET_USER_NOTIF, reroutes ? SECCOMP_RET_ERRNO : SECCOMP_RET_ALLOW,
+			  SECCOMP_FILTER_FLAG_NEW_LISTENER); /* an error of 0 is none */
 	if (notices >= 0)
 		execvp(words[0], words);
 	exec_error = errno;
@@ -232,11 +234,11 @@ static int serve(pid_t command)
 			connects |= connect;
 		}
 		poll(polled, 2 + count, connects ? RETRY_MS : -1);
-		if (polled[1].revents && read(signals_fd, &signal, sizeof(signal)) > 0 &&
-		    signal.ssi_signo != SIGCHLD && command)
-			kill(command, signal.ssi_signo);
 		for (int i = count - 1; i >= 0; i--) {
 			__u64 *id = &waiting[i].id;
+
+			if (polled[2 + i].fd >= 0 && !polled[2 + i].revents && count < MOST)
+				continue;
 			bool gone = ioctl(notices, SECCOMP_IOCTL_NOTIF_ID_VALID, id) < 0;
 
 			if (gone ? done(&waiting[i]) : handle(&waiting[i]))
@@ -244,6 +246,10 @@ static int serve(pid_t command)
 		}
 		if (polled[0].revents & POLLIN && count < MOST)
 			count += !receive(&waiting[count]);
+		if (!polled[1].revents || read(signals_fd, &signal, sizeof(signal)) < 0)
+			continue;
+		if (signal.ssi_signo != SIGCHLD && command)
+			kill(command, signal.ssi_signo);
 		while ((child = waitpid(-1, &end, WNOHANG)) > 0)
 			if (child == command) {
 				status = end;
