@@ -2,7 +2,7 @@
 """reports/reference/lesions/README.md, made from the rows in reports/reference/lesions.
 
     python -m tests.docs.lesions            # make the page again
-    python -m tests.docs.lesions STUDY      # take the rows and the picture of this study first
+    python -m tests.docs.lesions STUDY…     # take the cells of these studies first
     python -m tests.docs.lesions kernels    # count kernels without a feature, and its lesions
 
 kernels.tsv names by hand the functions whose lesions stand for a knob, and why the two differ in
@@ -10,7 +10,6 @@ others. kernels.csv has what both save, and how far each reason goes.
 """
 
 import os
-import shutil
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -20,8 +19,8 @@ from pathlib import Path
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analysis.paths.figures import FIRST_ORDER
-from analysis.wording import MINUS, listed
+from analysis.paths.figures import FIRST_ORDER, NEEDS_SIZE, needs
+from analysis.wording import MINUS, listed, size_text
 from probes.files import read_rows
 from runners.exact.cells import path_of, plan
 from runners.exact.count import measure
@@ -30,13 +29,14 @@ from runners.exact.iterations import ReplayedWindow
 from runners.exact.knobs import find
 from runners.exact.lesion import LEAKS, Patient
 from runners.exact.lesion_study import DELIVERY, FORMS, LEFT, NO_PURPOSE, USUAL, inside
+from runners.guest.kernels import DEFAULT
 from runners.process import REPOSITORY
 from runners.store import invoker
 
 ROWS = REPOSITORY / "reports/reference/lesions"
 PAGE = ROWS / "README.md"
 TEMPLATE = "what-a-message-needs.md.j2"
-FILES = ("lesions.csv", "together.csv", "needs.csv", "needs.png")
+TABLES = ("lesions.csv", "together.csv", "needs.csv")
 REFRESH = "python -m tests.docs.lesions"
 MOST_NAMED = 8
 CALL, ANY = ">", "any"
@@ -46,63 +46,71 @@ DIFFER = read_rows(ROWS / "kernels.tsv")
 LESIONS = {row["knob"]: row["functions"] for row in DIFFER if not row["why"]}
 
 
+def read(name: str, folder: Path = ROWS) -> pd.DataFrame:
+    """A study's table; also `cell` as the page names it (64 B and Linux 6.12 go without saying)."""
+    rows = pd.read_csv(folder / name, keep_default_na=False, dtype={"gives": str, "saved": str})
+    rows["study"], rows["cell"] = str(folder), rows["transport"]
+    rows.loc[rows["size"] != NEEDS_SIZE, "cell"] += ", " + rows["size"].map(size_text)
+    series = rows["kernel"].str.extract(r"(\d+\.\d+)", expand=False)
+    rows.loc[series != DEFAULT, "cell"] += ", Linux " + series
+    return rows
+
+
 class Rows:
     """The stored rows, as the template asks for them."""
 
     def __init__(self) -> None:
-        self.alone, self.together, self.needs = (
-            pd.read_csv(ROWS / name, keep_default_na=False, dtype={"gives": str})
-            for name in FILES[:3]
-        )
-        self.zero_only = set(self.alone["gives"]) == {"0"}
-        self.transports = list(self.needs["transport"].unique())
+        self.alone, self.together, self.needs = map(read, TABLES)
+        self.cells = list(self.needs["cell"].unique())
+        self.compared = ("unix", "tcp")
         self.release = self.needs["kernel"].iloc[0]
         self._main = self.needs[self.needs["order"] == FIRST_ORDER]
         parts = self._main[~self._main["purpose"].isin([USUAL, LEFT])]
-        sums = parts.groupby("purpose")["instructions"].sum().sort_values(ascending=False)
+        shown = parts[parts["cell"].isin(self.compared)]
+        sums = shown.groupby("purpose")["instructions"].sum().sort_values(ascending=False)
         self.taxes, self.purposes = parts[parts["form"] != DELIVERY], list(sums.index)
         self.kernels = {
             key: dict(zip(parts["part"], parts["instructions"], strict=True))
             for key, parts in pd.read_csv(KERNELS).groupby(["knob", "transport"], sort=False)
         }
 
-    def _sum(self, transport: str, purpose: str, form: str = "", order: str = FIRST_ORDER) -> int:
-        wanted = {"transport": transport, "purpose": purpose, "form": form, "order": order}
+    def _sum(self, cell: str, purpose: str, form: str = "", order: str = FIRST_ORDER) -> int:
+        wanted = {"cell": cell, "purpose": purpose, "form": form, "order": order}
         found = self.needs[(self.needs[list(wanted)] == pd.Series(wanted)).all(axis="columns")]
         return int(found["instructions"].sum())
 
-    def usual(self, transport: str) -> int:
+    def usual(self, cell: str) -> int:
         """Instructions of a round trip without a lesion."""
-        return self._sum(transport, USUAL)
+        return self._sum(cell, USUAL)
 
-    def left(self, transport: str, form: int, order: str = FIRST_ORDER) -> int:
+    def left(self, cell: str, form: int, order: str = FIRST_ORDER) -> int:
         """Instructions with all lesions of a form."""
-        return self._sum(transport, LEFT, list(FORMS)[form], order)
+        return self._sum(cell, LEFT, list(FORMS)[form], order)
 
-    def kept(self, transport: str, form: int) -> int:
+    def kept(self, cell: str, form: int) -> int:
         """How many lesions survive together."""
         rows = self.together[self.together["order"] == FIRST_ORDER]
-        return int(((rows["transport"] == transport) & (rows["form"] == list(FORMS)[form])).sum())
+        return int(((rows["cell"] == cell) & (rows["form"] == list(FORMS)[form])).sum())
 
-    def tax(self, transport: str, purpose: str) -> str:
+    def tax(self, cell: str, purpose: str) -> str:
         """What a purpose's lesions save, what more where memory may leak, and what it keeps."""
-        first, more, needed = (self._sum(transport, purpose, f) for f in (*FORMS, DELIVERY))
+        first, more, needed = (self._sum(cell, purpose, f) for f in (*FORMS, DELIVERY))
         leaking = f" {'+' if more > 0 else MINUS} {abs(more):,}" if more else ""
         return f"{first:,}{leaking} | {needed:,}"
 
-    def unaccounted(self, transport: str) -> float:
+    def unaccounted(self, cell: str) -> float:
         """The share of all that is saved of functions without a purpose."""
-        own = self.taxes[self.taxes["transport"] == transport]
+        own = self.taxes[self.taxes["cell"] == cell]
         return own[own["purpose"] == NO_PURPOSE]["instructions"].sum() / own["instructions"].sum()
 
-    def apart(self, transport: str) -> int:
+    def apart(self, cell: str) -> int:
         """How far the three orders end from each other."""
-        ends = [self.left(transport, 1, order) for order in self.needs["order"].unique()]
+        ends = [self.left(cell, 1, order) for order in self.needs["order"].unique()]
         return max(ends) - min(ends)
 
-    def outcomes(self, transport: str) -> str:
+    def outcomes(self, cell: str) -> str:
         """How often each outcome was seen when a function gave 0."""
-        rows = self.alone[(self.alone["transport"] == transport) & (self.alone["gives"] == "0")]
+        rows = self.alone[(self.alone["cell"] == cell) & (self.alone["gives"] == "0")]
         counts = Counter(rows["outcome"])
         return f"of {len(rows)} functions that give 0, " + listed(
             [f"in {number} it {outcome}" for outcome, number in sorted(counts.items())]
@@ -181,8 +189,12 @@ def compare() -> pd.DataFrame:
 def main(words: list[str]) -> None:
     if words == ["kernels"]:
         compare().to_csv(KERNELS, index=False)
-    for name in FILES if words and words != ["kernels"] else ():
-        shutil.copyfile(Path(words[0]) / name, ROWS / name)
+    for name in TABLES if words and words != ["kernels"] else ():
+        known = pd.concat([read(name, folder) for folder in (ROWS, *map(Path, words))])
+        last = known["cell"].map(dict(zip(known["cell"], known["study"], strict=True)))
+        cells = known[known["study"] == last].drop(columns=["cell", "study"])
+        cells.to_csv(ROWS / name, index=False, lineterminator="\n")
+    needs(ROWS / "needs.csv", ROWS / "needs.png")
     PAGE.write_text(page(Rows()), encoding="utf-8")
 
 

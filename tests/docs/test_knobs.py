@@ -20,11 +20,11 @@ def test_what_a_message_needs_is_what_its_rows_make_and_adds_up() -> None:
     rows = lesions.Rows()
     kept = lesions.PAGE.read_text(encoding="utf-8")
     assert lesions.page(rows) == kept, f"the page is older: {lesions.REFRESH}"
-    stored = needed(rows.release)
-    assert stored == [(t, rows.usual(t), rows.left(t, 1)) for t in rows.transports]
-    for transport, usual, left in stored:
-        taxes = rows.taxes[rows.taxes["transport"] == transport]
-        assert usual - taxes["instructions"].sum() == left > 0
+    for cell, usual, left in needed(rows.release):
+        assert (usual, left) == (rows.usual(cell), rows.left(cell, 1))
+    for cell in rows.cells:
+        taxes = rows.taxes[rows.taxes["cell"] == cell]
+        assert rows.usual(cell) - taxes["instructions"].sum() == rows.left(cell, 1) > 0
     assert needed("1.0") == []
     for (knob, _), parts in rows.kernels.items():
         reasons = sum(parts.values()) - parts["kernel"] - parts["lesions"]
