@@ -26,7 +26,7 @@ struct traffic {
 	/* A connection that ends adds these, up to `cpus`, to those of its two processes. */
 	u64 sent, received; /* bytes */
 	u64 sends, receives;
-	u64 full;	/* sends that failed, as there was no room */
+	u64 full;		/* sends that failed, as there was no room */
 	u64 turns;		/* times that it sent after it had received, or first */
 	u64 answers, answer_ns; /* the same of receiving, and the time since its last send */
 	u64 works, work_ns;	/* the same from its receiving to its next send */
@@ -61,12 +61,12 @@ struct common {
 };
 
 /* What the kernel's memory holds. */
-#define READS(type, name)                                                                          \
-	static inline type name(void *at)                                                          \
-	{                                                                                          \
-		type read = 0;                                                                     \
-		bpf_probe_read_kernel(&read, sizeof(read), at);                                    \
-		return read;                                                                       \
+#define READS(type, name)                                       \
+	static inline type name(void *at)                       \
+	{                                                       \
+		type read = 0;                                  \
+		bpf_probe_read_kernel(&read, sizeof(read), at); \
+		return read;                                    \
 	}
 READS(u64, word)
 READS(u32, half)
@@ -329,7 +329,9 @@ static inline void happened(void *sk, long count, int what)
 			traffic->since = other->since;
 		traffic->last = RECEIVED;
 	}
-	if (traffic->last != what)
+	/* A pause may have cut off what it received before this, if it sends once in a turn. */
+	if (traffic->last != what ||
+	    (what == SENT && traffic->sends == traffic->turns && !is_whole(traffic, counted)))
 		turn(sk, traffic, &end, what, counted);
 	traffic->cpus |= 1ull << (cpu & 63);
 	if (what == RECEIVED) {

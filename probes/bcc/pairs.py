@@ -20,6 +20,7 @@ CAVEAT Nothing is read of what is sent. Where the probes would take more than LI
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -69,7 +70,9 @@ OFFSETS = {
 # Since Linux 6.19 the timer is the socket's.
 WRITE_TIMERS = ("inet_connection_sock.icsk_retransmit_timer", "sock.tcp_retransmit_timer")
 TIMERS = {"DELAYED_ACK_TIMER": "tcp_delack_timer", "WRITE_TIMER": "tcp_write_timer"}
-JIFFY_MS = 1000 * time.clock_getres(6)  # of CLOCK_MONOTONIC_COARSE
+COARSE = 6  # CLOCK_MONOTONIC_COARSE: it goes on with the jiffies
+JIFFY_S = time.clock_getres(COARSE)
+TIMER_LIST = Path("/proc/timer_list")
 SOURCES = [Path(__file__).with_name(name) for name in ("pairs.c", "waits.c")]
 # Raw tracepoint → its program.
 STATE_EVENTS = {
@@ -132,7 +135,9 @@ class Probes:
         self._own: Programs | None = None
         # For how long they have counted, and for how long the kernel has called them.
         self.active_s = self.attached_s = self._since = 0.0
-        self._share = 1.0
+        self._jiffies = WINDOW  # of each window: they count
+        ticks = re.search(r"^jiffies: (\d+)", TIMER_LIST.read_text(), re.MULTILINE)
+        self._first_window = time.clock_gettime(COARSE) - int(ticks[1]) % WINDOW * JIFFY_S
         self.runs = self.ns = self.missed = 0
 
     def attach(self, share: float) -> None:
@@ -152,9 +157,8 @@ class Probes:
     def count(self, share: float) -> None:
         """Count so much of the time from now on."""
         self._account()
-        jiffies = min(WINDOW, max(1, round(share * WINDOW)))
-        self._share = jiffies / WINDOW
-        self.bpf["share"][0] = self.bpf["share"].Leaf(jiffies)
+        self._jiffies = min(WINDOW, max(1, round(share * WINDOW)))
+        self.bpf["share"][0] = self.bpf["share"].Leaf(self._jiffies)
 
     def detach(self) -> None:
         """Stop for now."""
@@ -170,8 +174,13 @@ class Probes:
         now = time.monotonic()
         if self._since:
             self.attached_s += now - self._since
-            self.active_s += (now - self._since) * self._share
+            self.active_s += self._counted_until(now) - self._counted_until(self._since)
             self._since = now
+
+    def _counted_until(self, now: float) -> float:
+        """For how long this share has counted since the first window: a pause may cut windows."""
+        windows, part = divmod((now - self._first_window) / JIFFY_S, WINDOW)
+        return JIFFY_S * (windows * self._jiffies + min(part, self._jiffies))
 
     def pids(self) -> set[int]:
         """The processes that own an end."""
@@ -238,7 +247,7 @@ def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
         "datagram": bool(traffic.datagram),
         "leads": LEADS[traffic.lead],
         "path": path_of(bytes(traffic.path)) if family == "unix" else "",
-        "limited_ms": round(traffic.limited * JIFFY_MS),
+        "limited_ms": round(traffic.limited * JIFFY_S * 1000),
         "waits": {
             name: [count, count * traffic.wait_ns[n] // max(1, traffic.timed[n])]
             for n, (name, count) in enumerate(zip(WAITS, traffic.waits, strict=True))
@@ -311,7 +320,8 @@ def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> fl
     # Each in ns for a second.
     allowed = max(LEAST_NS, SAFE * limit / 100 * people.cpu_ns / lasted)
     counting = probes.cost_ns() - ENTRY_NS * probes.runs
-    body, entry = counting / probes.active_s, ENTRY_NS * probes.runs / probes.attached_s
+    body = counting / max(JIFFY_S, probes.active_s)
+    entry = ENTRY_NS * probes.runs / probes.attached_s
     # What a process used that ended before anybody looked is not in cpu_ns: beside short-lived ones
     # a limit of 100 % can be reached.
     if limit >= EVERY_CALL or not body:

@@ -76,7 +76,7 @@ int on_state(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* What an end has sent last did not go on before now, because of a timer. */
-static inline void waited(struct traffic *traffic, int kind)
+static inline void waited(struct traffic *traffic, struct traffic *other, int kind)
 {
 	u64 now = bpf_ktime_get_ns(), since = traffic->since;
 
@@ -86,6 +86,11 @@ static inline void waited(struct traffic *traffic, int kind)
 	if (traffic->last == SENT && is_whole(traffic, counting())) {
 		traffic->timed[kind]++;
 		traffic->wait_ns[kind] += now - since;
+		/* The other has a part of it, and waits for the rest. */
+		if (other && other->last == RECEIVED && other->since > traffic->since) {
+			other->answer_ns += now - other->since;
+			other->since = now;
+		}
 	}
 	traffic->until = now;
 }
@@ -100,7 +105,7 @@ int on_retransmit(struct bpf_raw_tracepoint_args *ctx)
 	if (!counting() || !identify(sk, &end, &common))
 		return 0;
 	if ((traffic = ends.lookup(&end)) || (traffic = new_end(sk, &end, &common)))
-		waited(traffic, byte(sk + STATE) == SYN_SENT ? SYN : RESENT);
+		waited(traffic, other_end(&end), byte(sk + STATE) == SYN_SENT ? SYN : RESENT);
 	return 0;
 }
 
@@ -119,7 +124,7 @@ int on_timer(struct bpf_raw_tracepoint_args *ctx)
 			return 0;
 		/* Nagle's algorithm: the peer has more, and sends it once this ACK is there. */
 		if ((traffic = other_end(&end)) && traffic->sk && unsent((void *)traffic->sk))
-			waited(traffic, DELAYED_ACK);
+			waited(traffic, ends.lookup(&end), DELAYED_ACK);
 	} else if (function == WRITE_TIMER) {
 		sk = timer - WRITE_TIMER_AT;
 		if (byte(sk + PENDING) != PROBE || !counting() || !identify(sk, &end, &common))
@@ -127,7 +132,7 @@ int on_timer(struct bpf_raw_tracepoint_args *ctx)
 		/* It does not probe a closed window. */
 		if (unsent(sk) && half(sk + UNACKED) + half(sk + SEND_WINDOW) != half(sk + NEXT) &&
 		    (traffic = ends.lookup(&end)))
-			waited(traffic, CORK);
+			waited(traffic, other_end(&end), CORK);
 	}
 	return 0;
 }
