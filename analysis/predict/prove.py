@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analysis.raw.programs import KernelCounts, Probed
+from analysis.predict.prices import read_prices
+from analysis.predict.show import WATCH, predictions
+from analysis.raw.programs import KernelCounts, Probed, Watched
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, read_object
 from analysis.report import output
 from analysis.statistics import LEAST_REPEATS, Estimate, Values, compared, estimates, mean
@@ -171,6 +173,15 @@ class Result:
         own = column(timed, "own", lambda run: run.window_ns)
         plain = column(timed, "plain", lambda run: run.window_ns)
         self.by_option = compared(own, plain) if len(own) else []
+        self.less: Estimate | None = None  # ns of a turn
+        if self.turns and self.turns[1].value:
+            turns = self.turns[1].value
+            if self.speedup:
+                self.less = self.saved * (plain.mean() / turns)
+            elif self.by_option:
+                self.less = self.by_option[0] * (1 / turns)
+            if self.fixed_time:
+                self.less = -compared(*both(probed, lambda run: run.window_ns / run.turns))[0]
         self.own = self.by_option[3] if len(own) else None
         own_p50 = column(probed, "own", methodcaller("quantile", 0.5))
         self.own_p50 = mean(own_p50) if len(own_p50) else None
@@ -192,6 +203,7 @@ class Result:
         """proof.json: value, low and high of each figure; times in ns."""
         figures: dict[str, Estimate | None] = {
             **{"speedup": self.speedup, "saved": self.saved, "cpu_saved": self.cpu},
+            **{"less_ns": self.less},
             **{"filter": self.filter, "own": self.own, "p50_own_ns": self.own_p50},
         }
         for share, (_, tcp, unix, ratio) in self.quantiles.items():
@@ -203,6 +215,23 @@ class Result:
         }  # fmt: skip
         about = {"kernel": self.proof.kernel, "cpus": self.proof.cpus, "open": self.open}
         return {**about, "fixed_time": self.fixed_time, "unequal": self.unequal, **named}
+
+
+def predicted(folder: Path, result: Result) -> Iterator[str]:
+    """What a request takes less, by what was watched over TCP and as measured."""
+    if not (folder / WATCH).exists():
+        yield f"Not predicted: {PROGRAM} watch measures this machine's prices, once."
+        return
+    made = predictions(read_object(folder / WATCH, Watched), read_prices(folder))
+    if not (told := [each.elapsed for _, each in made if each and each.has_figures]):
+        yield "Not predicted: what was watched is no pair that asks and answers."
+        return
+    by_watching = f"{number(told[0].value)} µs ({extent(*told[0].ends)})"
+    measured = "open"
+    if result.less:
+        less = result.less * (1 / 1000)
+        measured = f"{number(less.value)} µs ({extent(*less.ends)})"
+    yield f"A request takes less: {by_watching} by what watch saw of TCP, measured {measured}."
 
 
 def times(figure: Estimate, than: str = "") -> str:
@@ -267,6 +296,7 @@ def show_proof(folder: Path, how: str | None) -> None:
     result = Result(read_object(folder / PROOF, Proof))
     text = json.dumps(result.document(), indent=1) + "\n"
     output.write_all(folder, {RESULT: text})
-    print(text if how == "json" else "\n".join((*lines(result), f"Stored: {folder}")))
+    said = (*lines(result), *predicted(folder, result), f"Stored: {folder}")
+    print(text if how == "json" else "\n".join(said))
     if result.unequal:
         raise RunError(result.unequal)

@@ -69,9 +69,9 @@ def watch(options: Options) -> int:
         stored = {} if record else _set_up(session, "--watch")
         root.mounts()
         with driven(options, session), session.progress.step(f"watching for {options.seconds:g} s"):
-            watched = _observe(root, options.seconds, options.limit)
+            watched = observe(root, options.seconds, options.limit)
         watched["only"] = {"pids": list(options.pid), "ports": list(options.port)}
-        _write(folder.path, stored | {WATCH: watched})
+        write_files(folder.path, stored | {WATCH: watched})
         folder.move()
     again = f"{PROGRAM} report {destination}"
     if record:
@@ -96,7 +96,7 @@ def report_watched(options: Options) -> int:
             session.set_up("--analysis")
         return _predict("--watch", folder, options.prices, options)
     with tempfile.TemporaryDirectory(prefix="pathcost-") as priced:
-        _write(Path(priced), _set_up(session))
+        write_files(Path(priced), _set_up(session))
         return _predict("--watch", folder, Path(priced), options)
 
 
@@ -116,7 +116,7 @@ def what_if(options: Options) -> int:
         "work_us": float(options.work or 0),
     }
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
-        _write(Path(folder), stored)
+        write_files(Path(folder), stored)
         return _predict("--what-if", Path(folder), options.prices, options)
 
 
@@ -150,7 +150,7 @@ def _set_up(session: Session, *words: str) -> dict[str, Any]:
         return {PRICES: prices(session.invoker.cache, session.progress.note)}
 
 
-def _observe(root: Root, seconds: float, limit: float) -> dict[str, Any]:
+def observe(root: Root, seconds: float, limit: float) -> dict[str, Any]:
     """What root's program counted. Raises RunError."""
     with tempfile.TemporaryFile() as complaints:
         program = root.start("pairs", [f"{seconds:g}", f"{limit:g}"], stderr=complaints.fileno())
@@ -162,7 +162,7 @@ def _observe(root: Root, seconds: float, limit: float) -> dict[str, Any]:
     return result
 
 
-def _write(folder: Path, files: dict[str, Any]) -> None:
+def write_files(folder: Path, files: dict[str, Any]) -> None:
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
@@ -201,15 +201,19 @@ def fingerprint() -> dict[str, Any]:
 
 def prices(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """The list, from the cache or measured now. Raises RunError."""
-    kept, wanted = cache / PRICES, fingerprint()
-    listed: dict[str, Any] | None = read_json(kept)
-    if listed is None or listed["fingerprint"] != wanted:
+    if (listed := kept(cache)) is None:
         say(f"measuring what messages cost on this machine, once: about {TAKES} s")
-        listed = measured() | {"fingerprint": wanted}
+        listed = measured() | {"fingerprint": fingerprint()}
         with suppress(OSError):  # without a cache they are measured each time
             cache.mkdir(parents=True, exist_ok=True)
-            write_json(kept, listed)
+            write_json(cache / PRICES, listed)
     return listed
+
+
+def kept(cache: Path) -> dict[str, Any] | None:
+    """The list of this machine as it is, if the cache has it."""
+    listed: dict[str, Any] | None = read_json(cache / PRICES)
+    return listed if listed and listed["fingerprint"] == fingerprint() else None
 
 
 def measured() -> dict[str, Any]:

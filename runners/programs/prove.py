@@ -6,11 +6,11 @@ repeat runs every arm once, in the order A B B A. Timed runs are never probed: r
 bytes come from runs of their own. analysis/predict/prove.py says what follows.
 """
 
-import json
 import os
 import shlex
 from argparse import Namespace as Options
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 
 from probes.bcc.people import listening
 from probes.messages import PROGRAM
+from runners.host.root import Root
 from runners.host.session import Session, analyse
 from runners.process import REPORTS, RunError, UsageError, command
 from runners.programs import engine
 from runners.programs.experiments import interleaved
+from runners.programs.pairs import PRICES, WATCH, WATCHED, kept, observe, write_files
 from runners.programs.place import Place, death_of, unpacked
 from runners.programs.program import Case, Client, Process, Program, Values, case_of
 from runners.programs.watch import Probes, Watch
@@ -143,6 +145,10 @@ def prove(options: Options) -> int:
         root.mounts()
         for name in root.lock():
             session.note_removed(name)
+        files: dict[str, Any] = {}
+        if listed := kept(session.invoker.cache):
+            with session.progress.step("watched runs"):
+                files = {PRICES: listed, WATCH: watched(subject, root, stack)}
         with session.progress.step("timed runs"):
             timed = list(timed_runs(subject, options.repeats, session, stack))
         probes = Probes(root, tools=("turns",))
@@ -158,8 +164,19 @@ def prove(options: Options) -> int:
         **{"narrow": NARROW, "timed": timed, "probed": probed, "lacks": probes.lacks},
     }
     destination.mkdir(parents=True, exist_ok=True)
-    (destination / "prove.json").write_text(json.dumps(proof, indent=1) + "\n", encoding="utf-8")
+    write_files(destination, files | {"prove.json": proof})
     return analyse("--prove", str(destination), *([options.show] if options.show else []))
+
+
+def watched(subject: Subject, root: Root, stack: ExitStack) -> dict[str, Any]:
+    """What `watch` sees of runs over TCP, with its usual time and limit. Raises RunError."""
+    plain = subject.arms[0]
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(observe, root, WATCHED["seconds"], WATCHED["limit"])
+        while not seen.done():
+            subject.run(plain, stack)
+    port = subject.port or int(subject._kept[plain].place.end("port"))
+    return seen.result() | {"only": {"pids": [], "ports": [port]}}
 
 
 def timed_runs(

@@ -75,7 +75,7 @@ def test_what_fails_is_one_sentence_and_leaves_nothing(
     server: str, client: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("runners.programs.engine.READY_SECONDS", 0.5)
+    monkeypatch.setattr("runners.programs.engine.READY_SECONDS", 0.5 if "sleep" in server else 30)
     with pytest.raises(RunError, match=reason) as caught:
         run(ARMS[-1], server, client)
     assert "\n" not in str(caught.value)
@@ -135,6 +135,8 @@ def test_the_filter_is_in_the_interval_and_not_in_the_ratio() -> None:
     assert result.speedup.value == pytest.approx(2)
     assert 1 < result.speedup.ends[0] < 2 < result.speedup.ends[1]
     assert result.filter.value == pytest.approx(0.5)
+    assert result.less
+    assert result.less.value == pytest.approx(100_000_000 / 20)
     assert result.cpu.value == pytest.approx(0.5)
     assert result.quantiles[50][1].value == pytest.approx(10240 + 256)
     assert result.unequal == ""
@@ -161,5 +163,7 @@ def test_unequal_loads_are_told_and_a_fixed_time_is_none() -> None:
     assert (fixed.fixed_time, fixed.unequal) == (True, "")
     assert fixed.speedup
     assert fixed.speedup.value == pytest.approx(1.5)
+    assert fixed.less
+    assert fixed.less.value == pytest.approx(200_000_000 / 100 - 200_000_000 / 150)
     failed = proof(took | {"unix": 100}, {"tcp": 100, "unix": 50}, {"tcp": 1000, "unix": 500})
     assert "1,000 bytes over TCP and 500" in failed.unequal
