@@ -125,10 +125,10 @@ def widened(part: Estimate, added: Estimate) -> Estimate:
     return replace(part, low=part.low - half, high=part.high + half)
 
 
-def ratio(part: Estimate) -> Estimate:
-    """How many times as much TCP takes, of the part that is saved, which is below 1."""
-    low, high = (None if end is None else 1 / (1 - end) for end in (part.low, part.high))
-    return replace(part, value=1 / (1 - part.value), low=low, high=high)
+def mapped(figure: Estimate, to: Callable[[float], float]) -> Estimate:
+    """Another figure, which grows with it."""
+    low, high = (None if end is None else to(end) for end in (figure.low, figure.high))
+    return replace(figure, value=to(figure.value), low=low, high=high)
 
 
 def is_narrow(rows: Sequence[dict[str, Any]], narrow: float) -> bool:
@@ -161,6 +161,7 @@ class Result:
         self.open = ""
         if self.fixed_time:
             self.speedup = compared(*both(probed, lambda run: run.turns / run.window_ns))[3]
+            self.saved = mapped(self.speedup, lambda times: 1 - 1 / times)
         elif self.filter.value > MOST_ADDED:
             self.open = "the filter stops calls of new connections, and takes too much of a run"
             if self.filter.spans(0):
@@ -168,20 +169,14 @@ class Result:
         elif max(self.saved.value, self.saved.ends[1]) >= 1:
             self.open = DIFFER
         else:
-            self.speedup = ratio(self.saved)
+            self.speedup = mapped(self.saved, lambda part: 1 / (1 - part))
         self.cpu = widened(*saved(timed, lambda run: run.cpu_ns))
         own = column(timed, "own", lambda run: run.window_ns)
         plain = column(timed, "plain", lambda run: run.window_ns)
         self.by_option = compared(own, plain) if len(own) else []
-        self.less: Estimate | None = None  # ns of a turn
-        if self.turns and self.turns[1].value:
-            turns = self.turns[1].value
-            if self.speedup:
-                self.less = self.saved * (plain.mean() / turns)
-            elif self.by_option:
-                self.less = self.by_option[0] * (1 / turns)
-            if self.fixed_time:
-                self.less = -compared(*both(probed, lambda run: run.window_ns / run.turns))[0]
+        total = self.saved * float(plain.mean()) if self.speedup else [*self.by_option, None][0]
+        turns = self.turns[1].value if self.turns else 0
+        self.less = total * (1 / turns) if total and turns else None  # ns of a turn
         self.own = self.by_option[3] if len(own) else None
         own_p50 = column(probed, "own", methodcaller("quantile", 0.5))
         self.own_p50 = mean(own_p50) if len(own_p50) else None
@@ -222,16 +217,15 @@ def predicted(folder: Path, result: Result) -> Iterator[str]:
     if not (folder / WATCH).exists():
         yield f"Not predicted: {PROGRAM} watch measures this machine's prices, once."
         return
-    made = predictions(read_object(folder / WATCH, Watched), read_prices(folder))
-    if not (told := [each.elapsed for _, each in made if each and each.has_figures]):
+    pairs = predictions(read_object(folder / WATCH, Watched), read_prices(folder))
+    if not (told := [made.elapsed for _, made in pairs if made and made.has_figures]):
         yield "Not predicted: what was watched is no pair that asks and answers."
         return
-    by_watching = f"{number(told[0].value)} µs ({extent(*told[0].ends)})"
-    measured = "open"
-    if result.less:
-        less = result.less * (1 / 1000)
-        measured = f"{number(less.value)} µs ({extent(*less.ends)})"
-    yield f"A request takes less: {by_watching} by what watch saw of TCP, measured {measured}."
+    made, less = (
+        f"{amount(gain.value, 'ns')} ({extent(*gain.ends, 'ns')})" if gain else "open"
+        for gain in (told[0] * 1000, result.less)
+    )
+    yield f"A request takes less: {made} by what watch saw of TCP, measured {less}."
 
 
 def times(figure: Estimate, than: str = "") -> str:

@@ -72,6 +72,12 @@ connection = socket.create_connection(address := ("127.0.0.1", int(sys.argv[1]))
 connection.sendto(b"hello", address)
 assert connection.recv(64) == b"hello"
 """
+ZEROCOPY = """
+import socket, sys
+connection = socket.socket()
+connection.setsockopt(socket.SOL_SOCKET, 60, 1)
+connection.connect(("127.0.0.1", int(sys.argv[1])))
+"""
 # seccomp(2): SECCOMP_SET_MODE_FILTER with SECCOMP_FILTER_FLAG_NEW_LISTENER.
 LISTENER = "import ctypes; ctypes.CDLL(None).syscall(317, 1, 8, None)"
 
@@ -122,6 +128,7 @@ def test_a_client_does_not_notice(mode: str, tmp_path: Path) -> None:
     ("program", "reason"),
     [
         (SENDTO, "address"),
+        (ZEROCOPY, "without a copy"),
         (LISTENER, "listener"),
         ("", "has not used the port"),
         ("import sys; sys.exit(3)", ""),

@@ -27,7 +27,6 @@ static const struct {
 	{__NR_getsockopt, 1, SOL_SOCKET},
 	{__NR_epoll_create, ALWAYS, 0},
 	{__NR_epoll_create1, ALWAYS, 0},
-	{__NR_io_uring_setup, ALWAYS, 0},
 	{__NR_seccomp, ALWAYS, 0},
 };
 #define STATEMENT(code, value) ((struct sock_filter)BPF_STMT(BPF_##code, value))

@@ -213,7 +213,7 @@ static void watch_again(struct call *call, int epoll, int descriptor, struct epo
 /* Put `made` in the socket's place, with its options and who watches it. Returns 0, or errno. */
 static int replace(struct call *call)
 {
-	static const int kept[] = {SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER};
+	static const int kept[] = {SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER, SO_ZEROCOPY};
 	struct caller *caller = caller_of(call);
 	int *exec = &caller->exec[call->nr == __NR_bind];
 	struct epoll_event events[INSTANCES];
@@ -226,8 +226,9 @@ static int replace(struct call *call)
 		socklen_t length = sizeof(value);
 
 		if (getsockopt(call->socket, SOL_SOCKET, kept[i], value, &length) == 0 &&
-		    memcmp(value, none, length) != 0)
-			setsockopt(call->made, SOL_SOCKET, kept[i], value, length);
+		    memcmp(value, none, length) != 0 &&
+		    setsockopt(call->made, SOL_SOCKET, kept[i], value, length) < 0)
+			refused = "it sends without a copy (SO_ZEROCOPY): a Unix socket cannot";
 	}
 	fcntl(call->made, F_SETFL, call->blocks ? 0 : O_NONBLOCK);
 	find_instances(caller, call->thread);
