@@ -38,6 +38,7 @@ DELIVERY = "delivery"
 USUAL, LEFT = "all", "left"  # rows of needs.csv: without a lesion, and with those that survive
 CODE = digest(Path(__file__).with_name("lesion.py").read_bytes())  # what a trial is
 LOCK, PICTURE = "lock", "needs.png"
+CALLS = "calls"  # a word of --lesions: also single calls
 SPINS = ("processor time", "not finish")  # in sentences of a guest that goes on without an end
 # What may differ from the machine without a lesion: what is counted, and then what is kept, too.
 FORMS = {"no state differs": COUNTERS, "leaks allowed": (*COUNTERS, *LEAKS)}
@@ -174,11 +175,16 @@ def admit(session: Session, work: Any) -> Iterator[Subject]:
         _, todo, _ = prepare(session, work, absent)
         for guest, run in todo:
             patient = Patient(guest, run)
-            for name in session.options.lesions or ():
+            for name in named(session):
                 patient.lesion(name, "0")  # raises where there is no such function
             yield Subject(patient, guest.machine.kernel.release, inside(patient))
     if not todo:
         raise UsageError(f"no cell can be counted: {next(iter(absent.values()))}.")
+
+
+def named(session: Session) -> list[str]:
+    """Return the functions and calls that the user wants alone."""
+    return [name for name in session.options.lesions or () if name != CALLS]
 
 
 def inside(patient: Patient) -> Counter[str]:
@@ -193,7 +199,7 @@ def inside(patient: Patient) -> Counter[str]:
 
 def study(session: Session, trials: Trials, subjects: Sequence[Subject]) -> None:
     """Fill the subjects: singles first, then each order, side by side on all processors."""
-    progress, named = session.progress, session.options.lesions
+    progress, wanted = session.progress, named(session)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
 
         def all_of(jobs: list[Callable[[], None]], what: str) -> None:
@@ -208,8 +214,11 @@ def study(session: Session, trials: Trials, subjects: Sequence[Subject]) -> None
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
 
-        pairs = [(s, name) for s in subjects for name in named or candidates(s)]
+        pairs = [(s, name) for s in subjects for name in wanted or candidates(s)]
         all_of([partial(alone, trials, *pair) for pair in pairs], "alone")
+        if CALLS in (session.options.lesions or ()):
+            pairs = [(s, name) for s in subjects for name in calls(s)]
+            all_of([partial(alone, trials, *pair) for pair in pairs], "calls")
         orders = [partial(combine, trials, subject, order)
                   for order in ORDERS for subject in subjects]  # fmt: skip
         all_of(list(orders), "together")
@@ -223,6 +232,14 @@ def candidates(subject: Subject) -> list[str]:
         for function, _ in sorted(subject.inside.items(), key=lambda pair: (-pair[1], pair[0]))
         if not any(fnmatchcase(function, pattern) for pattern in ENTRIES)
     ]
+
+
+def calls(subject: Subject) -> list[str]:
+    """Return the calls of what the path calls at several places, and needs at one at least."""
+    of = {call: call.rpartition(">")[2] for call in subject.patient.calls}
+    places, gone = Counter(of.values()), {lesion.name for lesion, _ in removable(subject)}
+    tried = {*candidates(subject)} - gone
+    return sorted(call for call, name in of.items() if places[name] > 1 and name in tried)
 
 
 def alone(trials: Trials, subject: Subject, name: str) -> None:
