@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# make_environment NAME LOCK: the Python environment, in the working directory. setup.sh sources this.
+# The Python environment, in the working directory. setup.sh sources this.
 
 fail() {
 	echo "pathcost: $*" >&2
@@ -23,6 +23,19 @@ is_whole() {
 		sed -n '1{s/ [0-9]* [0-9.]*$//;p}' | tr -c '[:print:]\n' '?')
 	[ -z "$lost" ] || return
 	touch -c "$environment/complete" 2>/dev/null || true # when it was last used
+}
+
+# Prints where Python's packages are: the distribution's, where those of a package serve, or an environment.
+python_environment() {
+	local because environment lock=$1
+	if [ ! -e "${here-}/c.mk" ] && [ "$lock" = "${here-}/requirements.lock" ]; then
+		because=$(/usr/bin/python3 -I -B "$here/host/distribution.py") && [ -z "${PATHCOST_LOCKED-}" ] && echo /usr && return
+		compgen -G '/usr/share/python-wheels/pip-*.whl' >/dev/null || fail "this is missing, and a packaged pathcost installs nothing: sudo apt install python3-venv"
+	fi
+	# One for each lock file and Python.
+	environment=python-$({ cat "$lock" "$here/unused.txt" && /usr/bin/python3 --version && echo files, sizes and times; } | sha256sum | cut -c1-12)
+	make_environment "$environment" "$lock"
+	echo "$PATHCOST_CACHE/$environment"
 }
 
 # As the user, in the cache. A new environment is made beside the old one, which stays where that fails.

@@ -1,24 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Set-up: distribution packages, a Python environment from a lock file with hashes, the C workload.
-# Nothing is installed twice; what is there already is left alone. In a package (pathcost.deb) the programs are
-# compiled, and nothing is installed: what is missing is named. Where the distribution's Python packages serve,
-# they are used; elsewhere the environment is made by the user who runs pathcost first.
+# Nothing is installed twice. In a package (pathcost.deb) the programs are compiled, and nothing is installed: what
+# is missing is named. Where the distribution's Python packages serve, they are used; elsewhere the environment is
+# made by the user who runs pathcost first. packages.tsv has the packages by these words.
 #
-#   setup.sh [--no-install] [--guest] [--exact] [--analysis] [--no-python] [--claims] [--programs] [--dev] [--images] [--site] [--campaign]
+#   setup.sh [--no-install] [--no-python] [--guest] [--claims] [--programs] [--images] [--dev] [--campaign] [--tools]
+#   setup.sh --exact | --analysis | --watch | --site: what these need, and no more; watch installs nothing
 #
-#   --no-install  name the packages that are missing, and stop with status 1
-#   --watch       what `watch` needs: install nothing; one line to paste for what is missing
-#   --guest       also what building and booting a guest needs
-#   --exact       what exact mode needs, which has no use for probes
-#   --analysis    the Python environment alone
-#   --no-python   all but the Python environment
-#   --claims      also the tools whose options claims name
-#   --programs    also what unpacks and drives the programs of runners/programs/*.toml
-#   --dev         also what the tests and the checks of this repository need
-#   --images      also what builds and runs the images
-#   --site        the Python environment alone, with what makes the documentation's site
-#   --campaign    also Snakemake, in a Python environment of its own
+# --no-install names the packages that are missing, and stops with status 1. --dev is what the tests need.
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
@@ -27,17 +17,13 @@ user=${SUDO_UID:-$(id -u)} group=${SUDO_GID:-$(id -g)}
 home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: HOME, then
 groups=${home:+init} groups=${groups:-clear}        # without an entry the user has no further groups either
 
-packages=(bpftrace gcc libc6-dev make python3 python3-bpfcc python3-venv util-linux mount)
-guest_packages=(apt debian-archive-keyring dpkg e2fsprogs)
-grep -q '^ID=debian' /etc/os-release || guest_packages+=(mmdebstrap)
 # The manager to which the machine's shell belongs: any of them can be there as a mere program.
 manager=apt how=(apt-get install -y --no-install-recommends --no-remove)
 ! rpm -q --quiet bash 2>/dev/null || manager=dnf how=(dnf install -y --setopt=install_weak_deps=False)
 ! pacman -Qq bash >/dev/null 2>&1 || manager=pacman how=(pacman -S --noconfirm --needed)
-# Ubuntu has a perf for each of its kernels; without one, what perf counts is missing.
-[ $manager = apt ] && ! grep -q '^ID=debian' /etc/os-release || packages+=(linux-perf)
-dev_packages=(binutils clang-format debhelper git lintian mmdebstrap nftables shellcheck shfmt sockperf strace)
-lock=$here/requirements.lock install=yes parts=("$here/workload")
+lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|perf' elsewhere=
+grep -q '^ID=debian' /etc/os-release || elsewhere='|elsewhere'
+[ -z "$elsewhere" ] || [ $manager != apt ] || kinds=run
 source "$here/environment.sh"
 
 # What the user owns is made by the user: the environment and the workload, not the packages. As `become`.
@@ -47,21 +33,21 @@ become_user() {
 }
 
 # In a checkout of root's, root builds.
-become_owner() {
-	if [ -O "$1" ]; then become "${@:2}"; else become_user "${@:2}"; fi
-}
+become_owner() { if [ -O "$1" ]; then become "${@:2}"; else become_user "${@:2}"; fi; }
 
 # Whether a program is there, wherever it comes from, or a file.
 has() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null || compgen -G "$1" >/dev/null; }
 
 install_packages() {
-	local missing=() words apt sign dnf pacman
+	local missing=() words package sign dnf pacman
 	command -v "${how[0]}" >/dev/null || return 0 # an image, which has all that it needs
-	for package in "${packages[@]}"; do
-		# shellcheck disable=SC2034 # the manager's name is also the column's
-		IFS=$'\t' read -r apt sign dnf pacman < <(grep "^$package	" "$here/packages.tsv")
+	# shellcheck disable=SC2034 # the manager's name is also the column's
+	while IFS=$'\t' read -r package sign dnf pacman _; do
+		# In a package the programs are compiled.
+		[ -e "$here/c.mk" ] || [[ ! $package =~ ^(gcc|libc6-dev|make|python3-venv)$ ]] || continue
+		apt=$package
 		[ "${!manager}" = - ] || has "$sign" || missing+=("${!manager}")
-	done
+	done < <(grep -E "[[:blank:]]($kinds)( |$)" "$here/packages.tsv")
 	[ ${#missing[@]} -gt 0 ] || return 0
 	[ -e "$here/c.mk" ] || fail "this is missing, and a packaged pathcost installs nothing: sudo apt install ${missing[*]}"
 	[ $install != never ] || fail "watch installs nothing, and this is missing: sudo ${how[*]:0:2} ${missing[*]} && $here/setup.sh --analysis"
@@ -74,34 +60,25 @@ install_packages() {
 }
 
 if [ "${1-}" = --environment ]; then
-	lock=$2 install=$3
-	cd "$PATHCOST_CACHE"
-	if [ ! -e "$here/c.mk" ] && [ "$lock" = "$here/requirements.lock" ]; then
-		because=$(/usr/bin/python3 -I -B "$here/host/distribution.py") && [ -z "${PATHCOST_LOCKED-}" ] && echo /usr && exit
-		compgen -G '/usr/share/python-wheels/pip-*.whl' >/dev/null || fail "this is missing, and a packaged pathcost installs nothing: sudo apt install python3-venv"
-	fi
-	# One for each lock file and Python.
-	environment=python-$({ cat "$lock" "$here/unused.txt" && /usr/bin/python3 --version && echo files, sizes and times; } | sha256sum | cut -c1-12)
-	make_environment "$environment" "$lock"
-	echo "$PATHCOST_CACHE/$environment"
+	cd "$PATHCOST_CACHE" && install=$3 python_environment "$2"
 	exit
 fi
 
 for word in "$@"; do
+	word=${word#--}
 	case $word in
-	--no-install) install=no ;;
-	--guest) packages+=("${guest_packages[@]}") ;;
-	--exact) packages=(gcc libc6-dev make python3 python3-venv util-linux apt debian-archive-keyring dpkg) parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
-	--analysis) packages=(python3 python3-venv) parts=() ;;
-	--no-python) lock= ;;
-	--watch | watch) packages=(gcc libc6-dev make mount python3 python3-bpfcc python3-venv util-linux) install=never ;;
-	--site) packages=(git python3 python3-venv) parts=() lock=$here/requirements-site.lock ;;
-	--campaign) lock=$here/requirements-campaign.lock ;;
-	--programs) packages+=(ca-certificates "${guest_packages[@]}") parts+=("$here/programs/tools") ;;
-	--tools) parts+=("$here/programs/tools") ;;
-	--claims) packages+=(wrk) ;;
-	--images) packages+=(buildah podman runc) ;;
-	--dev) packages+=("${dev_packages[@]}") lock=$here/requirements-dev.lock ;;
+	no-install) install=no ;;
+	no-python) lock= ;;
+	exact) kinds=exact parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
+	watch) kinds=watch install=never ;;
+	analysis) kinds=analysis parts=() ;;
+	site) kinds=site parts=() lock=$here/requirements-site.lock ;;
+	campaign) lock=$here/requirements-campaign.lock ;;
+	dev) kinds+="|dev" lock=$here/requirements-dev.lock ;;
+	tools) parts+=("$here/programs/tools") ;;
+	programs) kinds+="|programs$elsewhere" parts+=("$here/programs/tools") ;;
+	guest) kinds+="|guest$elsewhere" ;;
+	claims | images) kinds+="|$word" ;;
 	esac
 done
 
@@ -109,10 +86,7 @@ for tool in find getent sed setpriv sha256sum; do
 	command -v $tool >/dev/null || fail "there is no $tool here, and nothing can be set up without it."
 done
 [ ! -e "$here/c.mk" ] || command -v "${how[0]}" >/dev/null || fail "this set-up knows apt, dnf and pacman, and none of them is here."
-if [ ! -e "$here/c.mk" ]; then
-	parts=()
-	mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxE 'gcc|libc6-dev|make|python3-venv')
-fi
+[ -e "$here/c.mk" ] || parts=()
 install_packages
 for part in "${parts[@]}"; do
 	words=$(become_owner "$part" make --silent -j "$(nproc)" -C "$part" 2>&1) ||
