@@ -34,7 +34,7 @@ from analysis.raw.run import Missing, Run, Target
 from analysis.wording import counted, listed, size_text
 from probes.files import read_rows
 from probes.transports import Transport, forwarded, read_transports
-from runners.cell import ROUND_TRIP_PATTERNS
+from runners.cell import ONE_WAY, ROUND_TRIP_PATTERNS
 
 COLUMNS = (
     "run", "target", "kernel", "probe_level", "instrument", "transport", "pattern", "size",
@@ -170,6 +170,8 @@ def _from_workload(cell: Cell, result: Result) -> Iterator[Counted]:
     if cell.pattern in ROUND_TRIP_PATTERNS:
         rate = result.round_trips * 1e9 / result.window_ns
         yield Counted("workload", "requests_per_s", "", rate)
+    if cell.pattern in ONE_WAY:
+        yield Counted("kernel", "sender_sleeps", "", result.client.rusage.voluntary)
     if cell.backlog:
         yield Counted("workload", "connects_refused", "", result.client.refused_connects)
     reads = result.both("received_messages") + result.both("partial_receives")

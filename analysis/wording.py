@@ -4,7 +4,7 @@
 from typing import Any
 
 from probes.transports import read_transports
-from runners.cell import CALLED, Conditions
+from runners.cell import CALLED, MANY_CLIENTS, Conditions
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -112,12 +112,12 @@ def size_text(size: int) -> str:
     return f"{size} B"
 
 
-def ways(text: str) -> str:
+def ways(text: str, pattern: str) -> str:
     """How `cross-cpu+spin` waits, is scheduled and connected: what is as usual as well."""
     conditions = Conditions.parse(text)
     words = [CALLED[word] for word in (conditions.wait, conditions.sched, conditions.topology)]
-    if conditions.rate or conditions.clients:
-        words[2] = "a connection for each client"
+    if pattern in MANY_CLIENTS:
+        words[2] = "several connections"
     if conditions.rate:
         words[0] = "epoll at the server"
         words.append(f"{conditions.rate:,} requests a second")

@@ -20,9 +20,9 @@ PATTERNS, PLACEMENTS, WAITS, SCHEDULERS, TOPOLOGIES = (
     {row["value"]: row["words"] for row in _ROWS if row["factor"] == factor}
     for factor in ("pattern", "placement", "wait", "sched", "topology")
 )
-ROUND_TRIP_PATTERNS, WHOLE, ONE_THREAD, MANY_CLIENTS = (
+ROUND_TRIP_PATTERNS, WHOLE, ONE_THREAD, MANY_CLIENTS, ONE_WAY = (
     tuple(row["value"] for row in _ROWS if kind in row["kinds"].split())
-    for kind in ("trip", "whole", "alone", "clients")
+    for kind in ("trip", "whole", "alone", "clients", "oneway")
 )
 CALLED = {row["value"]: row["called"] for row in _ROWS if row["called"]}
 USUAL_IN_FLIGHT, MOST_IN_FLIGHT = 8, 65_536
@@ -53,7 +53,7 @@ class Conditions:
     sched: str = "other"
     topology: str = "one"
     in_flight: int | None = None  # pipeline
-    clients: int | None = None  # clients, paced, backlog
+    clients: int | None = None  # clients, paced, backlog, writers, threads
     backlog: int | None = None  # backlog: that listen() is given
     rate: int | None = None  # paced: requests a second
     work: int | None = None  # paced: microseconds of the server's for each request
@@ -139,9 +139,8 @@ class Cell(Conditions):
 
 def unit(pattern: str, clients: int | None) -> int:
     """Return the number of messages of which each window of this pattern is a multiple."""
-    if pattern in MANY_CLIENTS:
-        return 2 * (clients or 1)
-    return 1 if pattern in ("stream", "selfloop") else 2
+    each = 2 if pattern in ROUND_TRIP_PATTERNS else 1
+    return each * (clients or 1) if pattern in MANY_CLIENTS else each
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.statistics import Estimate
 from analysis.wording import listed, source_text
 from probes.files import read_rows, typed
-from runners.cell import ROUND_TRIP_PATTERNS
+from runners.cell import ONE_WAY, ROUND_TRIP_PATTERNS
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it
@@ -56,7 +56,7 @@ class Workload:
 
 
 # What one sample of a pattern is, where it is not a round trip.
-SAMPLED = {"selfloop": "message_ns", "stream": "send_ns", "paced": "due_ns"}
+SAMPLED = {"selfloop": "message_ns", **dict.fromkeys(ONE_WAY, "send_ns"), "paced": "due_ns"}
 TIMES, MACHINE_WIDE, HARDWARE = (
     frozenset(
         row["quantity"]

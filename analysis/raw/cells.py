@@ -70,11 +70,11 @@ class Process(Model):
 class Result(Model):
     """What the workload printed."""
 
-    # CLOCK_MONOTONIC from the client's first send to its last receive; in `stream` to the server's
-    # last receive; in `paced` from an interval before the first request is due
+    # CLOCK_MONOTONIC from the client's first send to its last receive; in `stream` and `writers` to
+    # the server's last receive; in `paced` from an interval before the first request is due
     window_ns: Positive
     # Iterations of the window that come back: round trips, of `selfecho` too; in `selfloop`
-    # messages; in `stream` 0
+    # messages; in `stream` and `writers` 0
     round_trips: Count
     clock_cost_ns: NotNegative  # the cost of one clock reading, measured in the same process
     # The CPUs that client and server were pinned to; null with placement `free`
@@ -154,7 +154,7 @@ class Cell(PlannedCell):
     sched: Sched
     topology: Topology  # how many connections
     in_flight: Positive | None  # messages that pattern `pipeline` has on the way
-    clients: Positive | None  # how many send at a time in patterns `clients`, `paced` and `backlog`
+    clients: Positive | None  # connections, in patterns that have several
     backlog: Positive | None = None  # that listen(2) is given in pattern `backlog`
     rate: Positive | None = None  # requests a second of pattern `paced`; older runs lack it
     work: Positive | None = None  # microseconds that its server works for each; null for none

@@ -22,6 +22,7 @@ from analysis.raw.record import (
     read_text,
 )
 from analysis.raw.run import Target
+from runners.cell import ONE_WAY
 
 HELPER = "@helper"
 # Instruments whose scripts leave maps as bpftrace prints them, in
@@ -144,7 +145,7 @@ def read_samples(target: Target, cell: Cell) -> npt.NDArray[np.uint32]:
     path = target.path / "samples" / f"{cell.id}.u32"
     data = read_bytes(path)
     trips = cell.result.round_trips if cell.result else 0
-    if cell.pattern == "stream":
+    if cell.pattern in ONE_WAY:
         trips = cell.messages
     if len(data) != 4 * trips:
         raise damaged(path, f"it has {len(data)} bytes, and {trips} round trips make {4 * trips}")

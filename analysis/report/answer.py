@@ -152,7 +152,7 @@ class Answer(Part):
     @property
     def ways(self) -> str:
         """How processes wait, are scheduled and connected, where that is one for all times."""
-        ways_ = {ways(placed.conditions) for placed in self.compared}
+        ways_ = {ways(placed.conditions, self.pattern) for placed in self.compared}
         return ways_.pop() if len(ways_) == 1 else ""
 
     def differing(self, *, alike: bool) -> list[Count]:

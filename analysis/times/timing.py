@@ -16,15 +16,15 @@ from analysis.raw.run import Run, Target
 from analysis.statistics import Estimate, Values, compared, estimates, mean
 from analysis.times.modes import Modality, modality
 from analysis.wording import amount, counted, number, place, signed_amount, size_text
-from runners.cell import Conditions
+from runners.cell import ONE_WAY, Conditions
 
 Key = tuple[str, int, str, str]  # pattern, size, conditions, transport
 Iterations = Mapping[Key, Sequence[Values]]  # nanoseconds of each iteration, repeat by repeat
 
 ROUND_TRIP = "round trip"
-ITERATION = {"selfloop": "message", "stream": "send", "paced": "paced request"}
+ITERATION = {"selfloop": "message", **dict.fromkeys(ONE_WAY, "send"), "paced": "paced request"}
 # In a stream the time of a send says when there was room, not what a message costs.
-BY_THROUGHPUT = ("stream", "asyncio-stream", "uvloop-stream")
+BY_THROUGHPUT = (*ONE_WAY, "asyncio-stream", "uvloop-stream")
 QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s")
 
 

@@ -28,7 +28,6 @@ MESSAGES = 600
 FACTORS = ("transport", "pattern", "size", "messages", "warmup", "placement", "wait", "in_flight",
            "clients", "backlog")  # fmt: skip
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
-ONE_WAY = ("stream",)  # patterns in which the client receives nothing
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
 # The emulated CPU has no AES instructions: above this size a cell takes more than ten minutes.

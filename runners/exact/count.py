@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from probes.transports import DIRECTIONS
-from runners.cell import Cell, CellRun
-from runners.exact.cells import FACTORS, ONE_WAY, cpus_of, iterations_of, order, path_of
+from runners.cell import ONE_WAY, Cell, CellRun
+from runners.exact.cells import FACTORS, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, tree_lines
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from probes.transports import named, read_transports
-from runners.cell import Cell
-from runners.exact.cells import ONE_WAY, cpus_of, iterations_of, path_of
+from runners.cell import ONE_WAY, Cell
+from runners.exact.cells import cpus_of, iterations_of, path_of
 from runners.exact.iterations import IterationShape, ReplayedWindow
 from runners.exact.knobs import Knob
 from runners.exact.replay import CallTree, Counts

@@ -28,7 +28,7 @@ struct options {
 	enum scheduler scheduler;
 	enum topology topology;
 	unsigned in_flight; /* of pattern pipeline */
-	unsigned clients;   /* of patterns clients, paced and backlog */
+	unsigned clients;   /* of patterns clients, paced, backlog, writers and threads */
 	unsigned backlog;   /* of pattern backlog: that listen() is given */
 	unsigned rate;	    /* of pattern paced: requests a second, of all clients */
 	unsigned work_us;   /* of pattern paced: what the server does for each */
@@ -140,7 +140,8 @@ struct setup {
 	struct link *links;  /* in each process: usually one */
 	unsigned link_count; /* number of clients; 2, near and far, for one thread */
 	/* For transports that connect through a listening socket: */
-	int listener; /* -1: none */
+	int listener;	   /* -1: none */
+	bool one_receiver; /* it takes the datagrams of every client, in pattern writers */
 	struct sockaddr_storage address;
 	socklen_t address_length;
 	/* For transports whose ends are made before the fork, by role: */
@@ -168,7 +169,10 @@ enum phase { WARMUP, WINDOW, FAREWELL };
 void contents_start(struct link *link, enum phase phase);
 /* After a phase: checks every byte of the last message received. */
 void contents_check(const struct link *link, enum phase phase);
-/* --verify: gives tx the next message's number; checks the whole message in rx. */
+/*
+ * --verify: gives tx the next message's number; checks the whole message in rx. Where one socket
+ * takes the messages of several clients, they have no numbers.
+ */
 void contents_stamp(struct link *link);
 void contents_verify(struct link *link);
 

@@ -88,6 +88,7 @@ static inline long enter(long number, long a, long b, long c, long d, long e)
  * pipes support no others, and every transport must enter the kernel in the same way.
  */
 
+#define ALWAYS		    __attribute__((always_inline))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 /*
@@ -169,8 +170,8 @@ static inline uint64_t sample(struct link *link, uint64_t iterations, uint32_t *
  * The window of a client that does nothing but iterate. Returns the time that it took. This
  * function and `iterate` are inlined, or each iteration would cost one more call.
  */
-static inline __attribute__((always_inline)) uint64_t
-time_window(struct link *link, uint64_t iterations, uint32_t *samples, iteration_call iterate)
+static inline ALWAYS uint64_t time_window(struct link *link, uint64_t iterations, uint32_t *samples,
+					  iteration_call iterate)
 {
 	uint64_t start = clock_ns();
 	uint64_t last = start;

@@ -36,7 +36,7 @@ static const char help[] =
 	"  --wait NAME        wait for messages by block (the default), epoll or spin\n"
 	"  --sched NAME       other (the default), batch or fifo (needs a privilege)\n"
 	"  --topology NAME    one connection (the default), or two one-way connections\n"
-	"  --in-flight N, --clients N   for pattern pipeline (8); clients, paced, backlog (4)\n"
+	"  --in-flight N, --clients N   for pattern pipeline (8); of several clients (4)\n"
 	"  --backlog N        for backlog: what listen() is given (1); it holds one more\n"
 	"  --rate N, --work US   for paced: requests a second (1000), work for each (0)\n"
 	"  --verify           check each message's number and contents inside the window\n"
@@ -191,7 +191,10 @@ static void check_pair(const struct options *options)
 	const struct pattern *pattern = options->pattern;
 	size_t limit = transport->limit ? transport->limit() : options->size;
 
-	REFUSE_IF(pattern->connects && (!transport->connects || transport->joined_once),
+	bool datagrams = pattern == &writers && transport->type == SOCK_DGRAM; /* of all at one */
+
+	REFUSE_IF(pattern->connects && !datagrams &&
+			  (!transport->connects || transport->joined_once),
 		  "pattern %s connects many times, and %s is joined only once", pattern->name,
 		  transport->name);
 	REFUSE_IF(pattern->one_way && transport->lossy,

@@ -18,8 +18,6 @@
 #include "process.h"
 #include "transport.h"
 
-#define ALWAYS __attribute__((always_inline))
-
 static void hang_up(int fd)
 {
 	MUST(close(fd), "close");

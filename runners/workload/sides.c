@@ -126,10 +126,12 @@ static void server_run(void)
 	run_phase(WARMUP, iterations_of(options, options->warmup));
 	server_window(report);
 	run_phase(FAREWELL, options->clients);
-	tell_client(report, sizeof(*report));
 	/* Our ends close by reset, which destroys what the client has not yet read: wait for it. */
 	if (!read_all(setup.words[0], &leave, 1))
 		give_up(1); /* the client has gone, and has printed why */
+	if (setup.one_receiver && is_readable(here->in, 0))
+		cell_failed("another process has sent a message too");
+	tell_client(report, sizeof(*report));
 }
 
 static void hear_server(const char *what, void *buffer, size_t size)

@@ -17,8 +17,8 @@ const struct transport *const transports[] = {
 };
 
 const struct pattern *const patterns[] = {
-	&pingpong,     &stream, &pipeline,	   &connecting, &selfloop, &selfecho,
-	&many_clients, &paced,	&write_write_read, &backlog,	NULL,
+	&pingpong, &stream,	      &pipeline, &connecting, &selfloop, &selfecho, &many_clients,
+	&paced,	   &write_write_read, &backlog,	 &writers,    &threads,	 NULL,
 };
 
 /* Every transport with an address makes these calls in this order. */
@@ -29,7 +29,8 @@ void listener_open(struct setup *setup, const void *address, socklen_t length, c
 	int fd = MUST(socket(wanted->sa_family, type, 0), "socket");
 
 	POSSIBLE(bind(fd, wanted, length), "bind to %s", name);
-	MUST(listen(fd, (int)setup->options.backlog), "listen");
+	if (!setup->one_receiver)
+		MUST(listen(fd, (int)setup->options.backlog), "listen");
 	setup->listener = fd;
 	setup->address_length = sizeof(setup->address);
 	/* For tcp the kernel has chosen the port. */
@@ -85,6 +86,9 @@ void transport_join(struct setup *setup, struct link *link)
 
 		link->out = role == CLIENT ? first : second;
 		link->in = role == CLIENT ? second : first;
+	} else if (setup->one_receiver) {
+		link->in = role == CLIENT ? transport_connect(setup) : setup->listener;
+		link->out = link->in;
 	} else {
 		link->in = setup->ends[role].in;
 		link->out = setup->ends[role].out;
@@ -110,8 +114,9 @@ static void close_others_ends(const struct setup *setup, enum role role)
 
 void transport_joined(struct setup *setup, enum role role)
 {
-	if (setup->options.transport->connects) {
-		MUST(close(setup->listener), "close");
+	if (setup->options.transport->connects || setup->one_receiver) {
+		if (!setup->one_receiver || role == CLIENT)
+			MUST(close(setup->listener), "close");
 		setup->listener = -1;
 	} else if (setup->options.transport->polls && !setup->options.pattern->alone) {
 		close_others_ends(setup, role);

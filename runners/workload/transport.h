@@ -32,11 +32,11 @@ static inline uint64_t iterations_of(const struct options *options, uint64_t mes
 /* As transports[]. */
 extern const struct pattern *const patterns[];
 
-/* pattern_NAME.c has each; _pingpong.c, _connect.c, _alone.c and _clients.c have two. */
+/* pattern_NAME.c has each; _pingpong.c, _connect.c, _alone.c and _clients.c have several. */
 extern const struct pattern pingpong, write_write_read, stream, pipeline, selfloop, selfecho;
-extern const struct pattern connecting, backlog, many_clients, paced;
+extern const struct pattern connecting, backlog, many_clients, paced, writers, threads;
 
-/* For pipeline too. */
+/* For pipeline and threads too. */
 void pingpong_server(struct link *link, uint64_t iterations);
 
 /*

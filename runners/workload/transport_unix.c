@@ -91,6 +91,16 @@ static void pair_prepare(struct setup *setup)
 	make_pairs(setup, unix_make);
 }
 
+/* Each of a pair takes the other's datagrams only; a socket with a name, those of all. */
+static void dgram_prepare(struct setup *setup)
+{
+	setup->one_receiver = setup->options.pattern == &writers;
+	if (setup->one_receiver)
+		abstract_prepare(setup);
+	else
+		pair_prepare(setup);
+}
+
 static int udp_socket(int type, struct sockaddr_in *name)
 {
 	struct sockaddr *address = (struct sockaddr *)name;
@@ -131,7 +141,7 @@ const struct transport transport_unix_pair = {
 	.name = "unix-pair", PAIR(SOCK_STREAM), .prepare = pair_prepare};
 
 const struct transport transport_unix_dgram = {
-	.name = "unix-dgram", PAIR(SOCK_DGRAM), .limit = unix_limit, .prepare = pair_prepare};
+	.name = "unix-dgram", PAIR(SOCK_DGRAM), .limit = unix_limit, .prepare = dgram_prepare};
 
 const struct transport transport_udp = {
 	.name = "udp", PAIR(SOCK_DGRAM), .lossy = true, .limit = udp_limit, .prepare = udp_prepare};

@@ -10,9 +10,9 @@ from tests.audit.probes import Count
 
 # Patterns whose iterations come back: their requests have a rate.
 TRIPS = ("pingpong", "pipeline", "connect", "selfecho", "clients", "paced",
-         "write-write-read", "backlog")  # fmt: skip
+         "write-write-read", "backlog", "threads")  # fmt: skip
 # What a sample is, where it is no round trip.
-SAMPLES = {"selfloop": "message_ns", "stream": "send_ns", "paced": "due_ns"}
+SAMPLES = {"selfloop": "message_ns", "stream": "send_ns", "writers": "send_ns", "paced": "due_ns"}
 # Percentile, and how many samples it needs.
 PERCENTILES = (("p50", 50, 1), ("p90", 90, 10), ("p99", 99, 100))
 
@@ -41,6 +41,8 @@ def counts(cell: dict[str, Any]) -> Iterator[Count]:
     yield "workload", "messages_per_s", "", cell["messages"] / seconds
     if cell["pattern"] in TRIPS:
         yield "workload", "requests_per_s", "", result["round_trips"] / seconds
+    if cell["pattern"] in ("stream", "writers"):
+        yield "kernel", "sender_sleeps", "", result["client"]["rusage"]["voluntary"]
     if cell["pattern"] == "backlog":
         yield "workload", "connects_refused", "", result["client"]["refused_connects"]
     reads = both(result, "received_messages") + both(result, "partial_receives")

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,6 +56,17 @@ def test_signal(
     running = caught(sanitized, private, transport)
     os.kill(running.server if end[0] == "server" else running.process.pid, end[1])
     check_end(running, private, *ENDS[end])
+
+
+def test_an_outsiders_datagram_is_noticed(program: Path, private: Path) -> None:
+    """It takes the place of one of ours, and all counts agree."""
+    options = ["--transport", "unix-dgram", "--pattern", "writers", "--placement", "same-cpu"]
+    running = InWindow(program, *options, messages=400_000)
+    names = Path(f"/proc/{running.server}/net/unix").read_text().split()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as outsider:
+        for name in (name for name in names if name.startswith("@pathcost-")):
+            outsider.sendto(bytes(64), name.replace("@", "\0"))
+    check_end(running, private, 1, "another process has sent a message too", b"0")
 
 
 def test_server_stopped_is_a_timeout(program: Path, private: Path) -> None:

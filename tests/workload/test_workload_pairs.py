@@ -36,7 +36,7 @@ def few(transport: str, pattern: str, messages: int) -> int:
 
 def check_times(result: dict[str, Any], pattern: str, messages: int, samples: Path) -> None:
     iterations = messages if pattern in ONE_MESSAGE else messages // 2
-    assert result["round_trips"] == (0 if pattern == "stream" else iterations)
+    assert result["round_trips"] == (0 if pattern in factors.ONE_WAY else iterations)
     assert sum(count for count, _ in result["intervals"]) == messages
     assert sum(ns for _, ns in result["intervals"]) == result["window_ns"]
     times = array.array("I", samples.read_bytes())

@@ -15,7 +15,7 @@ from tests.processes import captured
 SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
 TRANSPORTS, PATTERNS = list(factors.TRANSPORTS), list(factors.PATTERNS)
 ALONE = ("selfloop", "selfecho")  # one thread holds both ends
-ONE_MESSAGE = ("stream", "selfloop")  # in an iteration
+ONE_MESSAGE = ("stream", "selfloop", "writers")  # in an iteration
 PATIENCE = 20.0  # seconds until a test gives up; no test asserts how long anything took
 
 
@@ -73,10 +73,10 @@ def run(
 class InWindow:
     """A run that has been caught inside its window: far more messages than it will send."""
 
-    def __init__(self, program: Path, *arguments: object) -> None:
+    def __init__(self, program: Path, *arguments: object, messages: int = 4_000_000_000) -> None:
         self.gate, gate_for_child = os.pipe()
         self.process = subprocess.Popen(
-            command(program, (*arguments, "--messages", 4_000_000_000, "--gate", gate_for_child)),
+            command(program, (*arguments, "--messages", messages, "--gate", gate_for_child)),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
