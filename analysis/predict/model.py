@@ -103,6 +103,7 @@ class Fitted:
         default_factory=lambda: dict.fromkeys(("plain", "connecting", "working"), (1.0, 1.0))
     )
     noise: float = 0.0
+    unbound: tuple[int, int] = (0, 0)  # gains inside, of all
 
 
 def read_fitted() -> Fitted:

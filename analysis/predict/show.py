@@ -35,7 +35,7 @@ HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps"
 # docs/af-unix/README.md has a pair that loses.
 UNBOUND = (
     "A Unix socket may change where the scheduler puts programs that are bound to no CPU, for "
-    "better or worse: of 21 such gains 9 lay in the interval. Measure it: "
+    "better or worse: of {1} such gains {0} lay in the interval. Measure it: "
     f"sudo {PROGRAM} prove --help"
 )
 Predicted = tuple[Pair, Prediction | None]
@@ -126,7 +126,7 @@ def prove(pair: Pair) -> str:
 def remarks(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
     """What could not be seen."""
     if any(prediction and not pair.observed.bound for pair, prediction in predicted):
-        yield UNBOUND
+        yield UNBOUND.format(*read_fitted().unbound)
     if ends := unpaired(watched):
         yield (
             f"{counted(ends, 'end')} without the other: that did not talk in this time, is on "

@@ -8,10 +8,21 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
+from analysis.predict.model import (
+    FITS,
+    Fitted,
+    Limit,
+    State,
+    Verdict,
+    limit_of,
+    predict,
+    read_fitted,
+    saved,
+)  # fmt: skip
 from analysis.predict.pairs import Observed, Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
 from analysis.predict.show import UNBOUND, change, predictions, remarks
@@ -19,6 +30,7 @@ from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
 from probes.messages import UsageError
 from runners.cli import parse
+from runners.process import REPOSITORY
 
 # A round trip over unix and tcp, in µs, by pattern and placement; at 1 MB all is 1000 times that.
 ROUND = {
@@ -198,6 +210,12 @@ def test_where_a_cpu_is_full_a_request_gains_as_often_as_others_wait(prices: Pri
     assert predict(client, prices, EXACT).time.value == pytest.approx(8 * 10.5 / 3 / 0.8)
     # Nobody is full: how long the others wait is not known.
     assert predict(replace(full, idle=1.0), prices, EXACT).time.value == pytest.approx(4)
+
+
+def test_what_is_said_of_programs_bound_to_no_cpu_is_what_was_measured() -> None:
+    rows = pd.read_csv(REPOSITORY / "docs/predictions.tsv", sep="\t", dtype=str)
+    inside = rows[(rows.attempt == "8") & (rows.figure == "time")].inside == "yes"
+    assert [*read_fitted().unbound] == [inside.sum(), len(inside)]
 
 
 PUSH = (
@@ -396,4 +414,5 @@ def test_a_pair_that_nobody_bound_may_be_placed_otherwise(prices: Prices) -> Non
     for allowed in ([0], [0, 1]):
         people = {pid: {"comm": "one", "allowed": allowed} for pid in ("1", "2")}
         seen = Watched.model_validate_json(json.dumps(watched(*TALK, processes=people)))
-        assert (UNBOUND in remarks(seen, predictions(seen, prices))) == (len(allowed) > 1)
+        told = UNBOUND.format(*read_fitted().unbound)
+        assert (told in remarks(seen, predictions(seen, prices))) == (len(allowed) > 1)

@@ -28,6 +28,7 @@ from runners.programs.program import find
 from runners.store import invoker
 from tests.docs.reference import RUN, unpack
 from tests.main.threads import THREADS, answered, splice_back, talking
+from tests.main.ways import WAYS, ZERO_COPY_RING
 from tests.processes import captured, repeating, wait_for
 
 REQUESTS = 4000
@@ -163,6 +164,22 @@ def test_what_is_seen_of(happens: Callable[[Path], Callable[[Ends], bool]], tmp_
     with watching(60) as seen:
         is_right = happens(tmp_path)
     assert is_right([end for end in seen["ends"] if end["pid"] == os.getpid()])
+
+
+@pytest.mark.root
+def test_each_way_to_move_bytes_is_counted_to_the_byte() -> None:
+    moved = []
+    with watching(60) as seen, ExitStack() as stack:
+        for (send, receive, calls), family in product(WAYS.values(), ("tcp", "unix")):
+            if (send, family) == (ZERO_COPY_RING, "unix"):
+                continue  # EOPNOTSUPP
+            left, right = stack.enter_context(talking(family))
+            for source, sink in ((left, right), (right, left)) * 5:
+                assert send(source, bytes(3000)) == receive(sink, bytes(3000)) == 3000
+            moved += [(family, 15_000, 15_000, 5 * calls, 5)] * 2
+    names = ("family", "sent", "received", "sends", "turns")
+    ends = [tuple(end[name] for name in names) for end in seen["ends"] if end["pid"] == os.getpid()]
+    assert sorted(ends) == sorted(moved)
 
 
 @pytest.mark.root

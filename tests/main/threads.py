@@ -17,8 +17,13 @@ IP_LOCAL_PORT_RANGE, SO_MAX_PACING_RATE = 51, 47
 
 
 @contextmanager
-def talking() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Both ends of a connection over TCP, the client's first."""
+def talking(family: str = "tcp") -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Both ends of a connection, the client's first."""
+    if family == "unix":
+        left, right = socket.socketpair()
+        with left, right:
+            yield left, right
+        return
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         with client, listener.accept()[0] as server:
