@@ -17,7 +17,6 @@ import sys
 import time
 from argparse import Namespace as Options
 from collections.abc import Callable, Iterable, Iterator
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
@@ -50,8 +49,6 @@ def campaign(options: Options, parse: Parse) -> int:
     session = Session(options)
     with session.progress.step("set-up"):
         session.set_up("--exact")
-    if find_spec("pyarrow") is None:
-        raise RunError("a campaign needs pyarrow, which is missing: set PATHCOST_LOCKED=1.")
     commands, lacks = dict[str, str](), list[str]()
     for argv in jobs(options.plan):
         try:
@@ -155,18 +152,14 @@ def count(session: Session, folder: Path, commands: dict[str, str]) -> None:
 
 def write_table(folder: Path, names: Iterable[str]) -> Path:
     """Write the tidy tables of the jobs that are whole as one; each job is a `run` of it."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pandas as pd
 
     runs = [folder / "runs" / name for name in sorted(names) if is_whole(folder, name)]
-    tables = [run / "measurements.parquet" for run in runs]
-    table, partial = folder / "measurements.parquet", folder / "measurements.partial"
-    if not tables:
+    if not runs:
         raise RunError(f"no job left a run: see {folder}/logs.")
-    schema = pa.unify_schemas(map(pq.read_schema, tables), promote_options="default")
-    with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-        for run, file in zip(runs, tables, strict=True):
-            rows = pq.read_table(file)
-            named = pa.array([run.name] * len(rows), schema.field("run").type)
-            writer.write_table(rows.set_column(0, "run", named).cast(schema))
-    return partial.replace(table)
+    partial = folder / "measurements.partial"
+    with partial.open("w", encoding="utf-8") as table:
+        for run in runs:
+            rows = pd.read_csv(run / "measurements.csv", dtype=str, keep_default_na=False)
+            rows.assign(run=run.name).to_csv(table, index=False, header=run == runs[0])
+    return partial.replace(folder / "measurements.csv")

@@ -31,7 +31,7 @@ CACHED = ("image-*", "kernel-*", "modules-*", "qemu-*", "kvm-*")
 FILES = {
     *("run.json", "raw", "report.html", "report.md", "figures", "folded", "timeline"),
     *("agreement.csv", "answer.json", "answer.md", "ledger.md", "ledger.csv"),
-    *("measurements.parquet", "measurements.csv", "claims.csv"),
+    *("measurements.csv", "claims.csv"),
 }
 
 
@@ -54,7 +54,7 @@ class Job:
 
     @property
     def tidy(self) -> pd.DataFrame:
-        return pd.read_parquet(self.run / "measurements.parquet")
+        return pd.read_csv(self.run / "measurements.csv")
 
 
 @pytest.fixture(scope="module", params=["filled", pytest.param("empty", marks=pytest.mark.matrix)])
@@ -161,7 +161,7 @@ def test_its_stored_guest_counts_the_plan_of_the_next_run_exactly(job: Job) -> N
         check=True, capture_output=True, env=os.environ | job.sudo,
     )  # fmt: skip
     assert {*job.cache.glob("guest-*")} == stored
-    tidy = pd.read_parquet(out / "measurements.parquet")
+    tidy = pd.read_csv(out / "measurements.csv")
     copied = tidy[(tidy["quantity"] == "copy_bytes") & tidy["key"].isin(["in", "out"])]
     copied = copied[copied["target"] == "guest"]
     assert set(copied["transport"]) == {"unix", "tcp"}
