@@ -110,7 +110,7 @@ class Pair:
     parts: dict[str, float]  # of the time from a request to its answer, in µs: see `parts_of`
     failed: int  # calls of connect(2) to the place
     portless: int  # those that found no free port
-    overflows: int  # of accept queues, in the namespaces of both
+    counted: Counter[str]  # by the kernel, in the namespaces of both: see Watched.namespaces
     sampled: bool  # then calls of the two ends at the same time may not both be counted
 
     @property
@@ -252,11 +252,13 @@ def pair_of(watched: Watched, family: str, place: str, client: Party, server: Pa
     idle = sum(share for cpu, share in watched.idle.items() if not allowed or int(cpu) in allowed)
     observed = observe(client, server, active, idle)
     spaces = {str(end.namespace) for end in client.ends + server.ends}
-    overflows = sum(watched.namespaces.get(space, {}).get("ListenOverflows", 0) for space in spaces)
+    counted: Counter[str] = Counter()
+    for space in spaces:
+        counted.update(watched.namespaces.get(space, {}))
     return Pair(
         family, place, client, server, observed, parts_of(client, server, observed.rate),
         sum(row.count for row in failures), sum(row.count for row in failures if row.portless),
-        overflows, watched.sampled,
+        counted, watched.sampled,
     )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from analysis.predict.pairs import Pair
 WAITS = Path(__file__).with_name("waits.toml")
 SELDOM = 0.01  # of the requests, or of the bytes: what is less has no note
 
+MANY_CLOSED = 1000  # connections in TIME_WAIT: each keeps a port
+
 
 def number(value: float) -> str:
     """Write two significant digits; whole numbers from 10 on."""
@@ -33,7 +35,15 @@ def kinds(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
         if (count := waits[name, "count"]) > SELDOM * pair.requests:
             each = number(waits[name, "ns"] / 1e6 / count)
             figures = {"rate": number(count * a_second), "each": each}
-            yield name, figures | {"overflows": f"{pair.overflows:,}"}
+            yield name, figures | {"overflows": f"{pair.counted['ListenOverflows']:,}"}
+    names = (
+        f"{name} {pair.place.rpartition(':')[2]}" for name in ("waiting", "backlog", "time-wait")
+    )
+    waiting, backlog, closed = (pair.counted[name] for name in names)
+    if waiting > backlog / 2:
+        yield "queue", {"waiting": f"{waiting:,}", "backlog": f"{backlog:,}"}
+    if closed > MANY_CLOSED:
+        yield "time-wait", {"count": f"{closed:,}"}
     tried = pair.failed + sum(end.connections for end in client.ends)
     others = (f"failed-{pair.family}", pair.failed - pair.portless)
     for name, count in (("portless", pair.portless), others):

@@ -248,7 +248,8 @@ class Watched(Model):
     ends: tuple[End, ...]
     failures: tuple[Failure, ...] = ()
     processes: dict[str, Owner]  # by pid
-    # Network namespace → what it has counted meanwhile (`TcpExt` of /proc/net/netstat)
+    # Network namespace → what it has counted meanwhile (`TcpExt` of /proc/net/netstat); how
+    # many waited at most (`waiting PORT`), `backlog PORT`, and in the end `time-wait PORT`
     namespaces: dict[str, dict[str, int]] = Field({})
     only: Only = Only()
 

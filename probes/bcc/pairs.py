@@ -10,7 +10,8 @@ HOOKS  sock:sock_send_length and sock:sock_recv_length (Linux 6.3), of every soc
 OUTPUT One JSON object: `ends`, a row for each end of each connection, with what it sent and
        received (connections that have closed are added up for each two processes and place);
        `failures` of connect(2); `processes`, the CPU time and the switches of those who own an
-       end; `namespaces`, what the kernel has counted in each; and what the probes cost.
+       end; `namespaces`, what the kernel has counted in each, and queues of listeners; and what
+       the probes cost.
 READ   Counts are kept in the kernel, so their number costs nothing. `run.sh watch` makes
        pairs of the ends.
 CAVEAT Nothing is read of what is sent. Where the probes would take more than LIMIT percent of
@@ -34,7 +35,7 @@ if __name__ == "__main__":
 
 from probes import callsite
 from probes.bcc import frame
-from probes.bcc.people import TICK_MS, People, namespaces, network_counts, unix_inodes
+from probes.bcc.people import TICK_MS, Listeners, People, namespaces, network_counts, unix_inodes
 from probes.bpf import TYPES, Btf, Programs, enable_statistics
 from probes.messages import RunError
 
@@ -280,6 +281,7 @@ def idle_s() -> dict[int, float]:
 def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
     """Count for so long, and in so much of it as the limit allows; the whole answer."""
     spaces = namespaces()
+    listeners = Listeners(spaces)
     before, old = network_counts(spaces), unix_inodes(spaces)
     with suppress(OSError):
         os.nice(-20)  # beside a hundred who run it would look at the cost seconds too late
@@ -290,6 +292,7 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
     while (left := began + seconds - time.monotonic()) > LEAST_S / 2 and not stopped:
         stopped = wait(min(left, length))
         people.look(probes.pids())
+        listeners.look()
         pause = slow_down(probes, people, time.monotonic() - began, limit)
         length = FIRST_S if pause else PERIOD_S
         while pause > 0 and (left := began + seconds - time.monotonic()) > 0 and not stopped:
@@ -302,8 +305,10 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
     lasted = time.monotonic() - began
     probes.detach()
     people.look(probes.pids())
+    listeners.close()
     grown = {
         str(inode): {name: count - before[inode].get(name, 0) for name, count in counts.items()}
+        | listeners.counts.get(inode, {})
         for inode, counts in network_counts(spaces).items()
     }
     now = idle_s()

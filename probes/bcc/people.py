@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What /proc says of the processes that own an end of a connection: see pairs.py."""
 
+import ctypes
 import os
 import re
+import socket
+import struct
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +18,8 @@ COUNTS = ("ListenOverflows",)  # of a network namespace: listeners that had no r
 CONTAINER = re.compile(r"([a-z-]+)[-/]([0-9a-f]{12})[0-9a-f]{52}")
 # Where a thread sleeps whose send has no room, or whose connect(2) to a Unix socket
 ROOM = {"sk_stream_wait_memory", "sock_alloc_send_pskb", "unix_wait_for_peer"}
+LISTEN, TIME_WAIT = 10, 6  # states of TCP
+DIAG, BY_FAMILY, DUMP = 4, 20, 0x301  # NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, request and dump
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -113,6 +120,60 @@ def network_counts(spaces: dict[int, Path]) -> dict[int, dict[str, int]]:
             known = dict(zip(names.split()[1:], map(int, counts.split()[1:]), strict=True))
             counted[inode] = {name: known[name] for name in COUNTS if name in known}
     return counted
+
+
+class Listeners:
+    """Who waits at each listener of TCP, and for how many there is room, as `ss -ltn` has it; the
+    connections in TIME_WAIT. By sock_diag(7), whose sockets stay in their namespace."""
+
+    def __init__(self, spaces: dict[int, Path]) -> None:
+        self._sockets: dict[int, socket.socket] = {}
+        self.counts: dict[int, dict[str, int]] = {}
+        with Path("/proc/self/ns/net").open("rb") as own:
+            for inode, folder in spaces.items():
+                with suppress(OSError), (folder.parent / "ns/net").open("rb") as space:
+                    enter(space.fileno())
+                    self._sockets[inode] = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, DIAG)
+                    self.counts[inode] = {}
+            enter(own.fileno())
+
+    def look(self) -> None:
+        """The most that have waited so far."""
+        for inode, netlink in self._sockets.items():
+            counts = self.counts[inode]
+            for port, _, waiting, backlog in listed(netlink, LISTEN):
+                counts[f"waiting {port}"] = max(waiting, counts.get(f"waiting {port}", 0))
+                counts[f"backlog {port}"] = backlog
+
+    def close(self) -> None:
+        """Count who is in TIME_WAIT, by each port that more than one connection has."""
+        for inode, netlink in self._sockets.items():
+            closed = Counter(port for row in listed(netlink, TIME_WAIT) for port in row[:2])
+            shared = {f"time-wait {port}": count for port, count in closed.items() if count > 1}
+            self.counts[inode] |= shared
+            netlink.close()
+
+
+def enter(space: int) -> None:
+    """Make this network namespace the thread's own. Raises OSError."""
+    if ctypes.CDLL(None).setns(space, 0):
+        raise OSError("setns")
+
+
+def listed(netlink: socket.socket, state: int) -> Iterator[tuple[int, ...]]:
+    """Port, the peer's, and the two lengths of queues of each TCP socket in a state."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        wanted = struct.pack("BBxxI48x", family, socket.IPPROTO_TCP, 1 << state)
+        netlink.send(struct.pack("IHHII", 16 + len(wanted), BY_FAMILY, DUMP, 0, 0) + wanted)
+        kind = BY_FAMILY
+        while kind == BY_FAMILY:
+            data = netlink.recv(1 << 16)
+            while data and kind == BY_FAMILY:
+                length, kind = struct.unpack_from("IH", data)
+                if kind == BY_FAMILY:  # struct inet_diag_msg
+                    ports, queues = struct.unpack_from("!HH", data, 20), data[72:80]
+                    yield *ports, *struct.unpack("II", queues)
+                data = data[length + 3 & ~3 :]
 
 
 def unix_inodes(spaces: dict[int, Path]) -> set[int]:

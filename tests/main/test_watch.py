@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from analysis.predict.pairs import Pair, pairs
-from analysis.predict.waits import kinds
+from analysis.predict.show import row
+from analysis.predict.waits import kinds, number
 from analysis.raw.programs import Watched
 from probes.callsite import TRACEFS
 from probes.scripts import PROBES
@@ -116,6 +117,17 @@ def test_sizes_bytes_connections_and_where_an_abstract_name_ends() -> None:
     assert (end["sent"], end["received"], end["turns"], end["connections"]) == (15603, 72, 12, 3)
 
 
+def told_of(pair: Pair) -> dict[str, str]:
+    listens = pair.client.ends[0].own == pair.place or pair.client.ends[0].opened == "accepted"
+    return row(pair) | {
+        "requests": str(pair.requests),
+        "opened": str(round(pair.observed.opened * pair.requests)),
+        "sends": number(pair.observed.sends),
+        "asks": "listener" if listens else "connector",
+        "slow": str(pair.observed.answer_us > 70_000),  # two delayed ACKs of 40 ms
+    }
+
+
 Ends = list[dict[str, Any]]
 
 
@@ -190,7 +202,7 @@ def test_what_people_met_is_told_of_the_pair(thread: str) -> None:
     with watching(60) as seen:
         happens()
     mine = [pair for pair in paired(seen) if os.getpid() in pair.client.owners]
-    told = [(name, found) for pair in mine for name, found in kinds(pair)]
+    told = [entry for pair in mine for entry in (*kinds(pair), ("row", told_of(pair)))]
     assert [name for name, found in told if name == kind and found.items() >= figures.items()], told
 
 

@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -155,9 +155,75 @@ def refused() -> None:
             late.connect_ex(address)
 
 
+def gone() -> None:
+    """A Unix socket's file is there, its server is not."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0gone")
+        listener.listen()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect("\0gone")
+            with listener.accept()[0] as server:
+                for _ in range(3):
+                    answered(client, server, b"x")
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as late:
+            late.connect_ex("\0gone")
+
+
+def waiting() -> None:
+    """Five wait to be accepted, and there is room for eight."""
+    with socket.create_server(("127.0.0.1", 0), backlog=8) as listener, ExitStack() as stack:
+        client, *_ = (
+            stack.enter_context(socket.create_connection(listener.getsockname())) for _ in range(6)
+        )
+        with listener.accept()[0] as server:
+            for _ in range(20):
+                answered(client, server, b"x")
+                time.sleep(0.1)
+
+
+def connect_each(times: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for _ in range(times):
+            client = socket.create_connection(listener.getsockname())
+            with client, listener.accept()[0] as server:
+                answered(client, server, b"x")
+
+
+def turns(client: tuple[int, ...], server: tuple[int, ...], times: int, pushes: bool) -> None:
+    """The client sends messages of these sizes, the server then its own; `pushes`: it begins."""
+    with talking() as pair:
+        for sock in pair:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        ways = ((pair[0], client, pair[1]), (pair[1], server, pair[0]))
+        for _ in range(times):
+            for source, sizes, sink in reversed(ways) if pushes else ways:
+                for size in sizes:
+                    source.sendall(bytes(size))
+                sink.recv(sum(sizes), socket.MSG_WAITALL)
+            time.sleep(0.005)
+
+
+def split_both_ways() -> None:
+    """Header and body apart, of the request and of its answer: Nagle holds back both."""
+    with talking() as (client, server):
+        for _ in range(20):
+            for source, sink in ((client, server), (server, client)):
+                source.sendall(b"h" * 12)
+                source.sendall(b"b" * 500)
+                sink.recv(512, socket.MSG_WAITALL)
+
+
+def slow_reader() -> None:
+    pair = socket.socketpair()
+    pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
+    read_slowly(pair, 4096, 60, 0.05)
+
+
+BYTES, OPENED = "bytes, request / answer", "opened"
 CORKED = (socket.IPPROTO_TCP, socket.TCP_CORK, 1, 4, b"head", b"body")
 PACED = (socket.SOL_SOCKET, SO_MAX_PACING_RATE, 500_000, 40, bytes(10_000))
-# The thread that it is rebuilt from → what happens, and what is told of the pair
+# The thread that it is rebuilt from → what happens, and what is told of the pair: a note, or `row`
 THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "python/cpython#108736": (head_and_body, "delayed-ack", {}),
     "uNetworking/uWebSockets#639": (partial(tuned, *CORKED), "cork", {}),
@@ -174,4 +240,26 @@ THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "jeffbski/wait-on#109": (refused, "failed-tcp", {"count": "3"}),
     "aembke/fred.rs#367": (slow_subscriber, "limited", {}),
     "m-lab/ndt-server#354": (partial(tuned, *PACED), "paced", {}),
+    "sbogomolov/reflector-cpp#63": (
+        split_both_ways, "row", {BYTES: "512 B / 512 B", "slow": "True"}
+    ),
+    "agentmail-to/agentmail-mcp#46": (waiting, "queue", {"waiting": "5", "backlog": "8"}),
+    "jinhailang/blog#37": (partial(connect_each, 1200), "time-wait", {}),
+    "wg/wrk#197": (partial(connect_each, 30), "row", {"requests": "30", OPENED: "30"}),
+    "Icinga/icingadb#583": (gone, "failed-unix", {"count": "3"}),
+    "mastra-ai/mastra#17302": (slow_reader, "blocked", {}),
+    "warmcat/libwebsockets#638": (
+        partial(turns, (70,) * 5, (90,) * 5, 10, False), "row",
+        {"requests": "10", BYTES: "350 B / 450 B", "sends": "10"},
+    ),
+    "neovim/neovim#11911": (
+        partial(turns, (60,), (200, 30), 10, False), "row",
+        {"requests": "10", BYTES: "60 B / 230 B"},
+    ),
+    "grpc/grpc-go#6998": (
+        partial(turns, (17,), (17,), 20, True), "row", {"requests": "20", "asks": "listener"}
+    ),
+    "zeromq/libzmq#3482": (
+        partial(turns, (10,), (200,), 20, True), "row", {BYTES: "200 B / 10 B", "asks": "listener"}
+    ),
 }  # fmt: skip
