@@ -161,7 +161,10 @@ def workspace() -> Iterator[Path]:
         ROOT.mkdir(mode=0o711, exist_ok=True)
         status = ROOT.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & 0o022:
-            raise RunError(f"{ROOT} is not a folder in which only root can write: remove it.")
+            raise RunError(
+                f"{ROOT} is not a folder in which only root can write: remove it, or in a user "
+                f"namespace mount one of your own there (mount -t tmpfs none {ROOT.parent})."
+            )
         folder, descriptor = make_folder(ROOT, "run", 0o711)
     except OSError as error:
         raise RunError(f"root cannot write in {ROOT} ({error.strerror}).") from error

@@ -122,6 +122,8 @@ class Probes:
     """The programs. They stay attached and look at the clock themselves: attaching costs a CPU."""
 
     def __init__(self) -> None:
+        if not TYPES.exists():
+            raise RunError("it has no type information (BTF)")
         macros = addresses(Btf(TYPES.read_bytes()))
         head = "".join(f"#define {name} {value}ull\n" for name, value in macros.items())
         self.by_functions = not callsite.has_event("sock:sock_send_length")

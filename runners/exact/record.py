@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from probes.messages import shown
+from runners.process import RunError
+
 EVENT_BIT = 1 << 31
 KIND_SHIFT, KIND_MASK, VALUE_MASK = 24, 0x7F, 0xFFFFFF
 COUNT_BITS, COUNT_MASK = 10, 0x3FF
@@ -173,15 +176,21 @@ class Symbols:
 
 
 def read_symbols(path: Path) -> Symbols:
-    """Read a copy of /proc/kallsyms. Where an address has several names, the first global wins."""
+    """Read a copy of /proc/kallsyms. Where an address has several names, the first global wins.
+
+    Raises RunError.
+    """
     names: dict[int, tuple[int, str]] = {}
     with path.open(encoding="utf-8") as lines:
         for line in lines:
-            address, kind, name = line.split()[:3]
+            try:
+                address, kind, name = line.split()[:3]
+                place = int(address, 16)
+            except ValueError:
+                raise RunError(f"{path} is damaged: {shown(line)} is no symbol.") from None
             if kind not in "tTwW":
                 continue
             rank = 0 if kind in "TW" else 1
-            place = int(address, 16)
             if place not in names or rank < names[place][0]:
                 names[place] = (rank, name)
     starts = sorted(names)

@@ -105,9 +105,12 @@ class Session:
         if environment != Path("/usr"):
             sys.pycache_prefix = str(self.invoker.cache / "bytecode")
             sys.dont_write_bytecode = False
+        fonts = self.invoker.cache  # in an image that is read only, it is too
+        if not os.access(fonts, os.W_OK):
+            fonts = Path(tempfile.gettempdir())
         os.environ |= {
             "MPLBACKEND": "agg",  # whatever the user's is
-            "MPLCONFIGDIR": str(self.invoker.cache / "matplotlib-fonts"),
+            "MPLCONFIGDIR": str(fonts / "matplotlib-fonts"),
             "OPENBLAS_NUM_THREADS": "1",  # no table of ours is worth a thread
         }
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Machines that lack something, made in namespaces: what they still do, and the sentence for it."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runners.process import REPOSITORY
+from tests.processes import captured
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run the tests with sudo"),
+]
+RUN = REPOSITORY / "runners/run.sh"
+ABLE = "This machine can: "
+
+
+def on(lack: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run pathcost in a mount namespace that a line of shell has changed."""
+    script = f'set -e; mount --make-rprivate /; {lack}; exec "$@"'
+    return captured(["unshare", "--mount", "--", "sh", "-c", script, "sh", RUN, *words])
+
+
+def test_without_btf_nothing_is_watched_and_preflight_says_so() -> None:
+    hide = "mount -t tmpfs none /sys/kernel/btf"
+    can, _, cannot = on(hide, "preflight").stdout.splitlines()[0].partition("; not: ")
+    assert can.startswith(ABLE) and "watch (BTF" in cannot
+    watched = on(hide, "watch", "1")
+    assert watched.returncode == 1 and "(BTF)" in watched.stderr.splitlines()[-1]
+
+
+def test_what_is_read_only_still_measures_into_a_folder_that_is_not(tmp_path: Path) -> None:
+    """Also its cache, where Matplotlib keeps what it knows of fonts: nothing of that is said."""
+    closed = f"mount -t tmpfs none /run; mount --bind {tmp_path} /mnt; mount -o remount,bind,ro /"
+    words = ["run", "--target=host", "--messages=200", "--repeats=2"]
+    refused = on(closed, *words, "--out=/opt/run")
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr
+    done = on(f"{closed}; mount -t tmpfs none /tmp", *words, "--out=/mnt/run")
+    assert done.returncode == 0 and (tmp_path / "run/answer.json").exists(), done.stderr
+    assert "atplotlib" not in done.stderr
+
+
+def test_another_users_root_is_told_what_is_in_its_way() -> None:
+    """Root of a user namespace alone: /run/pathcost is of the machine's root, and so not safe."""
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    captured([RUN, "preflight"], check=True)  # makes the folder
+    done = captured([*nobody, "unshare", "--user", "--map-root-user", RUN, "preflight"])
+    assert done.returncode == 1 and "user namespace" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
