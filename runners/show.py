@@ -34,6 +34,7 @@ from runners.guest.debian import KEYRING
 from runners.guest.store import kept, remove
 from runners.host import preflight
 from runners.host.session import Session
+from runners.host.workload import run_check
 from runners.plan import Planner, planner_of, refuse_cells
 from runners.process import REPORTS, SEARCH, WORKLOAD, RunError, version
 from runners.programs import experiments
@@ -46,11 +47,15 @@ SECONDS = {"host": (17e-6, 0.0, 0.06, 3), "guest": (150e-6, 45e-9, 0.7, 25)}
 SECONDS_OF_ANALYSIS = 10
 SHOWN_REPEATS = 6  # of --dry-run: those after it are the same, without probes
 UNPACKING = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")
+LIMITS = ("datagram-limits", "descriptor-limits")  # programs of runners/checks
 CACHE_COLUMNS = "{:20}{:52}{:>9}  {}"
 
 
 def show_preflight(options: Options) -> None:
     """Print what this machine can do, and a table: what is there, what its lack costs, a remedy."""
+    if options.limits:
+        show_limits(options)
+        return
     session = Session(options)
     try:
         if session.root:
@@ -78,6 +83,18 @@ def show_preflight(options: Options) -> None:
         if not check.ok:
             words = f"{check.lack}. Remedy: {preflight.REMEDIES[check.name]}"
             print(textwrap.indent(textwrap.fill(words, WIDTH - 22), " " * 22))
+
+
+def show_limits(options: Options) -> None:
+    """Print how much sockets of this kernel hold, and what the next sender gets, as tried."""
+    answers = [answer for name in LIMITS for answer in run_check(name, None)]
+    if options.show:
+        print(json.dumps({"kernel": os.uname().release, "limits": answers}, indent=1))
+        return
+    for answer in answers:
+        print(answer["error"] or ", ".join(map(" ".join, answer["when"].items())))
+        for fact, value in answer["facts"].items():
+            print(f"  {fact:{NAME_WIDTH}}{value}")
 
 
 def programs() -> list[preflight.Check]:

@@ -9,9 +9,11 @@ facts under it. Exit status: 0, 1 it cannot run here, 3 it has to be root.
 import ctypes
 import json
 import os
+import resource
 import socket
 import struct
 import sys
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -139,13 +141,17 @@ NOBODY = 65534
 UMASKS = (0o000, 0o022, 0o077)
 
 
+def become_nobody() -> None:
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
 def connect_as_nobody(path: Path) -> str:
     """`ok` or the name of errno."""
 
     def connect() -> int:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        become_nobody()
         return stream().connect_ex(str(path))
 
     status = os.waitstatus_to_exitcode(os.waitpid(in_child(connect), 0)[1])
@@ -291,6 +297,7 @@ def sun_path() -> Facts:
 
 
 MOST_SENT = 10_000  # UDP takes any number, and drops what has no room
+IN_FLIGHT = 64  # descriptors
 
 
 def datagrams(address: str | tuple[str, int]) -> tuple[socket.socket, socket.socket]:
@@ -313,11 +320,18 @@ def fill(sender: socket.socket) -> tuple[int, str]:
     return MOST_SENT, "ok"
 
 
-def drain(receiver: socket.socket) -> None:
+def drain(receiver: socket.socket) -> int:
     """Read all: who waits to send need not wake before most of the buffer is free."""
     receiver.setblocking(False)
-    while outcome(receiver.recv, 1) == "ok":
-        pass
+    return sum(1 for _ in iter(lambda: outcome(receiver.recv, 1) == "ok", False))
+
+
+def longest(sender: socket.socket, receiver: socket.socket) -> int:
+    """The bytes of the longest datagram that is taken."""
+    sizes = range(1, 1 << 20)
+    return bisect(
+        sizes, 0, key=lambda n: outcome(sender.send, bytes(n)) != "ok" or not drain(receiver)
+    )
 
 
 def datagram_limits() -> Facts:
@@ -326,26 +340,49 @@ def datagram_limits() -> Facts:
     unix_dgram_sendmsg: max_dgram_qlen does not limit a receiver that is connected to its sender.
     """
     queue = int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
-    kinds: tuple[tuple[str, Any], ...] = (
-        *(("Unix pair", ""), ("Unix, any sender", "datagrams")),
-        ("UDP", ("127.0.0.1", 0)),
-    )
-    for kind, address in kinds:
+    kinds: dict[str, Any] = {"Unix pair": "", "Unix, any sender": "datagrams"}
+    for kind, address in (kinds | {"UDP": ("127.0.0.1", 0)}).items():
         sender, receiver = datagrams(address)
         with sender, receiver:
             buffer = sender.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-            longer = outcome(sender.send, bytes(buffer))
+            most = longest(sender, receiver)
             sent, refused = fill(sender)
+            lost = sent - drain(receiver)
+            fill(sender)
             sender.setblocking(True)
             reader = Timer(0.1, drain, [receiver])
             reader.start()
             facts = {
                 "sent": sent, "next": refused, "next_blocking": outcome(sender.send, b"x"),
                 "max_dgram_qlen": queue, "within_queue": sent <= queue + 1,
-                "send_buffer_bytes": buffer, "of_send_buffer": longer,
+                "send_buffer_bytes": buffer, "longest_bytes": most, "lost": lost,
             }  # fmt: skip
             reader.join()
         yield {"sockets": kind}, facts
+
+
+def pass_many() -> int:
+    """How many descriptors are sent until the next gets ETOOMANYREFS; 255: none got it."""
+    near, _far = socket.socketpair()
+    if os.geteuid() == 0:  # root has no limit
+        become_nobody()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (IN_FLIGHT, IN_FLIGHT))
+    passed = (outcome(socket.send_fds, near, [b"x"], [2]) for _ in range(2 * IN_FLIGHT))
+    return next((sent for sent, said in enumerate(passed) if said == "ETOOMANYREFS"), 255)
+
+
+def descriptor_limits() -> Facts:
+    """How many descriptors may be in flight (SCM_RIGHTS) in a message, and of a user?
+
+    too_many_unix_fds (net/unix): more than RLIMIT_NOFILE of the sender's user, unless it is root.
+    """
+    near, _far = socket.socketpair()
+    passed = [outcome(socket.send_fds, near, [b"x"], [2] * count) for count in (253, 254)]
+    sent = os.waitstatus_to_exitcode(os.waitpid(in_child(pass_many), 0)[1])
+    if sent == 255:
+        raise RunError("none was refused with ETOOMANYREFS")
+    facts = {"253_in_a_message": passed[0], "254_in_a_message": passed[1], "sent": sent}
+    yield {"descriptors": f"RLIMIT_NOFILE {IN_FLIGHT}"}, facts | {"next": "ETOOMANYREFS"}
 
 
 def main(name: str, directory: str) -> None:

@@ -76,6 +76,17 @@ def test_preflight_tells_programs_the_same() -> None:
     assert all(bool(check["remedy"]) is not check["ok"] for check in facts["checks"])
 
 
+@pytest.mark.slow
+def test_limits_are_those_that_the_kernel_sets() -> None:
+    answers = json.loads(shown("preflight", "--limits", "--json"))["limits"]
+    pair, others, udp, passed = (answer["facts"] for answer in answers)
+    queue = int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
+    assert (others["sent"], others["next"], others["lost"]) == (queue + 1, "EAGAIN", 0)
+    assert pair["sent"] > others["sent"] and pair["longest_bytes"] == pair["send_buffer_bytes"] - 32
+    assert udp["next"] == "ok" and udp["lost"] > 0 and udp["longest_bytes"] == 65_507
+    assert (passed["sent"], passed["next"]) == (65, "ETOOMANYREFS")
+
+
 def test_an_emulated_cpu_is_told_from_a_virtual_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
