@@ -86,6 +86,10 @@ class Party:
         return next(iter(self.owners.values())).container
 
     @property
+    def ended(self) -> bool:
+        return all(owner.ended for owner in self.owners.values())
+
+    @property
     def busy(self) -> float:
         """CPUs that it uses."""
         return (self.used("user_ms") + self.used("system_ms")) / 1000

@@ -32,12 +32,6 @@ WHAT_IF, WIDTH = "what-if.json", 100
 MOST_ROWS, MOST_SENTENCES = 10, 4
 # In a terminal, of the columns of `row`
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
-# docs/af-unix/README.md has a pair that loses.
-UNBOUND = (
-    "A Unix socket may change where the scheduler puts programs that are bound to no CPU, for "
-    "better or worse: of {1} such gains {0} lay in the interval. Measure it: "
-    f"sudo {PROGRAM} prove --help"
-)
 Predicted = tuple[Pair, Prediction | None]
 
 
@@ -123,10 +117,20 @@ def prove(pair: Pair) -> str:
     return f"sudo {PROGRAM} prove --port {port} --server COMMAND --client COMMAND"
 
 
+def unbound() -> str:
+    """What these predictions are worth without CPUs of their own; docs/af-unix: one that loses."""
+    inside, gains = read_fitted().unbound
+    return (
+        "A Unix socket may change where the scheduler puts programs that are bound to no CPU, for "
+        f"better or worse: of {gains} such gains {inside} lay in the interval. Measure it: "
+        f"sudo {PROGRAM} prove --help"
+    )
+
+
 def remarks(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
     """What could not be seen."""
     if any(prediction and not pair.observed.bound for pair, prediction in predicted):
-        yield UNBOUND.format(*read_fitted().unbound)
+        yield unbound()
     if ends := unpaired(watched):
         yield (
             f"{counted(ends, 'end')} without the other: that did not talk in this time, is on "
@@ -134,9 +138,9 @@ def remarks(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
         )
     if watched.lost:
         yield f"{watched.lost} ends were not counted: the kernel's table was full."
-    for pid in watched.only.pids:
-        if watched.owner(pid).ended:
-            yield f"process {pid} ended while it was watched."
+    parties = (party for pair, _ in predicted for party in (pair.client, pair.server))
+    for name in dict.fromkeys(_named(party) for party in parties if party.ended):
+        yield f"{name} ended while it was watched: rates are of the whole time."
 
 
 def priced_by(foreign: str) -> Iterator[str]:
@@ -148,12 +152,13 @@ def priced_by(foreign: str) -> Iterator[str]:
 def cost_line(watched: Watched) -> str:
     probes, active = watched.probes, 100 * watched.active_s / max(watched.seconds, 1e-9)
     share = "unknown" if probes.share is None else f"{100 * probes.share:.2f} %"
+    of_cpu = (probes.ns + probes.entry_ns * probes.runs) / 1e7 / max(watched.seconds, 1e-9)
     calls = f"{watched.seconds:.1f} s, every call counted"
     if watched.sampled:
         calls = f"a sample: counted in {active:.0f} % of {watched.seconds:.1f} s (--limit)"
     return (
         f"{calls}; the probes ran {probes.runs:,} times and took "
-        f"{share} of the watched processes' CPU time"
+        f"{share} of the watched processes' CPU time, {number(of_cpu)} % of a CPU"
     )
 
 

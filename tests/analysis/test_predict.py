@@ -8,29 +8,17 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from analysis.predict.model import (
-    FITS,
-    Fitted,
-    Limit,
-    State,
-    Verdict,
-    limit_of,
-    predict,
-    read_fitted,
-    saved,
-)  # fmt: skip
+from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
 from analysis.predict.pairs import Observed, Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
-from analysis.predict.show import UNBOUND, change, predictions, remarks
+from analysis.predict.show import change, predictions, remarks, unbound
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
 from probes.messages import UsageError
 from runners.cli import parse
-from runners.process import REPOSITORY
 
 # A round trip over unix and tcp, in µs, by pattern and placement; at 1 MB all is 1000 times that.
 ROUND = {
@@ -212,12 +200,6 @@ def test_where_a_cpu_is_full_a_request_gains_as_often_as_others_wait(prices: Pri
     assert predict(replace(full, idle=1.0), prices, EXACT).time.value == pytest.approx(4)
 
 
-def test_what_is_said_of_programs_bound_to_no_cpu_is_what_was_measured() -> None:
-    rows = pd.read_csv(REPOSITORY / "docs/predictions.tsv", sep="\t", dtype=str)
-    inside = rows[(rows.attempt == "8") & (rows.figure == "time")].inside == "yes"
-    assert [*read_fitted().unbound] == [inside.sum(), len(inside)]
-
-
 PUSH = (
     end(CLIENT, SERVER, 1, answer_ns=80_000_000, leads=False, opened="connected"),
     end(SERVER, CLIENT, 2, answer_ns=100_000, leads=True, work_ns=79_000_000),
@@ -388,18 +370,14 @@ def test_prices_of_elsewhere_are_named_and_a_sample_too(
         assert ("Cray-1" in (folder / "watch.html").read_text(encoding="utf-8")) == is_named
 
 
-def test_nothing_to_show_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_to_show_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes: tuple[Any, ...] = ({"only": {"ports": [80]}}, {"only": {"pids": [77]}}, {"ends": []})
     for number, each in enumerate(changes):
         assert main(["--watch", str(stored(tmp_path / str(number), *TALK, **each))]) == 1
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_names_of_other_people_s_processes_stay_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_of_processes_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     forged = [row | {"family": "unix"} for row in (
         end("1", "2", 3), end("2", "1", 4, path="@\x1b[2K\nfake row 1 2 3"))]  # fmt: skip
     people = {"3": {"comm": "\x1b[31mR\x07"}, "4": {"comm": "server"}}
@@ -410,9 +388,13 @@ def test_names_of_other_people_s_processes_stay_text(
     assert not [line for line in printed.splitlines() if line.startswith("fake row")]
 
 
-def test_a_pair_that_nobody_bound_may_be_placed_otherwise(prices: Prices) -> None:
+def test_who_may_be_placed_otherwise_and_who_ended_is_told(prices: Prices) -> None:
     for allowed in ([0], [0, 1]):
-        people = {pid: {"comm": "one", "allowed": allowed} for pid in ("1", "2")}
+        people = {pid: {"comm": pid, "allowed": allowed, "ended": pid == "1"} for pid in "12"}
         seen = Watched.model_validate_json(json.dumps(watched(*TALK, processes=people)))
-        told = UNBOUND.format(*read_fitted().unbound)
-        assert (told in remarks(seen, predictions(seen, prices))) == (len(allowed) > 1)
+        told = [*remarks(seen, predictions(seen, prices))]
+        assert (unbound() in told) == (len(allowed) > 1)
+        assert [text.split()[0] for text in told if "ended" in text] == ["1"]
+    table = (Path(__file__).parents[2] / "docs/predictions.tsv").read_text(encoding="utf-8")
+    inside = re.findall(r"^8\t.*\ttime\t.*\t(yes|no)\t", table, re.MULTILINE)
+    assert f"of {len(inside)} such gains {inside.count('yes')} " in unbound()

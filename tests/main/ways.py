@@ -82,9 +82,10 @@ def by_vector(sock: socket.socket, data: bytes) -> int:
 ZERO_COPY_RING = by_ring(SEND_ZERO_COPY)
 # Name → who sends, who receives, and the calls that the kernel counts for one of each
 WAYS: dict[str, tuple[Moves, Moves, int]] = {
+    "sendmmsg, recvmmsg": (by_mmsg("sendmmsg"), by_mmsg("recvmmsg"), 2),
+    "sendfile, readv": (by_file, by_vector, 1),
+    "MSG_ZEROCOPY": (by_zero_copy, by_vector, 1),
+    # Last: the end of a ring interrupts what its thread waits for.
     "io_uring": (by_ring(SEND), by_ring(RECEIVE), 1),
     "io_uring, zero copy": (ZERO_COPY_RING, by_ring(RECEIVE), 1),
-    "MSG_ZEROCOPY": (by_zero_copy, by_vector, 1),
-    "sendfile, readv": (by_file, by_vector, 1),
-    "sendmmsg, recvmmsg": (by_mmsg("sendmmsg"), by_mmsg("recvmmsg"), 2),
 }
