@@ -30,7 +30,9 @@ static int exec_error;
 static bool seen;
 static sigset_t signals, before;
 
-/* Connect the socket that we made. Over TCP, the first answer is that it begins. */
+/* Connect the socket that we made. TCP first says that it begins, and then that it is there: so a
+ * caller that does not wait need not ask again, which would stop it once more than a Unix socket.
+ */
 static int connected(struct call *call, const union address *address)
 {
 	const struct sockaddr *to = reroutes ? (struct sockaddr *)&place : &address->any;
@@ -39,18 +41,20 @@ static int connected(struct call *call, const union address *address)
 	if (call->blocks && !reroutes)
 		fcntl(call->made, F_SETFL, O_NONBLOCK);
 	if (connect(call->made, to, length) == 0 ||
-	    (errno == EINPROGRESS && call->blocks && connect(call->made, to, length) == 0))
+	    (errno == EINPROGRESS && connect(call->made, to, length) == 0))
 		return 0;
+	if (errno == EALREADY && !call->blocks)
+		return EINPROGRESS;
 	return errno == ENOENT ? ECONNREFUSED : errno;
 }
 
 /* bind(2) and connect(2). False while a blocking caller waits for room in the peer's queue. */
 static bool join(struct call *call)
 {
-	union address address = {}, peer;
+	union address address = {};
 	bool binds = call->nr == __NR_bind;
 	int protocol = -1, error = 0;
-	socklen_t length = sizeof(protocol), peer_length = sizeof(peer);
+	socklen_t length = sizeof(protocol);
 
 	fetch(call, call->args[1], &address,
 	      call->args[2] < sizeof(address) ? call->args[2] : sizeof(address));
@@ -62,9 +66,10 @@ static bool join(struct call *call)
 		if (protocol != OF_UNIX && protocol != IPPROTO_TCP && protocol != IPPROTO_MPTCP)
 			return go_on(call);
 		seen = true;
-		if (reroutes ? protocol == OF_UNIX
-			     : binds || !getpeername(call->socket, &peer.any, &peer_length))
-			return reroutes ? answer(call, binds ? EINVAL : EISCONN) : go_on(call);
+		if (protocol == OF_UNIX)
+			return answer(call, binds ? EINVAL : EISCONN);
+		if (binds && !reroutes)
+			return go_on(call);
 		named = address;
 		call->blocks = !(fcntl(call->socket, F_GETFL) & O_NONBLOCK);
 		/* All sockets of the port are one: of IPv4 and IPv6, and with SO_REUSEPORT. */
