@@ -71,7 +71,7 @@ def mount_tracing() -> None:
         )
     attempt(["mount", "--make-rslave", "/"])
     for kind, where, sign in MOUNTS:
-        if where.is_dir() and not (where / sign).exists():
+        if where.is_dir() and not os.access(where / sign, os.F_OK):
             # Of a kernel without tracefs or securityfs, the preflight says more.
             attempt(["mount", "-t", kind, kind, where])
 
