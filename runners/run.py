@@ -140,7 +140,7 @@ def collect(
     """Run every target; the parts of run.json. Raises UsageError, RunError.
 
     Times come first, while nothing else runs. The Python environment is made, and the first answer
-    said, beside the preparation of guests.
+    said, beside the preparation of guests; without them, the host's part is a run.
     """
     raw, plans = folder.raw, prepared.plans
     done: list[Target] = []
@@ -159,8 +159,16 @@ def collect(
             so_far = [entry for entry, _ in done]
             folder.write_manifest(manifest.text(folder.path, {}, targets=so_far))
             say_first_answer(session, folder)
-    guests = preparing.result()
-    if counts:
+    try:
+        guests = preparing.result()
+    except RunError as error:
+        if not done:
+            raise
+        session.progress.note(f"without a guest: {error}")  # what the host gave stands
+        said = str(error).splitlines()[0].rstrip(".")
+        lacks.append(missing(["counts in a guest"], reason("guest-failed", said=said)))
+        guests = []
+    if counts and guests:
         with in_thread(exact_counting(session, folder)) as counting:
             done += run_in_guests(session, prepared, guests, raw)
         counted = counting.result()

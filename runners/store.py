@@ -288,7 +288,8 @@ def inherited() -> tuple[int, ...]:
 
 def place(out: Path | None, reports: Path) -> Path:
     """Where the run's folder will be. Raises UsageError where it cannot be there."""
-    destination = out.absolute() if out else reports / f"{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    # Absolute: QEMU has a working directory of its own.
+    destination = (out or reports / f"{datetime.datetime.now():%Y%m%d-%H%M%S}").absolute()
     if destination.is_dir() and any(destination.iterdir()):
         raise UsageError(f"--out {destination} holds files already: name a new or an empty folder.")
     above = next(path for path in (destination, *destination.parents) if os.path.lexists(path))

@@ -56,6 +56,7 @@ PALETTE = (
     "#8ccfb4", "#cc79a7", "#f0e442", "#009e73", "#b5a6d6", "#c2b280", "#9ac24d", "#e5b8c9",
     "#a98bc4", "#5fb3b3",
 )  # fmt: skip
+DELIVERY_COLOUR = "#3c4650"  # no purpose and no transport has it
 REST, REST_COLOUR = "all other layers", "#c8ccd0"
 LEAST_SHARE = 0.002  # of the widest graph: thinner boxes cannot be seen
 CHARACTER = 0.0066  # of the figure's width, as drawn in the small type
@@ -343,7 +344,7 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
     for place, (_, cell) in enumerate(cells.iterrows()):
         own = taxes[(taxes[NEEDS_CELL] == cell[NEEDS_CELL]).all(axis="columns")].iloc[1:]
         at = cell["instructions"] - own["instructions"].sum()
-        ax.barh(place, at, color=colour(cell["transport"], list(cells["transport"])))
+        ax.barh(place, at, color=DELIVERY_COLOUR)
         ax.text(at / 2, place, f"delivery {at:,.0f}", ha="center", va="center", color=CARD)
         rank = own["purpose"].map(ranked.index) + len(ranked) * (own["form"] == forms[-1])
         for _, tax in own.loc[rank.sort_values().index].iterrows():
@@ -351,8 +352,7 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
             leaks = "//" if tax["form"] == forms[-1] else ""
             ax.barh(place, tax["instructions"], left=at, color=fill, hatch=leaks, ec=CARD)
             at += tax["instructions"]
-        kernel = f", {RELEASE.match(cell['kernel'])[0]}" if cells["kernel"].nunique() > 1 else ""  # type: ignore[index]
-        ends.append(f"{cell['transport']}, {size_text(cell['size'])}{kernel}\n{at:,.0f}")
+        ends.append(f"{cell['transport']}, {size_text(cell['size'])}\n{at:,.0f}")
     ax.set_yticks(range(len(ends)), ends)
     ax.invert_yaxis()
     ax.grid(visible=False, axis="y")

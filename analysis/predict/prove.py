@@ -174,7 +174,9 @@ class Result:
         own = column(timed, "own", lambda run: run.window_ns)
         plain = column(timed, "plain", lambda run: run.window_ns)
         self.by_option = compared(own, plain) if len(own) else []
-        total = self.saved * float(plain.mean()) if self.speedup else [*self.by_option, None][0]
+        total = next(iter(self.by_option), None)
+        if self.speedup:
+            total = self.saved * float(plain.mean())
         turns = self.turns[1].value if self.turns else 0
         self.less = total * (1 / turns) if total and turns else None  # ns of a turn
         self.own = self.by_option[3] if len(own) else None

@@ -21,7 +21,7 @@ from analysis.raw.run import Run
 from analysis.statistics import Estimate, Values, compared
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import amount, listed, number, spread, ways
-from runners.cell import ROUND_TRIP_PATTERNS
+from runners.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
 
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
@@ -154,6 +154,11 @@ class Answer(Part):
         """How processes wait, are scheduled and connected, where that is one for all times."""
         ways_ = {ways(placed.conditions, self.pattern) for placed in self.compared}
         return ways_.pop() if len(ways_) == 1 else ""
+
+    @property
+    def several(self) -> bool:
+        """Whether the figures are of several connections."""
+        return self.pattern in MANY_CLIENTS
 
     def differing(self, *, alike: bool) -> list[Count]:
         """The ledger's headlines that differ between the transports, or that do not."""

@@ -27,7 +27,16 @@ from runners.exact.lesion import (
     Trial,
     find_pages,
 )
-from runners.exact.lesion_study import NO_PURPOSE, ORDERS, Subject, Trials, combine, purpose_of, tax
+from runners.exact.lesion_study import (
+    NO_PURPOSE,
+    ORDERS,
+    Subject,
+    Trials,
+    calls,
+    combine,
+    purpose_of,
+    tax,
+)
 from runners.process import UsageError
 from runners.store import invoker
 from tests.exact.conftest import cell_run
@@ -94,6 +103,19 @@ def test_what_survives_together_is_kept_and_a_study_goes_on_without_a_run_twice(
         lines = (tmp_path / "trials.jsonl").read_text()
         (tmp_path / "trials.jsonl").write_text(lines[:-20])
         patient.tried = patient.tried[:-1]
+
+
+def test_single_calls_are_tried_of_what_is_called_twice_and_cannot_go() -> None:
+    patient = MadeUp()
+    patient.calls = dict.fromkeys(("f+0x1>d", "f+0x2>d", "f+0x3>a", "f+0x4>a", "f+0x5>e"), 0)
+    subject = Subject(patient, "6.12", Counter("ade"))
+    for name, trial in (
+        ("a", Trial("arrives", (), 90)),
+        ("d", Trial("hangs")),
+        ("e", Trial("hangs")),
+    ):
+        subject.singles[name] = {"0": trial}
+    assert calls(subject) == ["f+0x1>d", "f+0x2>d"]
 
 
 def test_a_function_has_the_purpose_of_the_first_pattern_that_it_fits() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Machines that lack something, made in namespaces: what they still do, and the sentence for it."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners.process import REPOSITORY
+from runners.store import invoker
 from tests.processes import captured
 
 pytestmark = [
@@ -44,6 +46,18 @@ def test_what_is_read_only_still_measures_into_a_folder_that_is_not(tmp_path: Pa
     done = on(closed, *words, "--out=/mnt/run")
     assert done.returncode == 0 and (tmp_path / "run/answer.json").exists(), done.stderr
     assert "atplotlib" not in done.stderr
+
+
+def test_without_what_a_guest_is_made_of_the_hosts_figures_are_a_run(tmp_path: Path) -> None:
+    (cache := tmp_path / "cache").mkdir()
+    for made in invoker().cache.glob("python-*"):
+        (cache / made.name).symlink_to(made)
+    nowhere = {"PATHCOST_CACHE": str(cache), "PATHCOST_MIRROR": "http://127.0.0.1:9/debian"}
+    words = ["run", "--target=host,guest", "--messages=200", "--repeats=2", f"--out={tmp_path}/run"]
+    done = captured([RUN, *words], env=os.environ | nowhere)
+    assert done.returncode == 0 and "without a guest: " in done.stderr, done.stderr
+    answer = json.loads((tmp_path / "run/answer.json").read_text(encoding="utf-8"))
+    assert answer["times"] and "no guest" in str(answer["missing"])
 
 
 def test_another_users_root_is_told_what_is_in_its_way() -> None:
