@@ -3,28 +3,21 @@
 
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.packaging.installed import debian, in_root
 from tests.processes import captured
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 TOOLS = "bpftrace linux-perf python3-bpfcc"
-CLEAN = "env -i PATH=/usr/sbin:/usr/bin HOME=/root DEBIAN_FRONTEND=noninteractive"
-IN_ROOT = """
-mount --make-rprivate /
-for folder in proc sys dev; do mount --rbind /$folder {root}/$folder; done
-exec chroot {root} {clean} sh -ec 'cd; {script}'
-"""
 
 
 def run_in(root: Path, script: str) -> str:
     """Run a script in a root, with this kernel's /proc, /sys and /dev; what it printed."""
-    words = IN_ROOT.format(root=root, clean=CLEAN, script=script)
-    done = captured(["unshare", "--mount", "--", "sh", "-ec", words])
+    done = captured(in_root(root, script))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -43,12 +36,7 @@ def root(
 ) -> Iterator[Path]:
     """A minimal Debian with the package, and what the package recommends."""
     root = tmp_path_factory.mktemp("clean") / "root"
-    debian = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates"]
-    subprocess.run([*debian, request.param, str(root)], check=True)
-    # Certificates of a mirror between this machine and the world, where there is one.
-    for name in ("etc/ssl/certs/ca-certificates.crt", "etc/pip.conf", "etc/resolv.conf"):
-        if Path("/", name).exists():
-            shutil.copyfile(Path("/", name), root / name)
+    debian(request.param, root)
     run_in(root, f"apt-get update; apt-get install -y --no-install-recommends {TOOLS}")
     shutil.copy(deb, root / "pathcost.deb")
     before = files(root)

@@ -105,6 +105,13 @@ def test_each_package_is_for_something_that_set_up_knows() -> None:
         assert all(re.search(rf"\b{word}\b", text) for word in row["for"].split())
 
 
+def test_the_page_has_the_figures_of_the_rows() -> None:
+    page = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8")
+    for row in read_rows(REPOSITORY / "reports/reference/installed.tsv"):
+        figures = "{install}, {first}, {whole}; {MB} + {kept}".format_map(row)
+        assert figures in page, row["way"]
+
+
 def test_lintian_finds_no_error(deb: Path) -> None:
     if not shutil.which("lintian"):
         pytest.skip("lintian is missing: sudo ./runners/setup.sh --dev")
