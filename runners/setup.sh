@@ -82,14 +82,14 @@ for word in "$@"; do
 	esac
 done
 
-for tool in find getent sed setpriv sha256sum; do
+for tool in find flock getent sed setpriv sha256sum; do
 	command -v $tool >/dev/null || fail "there is no $tool here, and nothing can be set up without it."
 done
 [ ! -e "$here/c.mk" ] || command -v "${how[0]}" >/dev/null || fail "this set-up knows apt, dnf and pacman, and none of them is here."
 [ -e "$here/c.mk" ] || parts=()
 install_packages
 for part in "${parts[@]}"; do
-	words=$(become_owner "$part" make --silent -j "$(nproc)" -C "$part" 2>&1) ||
+	words=$(become_owner "$part" flock "$part" make --silent -j "$(nproc)" -C "$part" 2>&1) ||
 		fail "$(basename "$part") does not compile: $(why "$words") (make -C $part shows all)."
 done
 [ -n "$lock" ] || exit 0
