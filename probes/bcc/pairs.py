@@ -47,7 +47,7 @@ FIRST_SHARE = 1 / 8  # of the time, as long as it is not known what the probes t
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
 LEAST_NS = 1_000_000  # a second: so little is allowed beside processes that use next to nothing
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
-MOST = 0.75  # of it: the way to the programs may take, while they stay attached
+MOST = 0.75  # of it: `fixed_ns` may be, while they stay attached
 WINDOW = 64  # jiffies: as in pairs.c
 CLOSED = 1 << 63  # as in pairs.c
 # A raw tracepoint's way to its program and the two clock readings of the statistics, which they do
@@ -75,9 +75,10 @@ COARSE = 6  # CLOCK_MONOTONIC_COARSE: it goes on with the jiffies
 JIFFY_S = time.clock_getres(COARSE)
 TIMER_LIST = Path("/proc/timer_list")
 SOURCES = [Path(__file__).with_name(name) for name in ("pairs.c", "waits.c")]
+STATE_PROGRAM = "on_state"  # connections that open and close are known at all times
 # Raw tracepoint → its program.
 STATE_EVENTS = {
-    **{"inet_sock_set_state": "on_state", "tcp_retransmit_skb": "on_retransmit"},
+    **{"inet_sock_set_state": STATE_PROGRAM, "tcp_retransmit_skb": "on_retransmit"},
     **{"timer_expire_entry": "on_timer", "kfree_skb": "on_free"},
 }
 EVENTS = {
@@ -141,7 +142,7 @@ class Probes:
         self._jiffies = WINDOW  # of each window: they count
         ticks = re.search(r"^jiffies: (\d+)", TIMER_LIST.read_text(), re.MULTILINE)
         self._first_window = time.clock_gettime(COARSE) - int(ticks[1]) % WINDOW * JIFFY_S
-        self.runs = self.ns = self.missed = 0
+        self.runs = self.ns = self.fixed_ns = self.missed = 0
 
     def attach(self, share: float) -> None:
         """Begin to count so much of the time, or go on."""
@@ -186,17 +187,23 @@ class Probes:
         return JIFFY_S * (windows * self._jiffies + min(part, self._jiffies))
 
     def pids(self) -> set[int]:
-        """The processes that own an end."""
-        return {traffic.pid for _, traffic in self.bpf["ends"].items_lookup_batch()} - {0}
+        """The processes that own an end, or have begun to connect."""
+        maps = (self.bpf["ends"], self.bpf["opening"])
+        return {value.pid for table in maps for _, value in table.items_lookup_batch()} - {0}
 
     def cost_ns(self) -> float:
-        """What the programs have taken so far: their own time, and the way to them."""
+        """What the programs have taken so far: their own time, and the way to them.
+
+        `fixed_ns` of it they take whenever they are attached, also where they do not count.
+        """
         assert self._own is not None
         self._account()
         own = self._own.read()
         self.runs, self.ns = sum(p.runs for p in own), sum(p.ns for p in own)
         self.missed = sum(p.missed or 0 for p in own)
-        return self.ns + ENTRY_NS * self.runs
+        way = ENTRY_NS * self.runs
+        self.fixed_ns = way + sum(p.ns for p in own if p.name == STATE_PROGRAM)
+        return self.ns + way
 
     def ends(self, old: set[int]) -> Iterator[dict[str, Any]]:
         """A row for each end that sent or received; `old`: inodes from before the watch."""
@@ -289,18 +296,18 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
         os.nice(-20)  # beside a hundred who run it would look at the cost seconds too late
     first = 1.0 if limit >= EVERY_CALL else FIRST_SHARE
     probes.attach(first)
-    people, idle, began = People(), idle_s(), time.monotonic()
+    people, idle, began = People(listeners), idle_s(), time.monotonic()
     length, stopped = FIRST_S, False
     while (left := began + seconds - time.monotonic()) > LEAST_S / 2 and not stopped:
         stopped = wait(min(left, length))
-        people.look(probes.pids())
         listeners.look()
-        pause = slow_down(probes, people, time.monotonic() - began, limit)
-        length = FIRST_S if pause else PERIOD_S
-        while pause > 0 and (left := began + seconds - time.monotonic()) > 0 and not stopped:
+        people.look(probes.pids())
+        length = PERIOD_S
+        while not stopped and (left := began + seconds - time.monotonic()) > 0:
+            if not (pause := slow_down(probes, people, time.monotonic() - began, limit)):
+                break
             probes.detach()
-            stopped = wait(min(left, pause, PERIOD_S))
-            pause -= PERIOD_S
+            stopped, length = wait(min(left, pause, PERIOD_S)), FIRST_S
             people.look(set(people.found))
         if not stopped and left > 0:
             probes.attach(first)
@@ -322,20 +329,20 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
 def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> float:
     """Let the programs count in the share of the time that the limit allows.
 
-    Returns how many seconds to detach them, where the way to them alone takes most of it.
+    Returns how many seconds to detach them, where what counting does not change takes most of it.
     """
     # Each in ns for a second.
     allowed = max(LEAST_NS, SAFE * limit / 100 * people.cpu_ns / lasted)
-    counting = probes.cost_ns() - ENTRY_NS * probes.runs
-    body = counting / max(JIFFY_S, probes.active_s)
-    entry = ENTRY_NS * probes.runs / probes.attached_s
+    cost = probes.cost_ns()
+    body = (cost - probes.fixed_ns) / max(JIFFY_S, probes.active_s)
+    fixed = probes.fixed_ns / probes.attached_s
     # What a process used that ended before anybody looked is not in cpu_ns: beside short-lived ones
     # a limit of 100 % can be reached.
     if limit >= EVERY_CALL or not body:
         return 0.0
-    if entry > MOST * allowed and probes.may_detach:
-        return max(0.0, probes.cost_ns() / allowed - lasted)
-    probes.count((allowed - entry) / body)
+    if fixed > MOST * allowed and probes.may_detach:
+        return max(0.0, cost / allowed - lasted)
+    probes.count((allowed - fixed) / body)
     return 0.0
 
 

@@ -67,12 +67,12 @@ def threads(pid: int) -> dict[str, tuple[int, int, int, int]]:
     return used
 
 
-def identity(pid: int) -> dict[str, Any]:
-    """Whose process it is, and where its files are."""
+def identity(pid: int, listeners: "Listeners") -> dict[str, Any]:
+    """Whose process it is, where its files are, and the ports of its network's listeners."""
     folder = Path(f"/proc/{pid}")
     try:
         places = [shared(folder / "root" / name) for name in PLACES]
-        ports = listening(folder / "net/tcp") | listening(folder / "net/tcp6")
+        space = (folder / "ns/net").stat().st_ino
         allowed = sorted(os.sched_getaffinity(pid))
         comm = (folder / "comm").read_text(errors="replace").strip()
         container = CONTAINER.search((folder / "cgroup").read_text(errors="replace"))
@@ -83,7 +83,7 @@ def identity(pid: int) -> dict[str, Any]:
         "container": " ".join(container.groups()) if container else "",
         "places": places,
         "allowed": allowed,
-        "listening": sorted(ports),
+        "listening": listeners.ports(space),
     }
 
 
@@ -145,6 +145,12 @@ class Listeners:
                 counts[f"waiting {port}"] = max(waiting, counts.get(f"waiting {port}", 0))
                 counts[f"backlog {port}"] = backlog
 
+    def ports(self, space: int) -> list[int]:
+        """The ports at the last look. `listening` reads each connection in TIME_WAIT, too: for a
+        hundred processes that open connections that takes a minute."""
+        names = (name.split() for name in self.counts.get(space, {}))
+        return sorted(int(port) for what, port in names if what == "backlog")
+
     def close(self) -> None:
         """Count who is in TIME_WAIT, by each port that more than one connection has."""
         for inode, netlink in self._sockets.items():
@@ -190,16 +196,21 @@ def unix_inodes(spaces: dict[int, Path]) -> set[int]:
 class People:
     """The processes that own an end: what each used since the watch began."""
 
-    def __init__(self) -> None:
+    def __init__(self, listeners: Listeners) -> None:
+        self._listeners = listeners
         self._first = processes({int(folder.name) for folder in Path("/proc").glob("[0-9]*")})
         self._threads = {pid: threads(pid) for pid in self._first}
+        self._ran_ns: dict[int, int] = {}
         self.found: dict[int, dict[str, Any]] = {}
 
     def look(self, pids: set[int]) -> None:
         """Read them again: what ends before the next look keeps what it had used by now."""
+        for pid in pids - set(self.found):
+            self.found[pid] = identity(pid, self._listeners)
+        # Last, since the probes' cost is read next, and is compared with this.
         now = processes(pids)
         for pid in now:
-            entry = self.found.setdefault(pid, identity(pid))
+            entry = self.found[pid]
             grown = now[pid] | self._grown(pid)
             for name, before in self._first.get(pid, {}).items():
                 grown[name] -= before
@@ -210,7 +221,7 @@ class People:
                 # What threads that have ended had counted is gone.
                 entry[name] = max(entry.get(name, 0), value)
         for pid in pids - set(now):
-            self.found.setdefault(pid, {})["ended"] = True
+            self.found[pid]["ended"] = True
 
     def _grown(self, pid: int) -> dict[str, int]:
         """Its threads' switches and waits for a CPU; the times of the thread that used most."""
@@ -220,6 +231,7 @@ class People:
             for tid, counts in threads(pid).items()
         ]
         voluntary, _, ran, waited = list(zip(*grown, strict=True)) or [(0,)] * 4
+        self._ran_ns[pid] = max(sum(ran), self._ran_ns.get(pid, 0))
         return {
             "voluntary": sum(voluntary),
             "waited_us": sum(waited) // 1000,
@@ -229,6 +241,12 @@ class People:
 
     @property
     def cpu_ns(self) -> float:
-        """CPU time of all of them together."""
-        rows = self.found.values()
-        return 1e6 * sum(row.get("user_ms", 0) + row.get("system_ms", 0) for row in rows)
+        """CPU time of all of them together; /proc has it in ticks, and by thread in ns.
+
+        In a short look each of a hundred processes may use less than a tick; what a thread that has
+        ended used is in the ticks alone.
+        """
+        return sum(
+            max(1e6 * (row.get("user_ms", 0) + row.get("system_ms", 0)), self._ran_ns.get(pid, 0))
+            for pid, row in self.found.items()
+        )

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import product
@@ -238,6 +239,25 @@ def test_where_the_rate_is_high_it_is_sampled() -> None:
         seen = json.loads(captured(argv, check=True).stdout)
     assert seen["active_s"] < 0.6 * seen["seconds"]
     assert any(end["pid"] == os.getpid() for end in seen["ends"])
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_its_limit_holds_beside_many_who_open_connections(tmp_path: Path) -> None:
+    """Each in a hundred processes uses little; probes of states cost as much in a sample."""
+    words = ["--transport", "tcp", "--pattern", "connect", "--messages", "1000000", "--warmup", "0"]
+    with watching(60, "5") as seen, ExitStack() as stack:
+        began = time.monotonic()
+        for number in range(50):
+            (folder := tmp_path / str(number)).mkdir()
+            argv = [str(WORKLOAD), *words, "--dir", str(folder)]
+            process = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.DEVNULL))
+            stack.callback(process.kill)
+        time.sleep(5)
+        lasted = time.monotonic() - began
+    assert seen["seconds"] < lasted + 2
+    assert 0 < seen["probes"]["share"] < 0.055
+    assert sum(end["connections"] for end in seen["ends"]) > 100
 
 
 @pytest.mark.root
