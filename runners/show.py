@@ -18,16 +18,7 @@ from probes import program
 from probes.messages import PROGRAM
 from probes.scripts import instruments
 from runners import guest
-from runners.cell import (
-    PATTERNS,
-    PLACEMENTS,
-    SCHEDULERS,
-    TOPOLOGIES,
-    TRANSPORTS,
-    WAITS,
-    Cell,
-    Plan,
-)
+from runners.cell import PATTERNS, PLACEMENTS, SCHEDULERS, TOPOLOGIES, TRANSPORTS, WAITS, Cell, Plan
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
 from runners.guest.debian import KEYRING
@@ -199,10 +190,7 @@ def show_dry_run(options: Options) -> None:
 
 
 def intention(
-    options: Options,
-    planner: Planner,
-    plans: Mapping[str, Plan],
-    checks: list[preflight.Check],
+    options: Options, planner: Planner, plans: Mapping[str, Plan], checks: list[preflight.Check]
 ) -> str:
     """The cells, the targets and the expected time."""
     targets = {

@@ -108,7 +108,7 @@ class Tool:
     def finish(self) -> str:
         """Ctrl-C, and again as a person would; what it said, or that it would not end.
 
-        bpftrace 0.17 misses a signal now and then (runners.host.instrument, _waits_for_events).
+        bpftrace 0.17 misses a signal now and then (runners.host.instrument, Child.finish).
         """
         ended = ""
         for _ in range(SECONDS // AGAIN):

@@ -56,10 +56,7 @@ def exact(options: Options) -> int:
 
 
 def run(
-    session: Session,
-    destination: Path,
-    scratch: Scratch,
-    moved_to: Path | None = None,
+    session: Session, destination: Path, scratch: Scratch, moved_to: Path | None = None
 ) -> None:
     """Count the exact cells of the options into `destination`, which the caller may move later.
 

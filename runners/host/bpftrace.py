@@ -3,7 +3,7 @@
 
 import re
 import subprocess
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +44,8 @@ class Part(NamedTuple):
 class Group(Child):
     """A bpftrace process with several scripts, whose merged text stays beside their output."""
 
+    environment: Mapping[str, str] = {NOTIFY: "1"}
+
     def __init__(self, name: str, parts: Sequence[Part], out: Path) -> None:
         self.parts = parts
         self.quantities = {part.script.name: part.script.quantities for part in parts}
@@ -55,9 +57,6 @@ class Group(Child):
         script = self._out / f"{self.name}.bt"
         script.write_text(program.merge((part.script.name, part.blocks) for part in self.parts))
         return ["bpftrace", *checking(), "-f", "json", "-o", str(self.output), str(script)]
-
-    def environment(self) -> dict[str, str]:
-        return {NOTIFY: "1"}
 
     def is_attached(self) -> bool:
         return NOTIFY in self.printed()

@@ -8,6 +8,7 @@ with the distribution's Python, which has BCC.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from probes.bcc.frame import MISSING, READY
+from probes.bcc.people import wchan
 from probes.bpf import Program, Programs
 from probes.reasons import ReasonError, missing, reason
 from probes.scripts import PROBES, Script
@@ -133,19 +135,21 @@ Kind = TypeVar("Kind", bound="Child")
 class Child:
     """A tracing process. It writes its maps to `output` and prints to `words`.
 
-    `file` is its name in messages. A subclass knows its command and how it shows that it attached.
+    `file` is its name in messages. A subclass knows its command.
     """
 
     stdin = subprocess.DEVNULL
     descriptors: tuple[int, ...] = ()  # that it inherits
+    environment: Mapping[str, str] = {}  # beside ours
     quantities: Mapping[str, Sequence[str]] = {}
+    process: subprocess.Popen[bytes]  # once it is started
+    started = False
 
     def __init__(self, name: str, file: str, output: Path, words: Path) -> None:
         self.name = name
         self.file = file
         self.output = output
         self.words = words
-        self._process: subprocess.Popen[bytes] | None = None
         self._programs: Programs | None = None
         self._ended_early = False
 
@@ -153,11 +157,9 @@ class Child:
         """Its command. Raises ReasonError where this kernel lacks what it needs."""
         raise NotImplementedError
 
-    def environment(self) -> dict[str, str]:
-        return {}
-
     def is_attached(self) -> bool:
-        raise NotImplementedError
+        """Whether it says so, as BCC's tools do."""
+        return READY in self.printed().splitlines()
 
     def check_attached(self) -> None:
         """Check that every probe is attached. Raises ReasonError."""
@@ -170,28 +172,24 @@ class Child:
         """Start it. Raises ReasonError."""
         argv = command(self.argv())
         with self.words.open("wb") as words:
-            self._process = subprocess.Popen(
-                argv,
-                stdin=self.stdin,
-                stdout=words,
-                stderr=words,
-                env=os.environ | self.environment(),
+            self.process = subprocess.Popen(
+                argv, stdin=self.stdin, stdout=words, stderr=words, start_new_session=True,
+                env={**os.environ, **self.environment},
                 pass_fds=(*self.descriptors, *inherited()),
-                start_new_session=True,
-            )
+            )  # fmt: skip
+        self.started = True
 
     def wait_attached(self) -> None:
         """Return when every probe is attached; raises ReasonError."""
-        assert self._process is not None
         deadline = time.monotonic() + ATTACH_SECONDS
         while not self.is_attached():
-            if self._process.poll() is not None:
+            if self.process.poll() is not None:
                 raise self.attach_error("not-attached", said=self.last_complaint())
             if time.monotonic() > deadline:
                 raise self.attach_error("slow-to-attach", seconds=ATTACH_SECONDS)
             time.sleep(0.02)
         self.check_attached()
-        self._programs = Programs(self._process.pid)
+        self._programs = Programs(self.process.pid)
 
     def freeze(self) -> None:
         """Stop the process; its programs go on counting.
@@ -199,11 +197,10 @@ class Child:
         bpftrace reads its maps ten times a second, which costs time. Meanwhile the kernel runs no
         BPF program on that CPU (bpf_disable_instrumentation), which loses events.
         """
-        assert self._process is not None
-        if self._process.poll() is not None:
+        if self.process.poll() is not None:
             return
-        self._process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def counted(self) -> list[Program]:
         """What its programs have counted so far."""
@@ -211,45 +208,35 @@ class Child:
 
     def ask_to_finish(self) -> None:
         """Tell it to detach, and do not wait: several detach side by side."""
-        assert self._process is not None
-        self._ended_early = self._process.poll() is not None
-        self._process.send_signal(signal.SIGINT)
-        self._process.send_signal(signal.SIGCONT)
+        self._ended_early = self.process.poll() is not None
+        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(signal.SIGCONT)
 
     def finish(self) -> None:
         """Wait until it has detached and printed its maps; raises ReasonError if it had died."""
-        assert self._process is not None
         if self._ended_early:
             raise self.attach_error("ended-early", said=self.last_complaint())
         deadline = time.monotonic() + DETACH_SECONDS
-        while self._process.poll() is None:
+        while self.process.poll() is None:
             if time.monotonic() > deadline:
                 raise self.attach_error("slow-to-end", seconds=DETACH_SECONDS)
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(AGAIN_SECONDS)
-            if self._waits_for_events():
-                self._process.send_signal(signal.SIGINT)
-        if self._process.returncode != 0:
+                self.process.wait(AGAIN_SECONDS)
+            # bpftrace 0.17 misses a signal outside epoll_wait: does it still sleep in its loop?
+            if re.search("e(p_)?poll", wchan(Path("/proc", str(self.process.pid)))):
+                self.process.send_signal(signal.SIGINT)
+        if self.process.returncode != 0:
             raise self.attach_error("failed-at-end", said=self.last_complaint())
 
     def attach_error(self, code: str, **values: object) -> ReasonError:
         """The error for this process, by a code of reasons.tsv."""
         return ReasonError(reason(code, tool=self.file, **values))
 
-    def _waits_for_events(self) -> bool:
-        """Whether it still sleeps in its loop: bpftrace 0.17 misses a signal outside epoll_wait."""
-        assert self._process is not None
-        try:
-            sleeps_in = Path(f"/proc/{self._process.pid}/wchan").read_text(encoding="ascii")
-        except OSError:
-            return False
-        return "epoll" in sleeps_in or "ep_poll" in sleeps_in
-
     def stop(self) -> None:
         """End it, in whatever state it is."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
-            stop(self._process, 2)
+        if self.started:
+            self.process.send_signal(signal.SIGCONT)
+            stop(self.process, 2)
 
     def printed(self) -> str:
         return self.words.read_text(encoding="utf-8", errors="replace")
@@ -340,9 +327,6 @@ class BccTool(Child):
     def argv(self) -> list[str]:
         tool = PROBES / "bcc" / self.file
         return [PYTHON, "-B", str(tool), self._workload, "--json", str(self.output)]
-
-    def is_attached(self) -> bool:
-        return READY in self.printed().splitlines()
 
 
 class Bcc(Tracers[BccTool]):

@@ -83,8 +83,7 @@ class Control(Child):
 
     def finish(self) -> None:
         """Wait for its end. Its status is the signal that we sent."""
-        assert self._process is not None
-        self._process.wait(ANSWER_SECONDS)
+        self.process.wait(ANSWER_SECONDS)
 
     def stop(self) -> None:
         super().stop()

@@ -17,13 +17,7 @@ from typing import IO
 from probes.messages import PROGRAM
 from runners.host import preflight
 from runners.host.root import Root
-from runners.process import (
-    REPOSITORY,
-    Progress,
-    RunError,
-    command,
-    last_line,
-)
+from runners.process import REPOSITORY, Progress, RunError, command, last_line
 from runners.store import Invoker, Scratch, hold, invoker, scratch
 
 LOUD = (b"installing: ", b"making ")  # of setup.sh, before it does so

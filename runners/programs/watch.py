@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from probes.bcc.frame import READY
 from probes.bcc.people import stat_fields, switches
 from probes.bpf import Program
 from probes.reasons import ReasonError, add, missing
@@ -165,21 +164,18 @@ class WindowedTool(Child):
         path = str(PROBES / f"bcc/{self.name}.py")
         return [instrument.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
 
-    def is_attached(self) -> bool:
-        return READY in self.printed().splitlines()
-
     def check_attached(self) -> None:
         self._heard = len(self.printed())
 
     def ask(self, words: str) -> str:
         """Its answer to a command. Raises ReasonError."""
-        assert self._process is not None and self._process.stdin is not None
+        assert self.process.stdin is not None
         with suppress(BrokenPipeError):
-            self._process.stdin.write(f"{words}\n".encode())
-            self._process.stdin.flush()
+            self.process.stdin.write(f"{words}\n".encode())
+            self.process.stdin.flush()
         deadline = time.monotonic() + ANSWER_SECONDS
         while not (answer := self.printed()[self._heard :]).endswith("\n"):
-            if self._process.poll() is not None:
+            if self.process.poll() is not None:
                 raise self.attach_error("ended-early", said=self.last_complaint())
             if time.monotonic() > deadline:
                 raise self.attach_error("no-answer", seconds=ANSWER_SECONDS)

@@ -37,8 +37,7 @@ class Shell(instrument.Child):
 
     @property
     def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
+        return self.process.pid
 
 
 def test_one_that_ignores_its_end_is_ended_and_said(
