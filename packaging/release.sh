@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# release.sh OUT: what a release has, built from HEAD at two places: equal bytes, or exit status 1.
+# release.sh [--images] OUT: what a release has, built from HEAD at two places: equal bytes, or exit status 1.
 #
 # The wheel and the Debian package, SHA256SUMS, and bills of materials (CycloneDX): Python packages of the lock file,
-# Debian's packages whose code is in the C programs.
+# Debian's packages whose code is in the C programs. With --images also both images, built once: `exact` has stored
+# machines, of which no two are equal.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 fail() { echo "release.sh: $1" >&2 && exit "${2-1}"; }
-[ $# -gt 0 ] || fail "name a folder: release.sh OUT" 2
+images=()
+[ "${1-}" != --images ] || { images=(exact probes) && shift; }
+[[ $# = 1 && $1 != -* ]] || fail "name a folder: release.sh [--images] OUT" 2
 out=$(realpath -m "$1")
 [ -z "$(ls -A "$out" 2>/dev/null)" ] || fail "$out is not empty: name another folder." 2
 [ -z "$(git -C "$here" status --porcelain)" ] || fail "there are changes that no commit has: commit or stash them."
@@ -43,6 +46,10 @@ for place in "$work/one" "$work/another/place"; do
 done
 mkdir -p "$out"
 mv "$work"/one/out/* "$work/one/SHA256SUMS" "$out"
+for kind in "${images[@]}"; do
+	"$work/one/pathcost/packaging/image/build.sh" "$kind" "$out" >"$work/log" 2>&1 || fail "the image $kind cannot be built: $(tail -n 1 "$work/log")"
+done
 (cd "$out" && sha256sum --check --quiet "$place/SHA256SUMS") >"$work/log" 2>&1 ||
 	fail "built again, these have other bytes: $(sed -n 's/: FAILED.*//p' "$work/log" | paste -sd ' ')"
 echo "$out: pathcost $version; $(wc -l <"$out/SHA256SUMS") files, built twice to the same bytes"
+[ ${#images[@]} = 0 ] || (cd "$out" && sha256sum -- *.tar | tee -a SHA256SUMS)

@@ -70,6 +70,14 @@ def size(folder: Path) -> int:
     return int(captured(["du", "-xsm", *skip, "."], cwd=folder, check=True).stdout.split()[0])
 
 
+def counted_cells(run: Path) -> dict[str, bytes]:
+    """The files of the cells that exact mode counted, by their names."""
+    (folder,) = (run / "raw").iterdir()
+    names = ("cells.jsonl", "tree", "iteration")
+    files = [file for name in names for file in (folder / name, *(folder / name).glob("*"))]
+    return {file.name: file.read_bytes() for file in files if file.is_file()}
+
+
 def go(way: str, given: Path, home: Path) -> dict[str, str]:
     """Go one way in a folder: its row."""
     where = SCRIPTS[way]["where"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.installed import debian, in_root
+from runners.process import REPOSITORY
+from tests.packaging.installed import counted_cells, debian, in_root
 from tests.processes import captured
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
@@ -58,3 +59,12 @@ def test_it_measures_and_makes_its_report(root: Path) -> None:
 def test_it_needs_no_environment_where_the_distribution_serves(root: Path) -> None:
     made = any((root / "root/.cache/pathcost").glob("python-*"))
     assert made == ("bookworm" in (root / "etc/os-release").read_text())
+
+
+def test_exact_counts_as_a_clone_does(root: Path, tmp_path: Path) -> None:
+    words = "exact --transports unix,tcp --placements same-cpu --out"
+    run_in(root, f"pathcost {words} pathcost-reports/exact")
+    clone = captured([REPOSITORY / "runners/run.sh", *words.split(), tmp_path / "clone"])
+    assert clone.returncode == 0, clone.stderr
+    counted = counted_cells(root / "root/pathcost-reports/exact")
+    assert counted == counted_cells(tmp_path / "clone") and len(counted) > 8

@@ -12,6 +12,7 @@ import pytest
 
 from runners.process import REPOSITORY
 from tests.collected import Collected
+from tests.packaging.installed import counted_cells
 from tests.processes import captured
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
@@ -59,14 +60,6 @@ def probes(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     assert podman("rmi", "pathcost-probes").returncode == 0
 
 
-def cells(run: Path) -> dict[str, bytes]:
-    """The files of cells that were counted, by their names."""
-    (folder,) = (run / "raw").iterdir()
-    names = ("cells.jsonl", "tree", "iteration")
-    files = [file for name in names for file in (folder / name, *(folder / name).glob("*"))]
-    return {file.name: file.read_bytes() for file in files if file.is_file()}
-
-
 def test_exact_counts_as_a_clone_does(podman: Podman, exact: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     done = podman(
@@ -75,8 +68,8 @@ def test_exact_counts_as_a_clone_does(podman: Podman, exact: str, tmp_path: Path
     assert done.returncode == 0, done.stderr
     clone = captured([RUN, "exact", *LEAST, "--out", tmp_path / "clone"])
     assert clone.returncode == 0, clone.stderr
-    counted = cells(tmp_path / "run")
-    assert counted == cells(tmp_path / "clone") and len(counted) > 8
+    counted = counted_cells(tmp_path / "run")
+    assert counted == counted_cells(tmp_path / "clone") and len(counted) > 8
 
 
 def test_the_gate_has_its_kernels_and_fetches_none(podman: Podman, exact: str) -> None:

@@ -53,7 +53,7 @@ def test_a_tag_has_the_section_and_needs_a_day_and_a_commit(tmp_path: Path) -> N
 
 
 def test_a_release_is_of_a_commit_and_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    assert script(REPOSITORY, "release.sh")[0] == 2
+    assert script(REPOSITORY, "release.sh")[0] == script(REPOSITORY, "release.sh", "--all")[0] == 2
     (tmp_path / "full").mkdir()
     (tmp_path / "full/old").touch()
     assert script(REPOSITORY, "release.sh", str(tmp_path / "full"))[0] == 2
@@ -62,15 +62,19 @@ def test_a_release_is_of_a_commit_and_in_a_folder_of_its_own(tmp_path: Path) -> 
 
 @pytest.mark.matrix
 def test_a_release_is_built_twice_to_the_same_bytes(tmp_path: Path) -> None:
-    """Its checksums hold, and cover all of it."""
-    if shutil.which("dh") is None:
-        pytest.skip("there is no debhelper here")
+    """Its checksums hold, and cover all of it; so do those of the images, built once."""
+    for tool in ("dh", "buildah"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"there is no {tool} here: ./runners/setup.sh --dev --images")
     clone(tree := tmp_path / "tree")
     git(tree, "init", "-q")
     git(tree, "add", "-A")
     git(tree, "commit", "-qm", "x")
-    done = subprocess.run([tree / "packaging/release.sh", tmp_path / "out"], text=True,
+    done = subprocess.run([tree / "packaging/release.sh", "--images", tmp_path / "out"], text=True,
                           capture_output=True)  # fmt: skip
     assert done.returncode == 0, done.stderr
     subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path / "out", check=True)
-    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {"", ".deb", ".json", ".whl"}
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {Path(name).suffix for name in names} == {"", ".deb", ".json", ".tar", ".whl"}
+    sums = (tmp_path / "out/SHA256SUMS").read_text(encoding="utf-8")
+    assert {line.split()[1] for line in sums.splitlines()} == names - {"SHA256SUMS"}
