@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compares our workload with sockperf and perf bench: `python3 -m runners.programs.peers`.
+"""Compares our workload with sockperf and perf bench: `python -m tests.docs.peers`.
 
 Each block runs every pair of programs once, in the order A B B A, with both sides pinned. A peer
 that prints only a mean is compared by the mean. Writes a row for each run, and prints the table of
@@ -148,7 +148,7 @@ def markdown(runs: pd.DataFrame) -> str:
 
 def main() -> None:
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        raise SystemExit("usage: python3 -m runners.programs.peers ROWS.csv, a file that it writes")
+        raise SystemExit("usage: python -m tests.docs.peers ROWS.csv, a file that it writes")
     runs = measure()
     runs.to_csv(sys.argv[1], index=False)
     print(markdown(runs), end="")

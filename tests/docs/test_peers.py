@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from runners.process import REPOSITORY, RunError
-from runners.programs import peers
-from runners.programs.peers import CELL, PEERS
+from tests.docs import peers
+from tests.docs.peers import CELL, PEERS
 
 # As the programs of Debian 12 print it, and what it means in ns for a round trip.
 PRINTED = {
