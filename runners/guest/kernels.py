@@ -32,6 +32,8 @@ PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
 DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
 # Modules of transports and of exact mode's knobs.
 MODULES = (*every_module(), "nf_tables", "tcp_bbr", "tcp_dctcp", "tcp_vegas", "tcp_westwood")
+PAGE = 4096
+ZEROS = bytes(PAGE)
 LARGEST = 1 << 28  # bytes of a bzImage
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
 ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
@@ -92,7 +94,7 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
         with cache.scratch() as root:
             archive.unpack(offer.packages, root, f"kernel {release}", dependencies=False)
             image = next(root.rglob("vmlinuz*"))
-            (partial / "kernel").write_bytes(unpack_kernel(image.read_bytes(), qemu))
+            write_sparse(partial / "kernel", unpack_kernel(image.read_bytes(), qemu))
             (partial / "modules").mkdir()
             tree = next(root.rglob(f"lib/modules/{release}"))
             files = {_module(path): path for path in tree.rglob("*.ko*")}
@@ -199,6 +201,16 @@ def own_kernel(path: Path) -> Kernel:
     if not RELEASE.fullmatch(release):
         raise UsageError(f"{path} is a damaged bzImage: it names no kernel release.")
     return Kernel(path.resolve(), release, None, hashlib.sha256(data).hexdigest()[:16])
+
+
+def write_sparse(file: Path, data: bytes) -> None:
+    """Write a file with holes for its pages of zeros: a third of a kernel."""
+    with file.open("wb") as out:
+        for at in range(0, len(data), PAGE):
+            if (page := data[at : at + PAGE]) != ZEROS:
+                out.seek(at)
+                out.write(page)
+        out.truncate(len(data))
 
 
 def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runners.guest.kernels import choose, own_kernel, prepare_kernel
+from runners.guest.kernels import choose, own_kernel, prepare_kernel, write_sparse
 from runners.guest.qemu import Qemu
 from runners.guest.store import Cache
 from runners.process import UsageError
@@ -74,3 +74,10 @@ def test_what_is_no_whole_bzimage_is_refused_before_it_is_booted(tmp_path: Path)
     }.items():
         with pytest.raises(UsageError, match=why):
             own_kernel(path)
+
+
+def test_a_kernels_pages_of_zeros_take_no_room(tmp_path: Path) -> None:
+    data = b"x" * 4096 + bytes(1 << 20) + b"x" + bytes(4095) + bytes(100)
+    write_sparse(tmp_path / "kernel", data)
+    assert (tmp_path / "kernel").read_bytes() == data
+    assert (tmp_path / "kernel").stat().st_blocks * 512 < len(data) // 10
