@@ -70,12 +70,12 @@ def size(folder: Path) -> int:
     return int(captured(["du", "-xsm", *skip, "."], cwd=folder, check=True).stdout.split()[0])
 
 
-def counted_cells(run: Path) -> dict[str, bytes]:
-    """The files of the cells that exact mode counted, by their names."""
+def counted_cells(run: Path) -> dict[Path, bytes]:
+    """The files of the cells that exact mode counted, by their paths."""
     (folder,) = (run / "raw").iterdir()
     names = ("cells.jsonl", "tree", "iteration")
     files = [file for name in names for file in (folder / name, *(folder / name).glob("*"))]
-    return {file.name: file.read_bytes() for file in files if file.is_file()}
+    return {file.relative_to(folder): file.read_bytes() for file in files if file.is_file()}
 
 
 def go(way: str, given: Path, home: Path) -> dict[str, str]:

@@ -24,9 +24,12 @@ def run_in(root: Path, script: str) -> str:
 
 
 def files(root: Path) -> set[str]:
-    """All files of a root, but for what apt, dpkg and ldconfig note of their own work."""
-    own = {"cache", "lib/apt", "lib/dpkg", "log"}
-    skip = [word for name in own for word in ("-path", f"./var/{name}", "-prune", "-o")]
+    """All files of a root, but for what apt, dpkg and ldconfig note of their own work, and /run.
+
+    That is memory, and not of a disk, of a machine that has booted.
+    """
+    own = {"run", "var/cache", "var/lib/apt", "var/lib/dpkg", "var/log"}
+    skip = [word for name in own for word in ("-path", f"./{name}", "-prune", "-o")]
     found = captured(["find", "-xdev", *skip, "-print"], cwd=root)
     return set(found.stdout.splitlines())
 
