@@ -8,7 +8,6 @@ bpf(2). Offsets of members are in type information (BTF), so no kernel headers a
 import ctypes
 import os
 import struct
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,23 +160,18 @@ class Btf:
 
     def _find(self, place: int, wanted: str) -> tuple[int, int] | None:
         """(offset in bits, where the type stands) of a member, in anonymous members too."""
-        for name, kind, bits in self._members(place):
-            inner = self._resolve(kind)
+        _, info, _ = TYPE.unpack_from(self._data, place)
+        if info >> 24 & 31 not in (STRUCT, UNION):
+            return None
+        first, size = place + TYPE.size, (info & 0xFFFF) * MEMBER.size
+        for name_at, kind, bits in MEMBER.iter_unpack(self._data[first : first + size]):
+            name, inner = self._name(name_at), self._resolve(kind)
+            bits &= 0xFFFFFF if info >> 31 else -1  # a bit field's size is above
             if name == wanted:
                 return bits, inner
             if not name and (member_place := self._find(inner, wanted)):
                 return bits + member_place[0], member_place[1]
         return None
-
-    def _members(self, place: int) -> Iterator[tuple[str, int, int]]:
-        _, info, _ = TYPE.unpack_from(self._data, place)
-        if info >> 24 & 31 not in (STRUCT, UNION):
-            return
-        bitfields = bool(info >> 31)
-        for number in range(info & 0xFFFF):
-            at = place + TYPE.size + number * MEMBER.size
-            name, kind, bits = MEMBER.unpack_from(self._data, at)
-            yield self._name(name), kind, bits & 0xFFFFFF if bitfields else bits
 
     def _resolve(self, number: int) -> int:
         """Where a type stands, behind its typedefs and qualifiers."""

@@ -56,11 +56,10 @@ def read_memory(address: int, length: int, path: Path = Path("/proc/kcore")) -> 
     try:
         with path.open("rb", buffering=0) as core:
             header = ELF_HEADER.unpack(core.read(ELF_HEADER.size))
-            table, entry_size, entries = header[5], header[9], header[10]
+            table, entries = header[5], header[10]
             core.seek(table)
-            segments = core.read(entry_size * entries)
-            for at in range(0, entry_size * entries, entry_size):
-                kind, _, offset, start, _, size, _, _ = PROGRAM_HEADER.unpack_from(segments, at)
+            segments = core.read(PROGRAM_HEADER.size * entries)
+            for kind, _, offset, start, _, size, _, _ in PROGRAM_HEADER.iter_unpack(segments):
                 if kind == PT_LOAD and start <= address and address + length <= start + size:
                     core.seek(offset + address - start)
                     return core.read(length)

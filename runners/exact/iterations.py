@@ -10,6 +10,7 @@ import re
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 
 from runners.exact.record import (
@@ -93,7 +94,11 @@ def replay(
     window = ReplayedWindow(machine.tree, counted=counted)
     bounds = [begin + 1, *cuts, end]
     parts = [record.words[a:b] for a, b in pairwise(bounds)]
-    states, counts = _replay_all(machine, state, parts)
+    pieces, states, counts = Pieces(machine), [state], list[Counts]()
+    for part in parts:
+        state, its = pieces.run(state, part.tobytes())
+        states.append(state)
+        counts.append(its)
     _sort(window, counts)
     for mark in SIDES:
         _add_outside(window, machine, record, mark, bounds, states)
@@ -203,23 +208,6 @@ def _places(data: bytes, high: int, begin: int, end: int) -> list[int]:
     return places
 
 
-def _replay_all(
-    machine: Replay, state: State, parts: list["array[int]"]
-) -> tuple[list[State], list[Counts]]:
-    """For each part: the state before it, and its counts. Equal parts share one object."""
-    known: dict[tuple[State, bytes], tuple[State, Counts]] = {}
-    pieces = Pieces(machine)
-    states, result = [], []
-    for part in parts:
-        states.append(state)
-        key = (state, part.tobytes())
-        if key not in known:
-            known[key] = pieces.run(state, part)
-        state, counts = known[key]
-        result.append(counts)
-    return states, result
-
-
 class Pieces:
     """Replays words in pieces, each once: iterations that differ do so in a few places.
 
@@ -228,30 +216,18 @@ class Pieces:
     """
 
     def __init__(self, machine: Replay) -> None:
-        self._machine = machine
         self.tree = machine.tree
-        self._states: list[State] = []
-        self._numbers: dict[State, int] = {}
-        self._known: dict[tuple[int, bytes], tuple[int, Counts]] = {}
+        self.run = cache(self._run)
+        self._piece = cache(lambda state, data: machine.run(state, array("I", data)))
 
-    def run(self, state: State, words: "array[int]") -> tuple[State, Counts]:
-        """As Replay.run."""
-        data, sums, number = words.tobytes(), Counts(), self._number(state)
-        marks = (match.start() for match in re.finditer(b"\0", data[1::4]))
+    def _run(self, state: State, words: bytes) -> tuple[State, Counts]:
+        """As Replay.run. Equal words from one state share one object."""
+        sums = Counts()
+        marks = (4 * match.start() for match in re.finditer(b"\0", words[1::4]))
         for start, end in pairwise([0, *filter(None, marks), len(words)]):
-            key = (number, data[4 * start : 4 * end])
-            if key not in self._known:
-                after, counts = self._machine.run(self._states[number], words[start:end])
-                self._known[key] = self._number(after), counts
-            number, counts = self._known[key]
+            state, counts = self._piece(state, words[start:end])
             sums.add(counts)
-        return self._states[number], sums
-
-    def _number(self, state: State) -> int:
-        if state not in self._numbers:
-            self._numbers[state] = len(self._states)
-            self._states.append(state)
-        return self._numbers[state]
+        return state, sums
 
 
 def _sort(window: ReplayedWindow, parts: list[Counts]) -> None:

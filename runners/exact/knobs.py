@@ -74,7 +74,16 @@ def find(name: str) -> Knob:
         stem, value = name, ""
     elif not equals or not _fits(value, table.get(stem, {}).get("value")):
         raise KeyError(f"unknown knob '{name}': there is {', '.join(described())}")
-    return _knob(name, table[stem], value)
+    words = json.dumps(table[stem]).replace("{start}", value[:NAME_LENGTH])
+    row = json.loads(words.replace("{value}", value))
+    steps = [["run", KNOB, *s] if s[0] in OWN_ACTIONS else s for s in row.pop("steps", ())]
+    if row.pop("code", False):
+        steps.append(["symbols"])
+    number = int(value) if "one" in row else None
+    text = row.pop("file", "") if row.pop("value", "") != SCRIPT else scripts()[value]
+    if each := row.pop("each", ""):
+        text += "".join(each.replace("{n}", str(n)) for n in range(1, int(value) + 1))
+    return Knob(name, number=number, text=text, steps=steps, **row)
 
 
 def _fits(value: str, possible: Any) -> bool:
@@ -118,16 +127,3 @@ def described() -> dict[str, str]:
             name += FORMS.get(str(value), f"={'|'.join(_choices(value))}")
         words[name] = row["what"].replace("{value}", "…")
     return words
-
-
-def _knob(name: str, row: dict[str, Any], value: str) -> Knob:
-    words = json.dumps(row).replace("{value}", value).replace("{start}", value[:NAME_LENGTH])
-    row = json.loads(words)
-    steps = [["run", KNOB, *s] if s[0] in OWN_ACTIONS else s for s in row.pop("steps", ())]
-    if row.pop("code", False):
-        steps.append(["symbols"])
-    number = int(value) if "one" in row else None
-    text = row.pop("file", "") if row.pop("value", "") != SCRIPT else scripts()[value]
-    if each := row.pop("each", ""):
-        text += "".join(each.replace("{n}", str(n)) for n in range(1, int(value) + 1))
-    return Knob(name, number=number, text=text, steps=steps, **row)

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from probes.files import read_rows
 from runners.cell import Cell
@@ -52,17 +52,11 @@ ENTRIES = ("entry_*", "*syscall_64*", "x64_sys_call", "__switch_to_asm", "asm_*"
            "__x86_*", "srso_*", "rep_*", "[[]*")  # fmt: skip
 
 
-@dataclass
-class Together:
-    """Lesions that survived together, by form; `left` has the instructions of a round trip then."""
+class Together(NamedTuple):
+    """Lesions that survived together; `left` has the instructions of a round trip then."""
 
-    lesions: dict[str, list[Lesion]] = field(default_factory=dict)
-    left: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def all(self) -> list[Lesion]:
-        """Return those of all forms."""
-        return [lesion for lesions in self.lesions.values() for lesion in lesions]
+    lesions: list[Lesion]
+    left: int
 
 
 class Trials:
@@ -103,7 +97,7 @@ class Trials:
 
 @dataclass
 class Subject:
-    """A cell on a kernel: function → trials by what it gives; order → what survived together.
+    """A cell on a kernel: function → trials by what it gives; order → form → what survives.
 
     `taxes` are what the first order's lesions save by purpose, one purpose after the other.
     """
@@ -112,13 +106,8 @@ class Subject:
     kernel: str
     inside: Counter[str]
     singles: dict[str, dict[str, Trial]] = field(default_factory=dict)
-    together: dict[str, Together] = field(default_factory=dict)
+    together: dict[str, dict[str, Together]] = field(default_factory=dict)
     taxes: list[tuple[str, str, int]] = field(default_factory=list)  # form, purpose, instructions
-
-    @property
-    def cell(self) -> Cell:
-        """Return the cell."""
-        return self.patient.run.cell
 
 
 @cache
@@ -275,7 +264,7 @@ def combine(trials: Trials, subject: Subject, order: str) -> None:
 
     Several at once, and each half of them where these do not survive.
     """
-    pairs, made = removable(subject), Together()
+    pairs, made = removable(subject), dict[str, Together]()
     ORDERS[order](pairs)
     kept, current = list[Lesion](), subject.patient.instructions
 
@@ -294,14 +283,14 @@ def combine(trials: Trials, subject: Subject, order: str) -> None:
         left = [each for each, trial in pairs if each not in kept and trial.delivers(allowed)]
         if left:
             keep(left, allowed)
-        made.lesions[form], made.left[form] = kept[before:], current
+        made[form] = Together(kept[before:], current)
     subject.together[order] = made
 
 
 def tax(trials: Trials, subject: Subject) -> None:
     """Fill `taxes`. Where a purpose's lesions do not survive without the next's, both are one."""
     so_far, current, waiting = list[Lesion](), subject.patient.instructions, list[str]()
-    for form, lesions in subject.together[next(iter(ORDERS))].lesions.items():
+    for form, (lesions, _) in subject.together[next(iter(ORDERS))].items():
         groups: dict[str, list[Lesion]] = {}
         for lesion in lesions:
             groups.setdefault(purpose_of(lesion.name), []).append(lesion)
@@ -318,7 +307,7 @@ def write(folder: Path, subjects: Iterable[Subject]) -> None:
     """Write lesions.csv, together.csv, needs.csv and a file of folded stacks for each cell."""
     alone_rows, kept_rows, sums = [], [], []
     for subject in subjects:
-        cell, usual = subject.cell, subject.patient.instructions
+        cell, usual = subject.patient.run.cell, subject.patient.instructions
         key = {"kernel": subject.kernel, "transport": cell.transport, "size": cell.size,
                "placement": cell.placement, "sched": cell.sched, "knob": cell.knob}  # fmt: skip
         by_size = sorted(subject.singles, key=lambda name: (-subject.inside[name], name))
@@ -335,9 +324,9 @@ def write(folder: Path, subjects: Iterable[Subject]) -> None:
                 "order": order, "form": form, "function": lesion.name, "gives": lesion.gives,
                 "purpose": purpose_of(lesion.name),
                 "saved": _saved(usual, subject.singles[lesion.name][lesion.gives]),
-            } for form, lesions in made.lesions.items() for lesion in lesions]  # fmt: skip
+            } for form, (lesions, _) in made.items() for lesion in lesions]  # fmt: skip
             sums += [key | {"order": order, "form": form, "purpose": LEFT, "instructions": left}
-                     for form, left in made.left.items()]  # fmt: skip
+                     for form, (_, left) in made.items()]  # fmt: skip
         main = next(iter(ORDERS))
         sums += [key | {"order": main, "form": form, "purpose": purpose, "instructions": saved}
                  for form, purpose, saved in [("", USUAL, usual), *subject.taxes]]  # fmt: skip
@@ -363,7 +352,8 @@ def _saved(usual: int, trial: Trial) -> int | None:
 def stacks(subject: Subject) -> Iterator[tuple[str, tuple[str, ...], int]]:
     """Yield each path of the usual round trip: why it may go, or DELIVERY; its instructions."""
     counts, tree = subject.patient.window.steady.counts, subject.patient.window.tree
-    names = {lesion.name for lesion in subject.together[next(iter(ORDERS))].all}
+    main = subject.together[next(iter(ORDERS))].values()
+    names = {lesion.name for lesions, _ in main for lesion in lesions}
     for node in sorted(counts.steps, key=tree.path):
         path = tree.path(node)
         cut = next((name for name in path if name in names), None)

@@ -212,7 +212,6 @@ class Copies:
         machine = Replay(record.blocks, record.tasks, symbols)
         self._state, _ = machine.run(State(), before)
         self._pieces = Pieces(machine)
-        self._replayed: dict[tuple[State, bytes], tuple[State, Trip]] = {}
         self.own = self._trips(record.words, cuts)
 
     def trips(self, at: int) -> list[Trip]:
@@ -264,11 +263,7 @@ class Copies:
     def _trips(self, words: "array[int]", cuts: list[int]) -> list[Trip]:
         trips, state = [], self._state
         for begin, end in pairwise(cuts):
-            key = state, words[begin:end].tobytes()
-            if key not in self._replayed:
-                after, counts = self._pieces.run(state, words[begin:end])
-                ran = counts.steps.total() - counts.repeats.total()
-                self._replayed[key] = after, (self._pieces.tree.by_function(counts.calls), ran)
-            state, trip = self._replayed[key]
-            trips.append(trip)
+            state, counts = self._pieces.run(state, words[begin:end].tobytes())
+            ran = counts.steps.total() - counts.repeats.total()
+            trips.append((self._pieces.tree.by_function(counts.calls), ran))
         return trips
