@@ -29,7 +29,7 @@ from runners.guest.boot import stored_guest
 from runners.guest.store import Cache
 from runners.host import preflight
 from runners.host.root import Root
-from runners.host.session import Session, analyse
+from runners.host.session import Session
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
 from runners.process import (
     REPORTS,
@@ -108,24 +108,21 @@ def report(options: Options) -> int:
 
 def _analyse(options: Options, *arguments: str) -> int:
     session = Session(options)
-    with session.progress.step("set-up"):
-        session.set_up("--analysis")
-    return analyse(*arguments, *([options.show] if options.show else []))
+    session.set_up_step("--analysis")
+    return session.analyse(*arguments)
 
 
 def prepare(session: Session) -> Prepared:
     """Packages, workload; what this kernel allows; the plan of each target."""
     options, progress = session.options, session.progress
-    with progress.step("set-up"):
-        session.set_up("--claims" if options.claims is not None else "--no-python")
+    session.set_up_step("--claims" if options.claims is not None else "--no-python")
     planner = planner_of(options)
     with progress.step("preflight"):
         checks = session.preflight()
     plans = planner.plans(preflight.probe_level(checks), emulated=preflight.emulated(checks))
     refuse_cells(plans.values())
     if "guest" in plans:
-        with progress.step("set-up for the guest"):
-            session.set_up("--guest", "--no-python")
+        session.set_up_step("--guest", "--no-python", name="set-up for the guest")
     progress.note(show.intention(options, planner, plans, checks))
     if "host" in plans and (met := preflight.on_loopback(checks)):
         progress.note(f"on TCP's path, and in its figures: {met} ({PROGRAM} preflight says more)")
@@ -143,6 +140,7 @@ def collect(
     said, beside the preparation of guests; without them, the host's part is a run.
     """
     raw, plans = folder.raw, prepared.plans
+    raw.mkdir()
     done: list[Target] = []
     lacks: list[Missing] = []
     counted: Exact = [], []
@@ -153,12 +151,14 @@ def collect(
     counts = "guest" in plans and session.options.claims is None
     work = partial(prepare_guests, session) if "guest" in plans else list[guest.Guest]
     with in_thread(work) as preparing:
-        with session.progress.step("set-up of Python"):
-            session.set_up()
+        session.set_up_step(name="set-up of Python")
         if counts:
             so_far = [entry for entry, _ in done]
             folder.write_manifest(manifest.text(folder.path, {}, targets=so_far))
-            say_first_answer(session, folder)
+            from analysis.__main__ import first_answer
+
+            if answer := first_answer(folder.path):
+                session.progress.note(answer)
     try:
         guests = preparing.result()
     except RunError as error:
@@ -351,19 +351,11 @@ def in_thread(work: Callable[[], Work]) -> Iterator[Future[Work]]:
             raise
 
 
-def say_first_answer(session: Session, folder: RunFolder) -> None:
-    from analysis.__main__ import first_answer
-
-    if answer := first_answer(folder.path):
-        session.progress.note(answer)
-
-
 def exact_counting(session: Session, folder: RunFolder) -> Callable[[], Exact]:
     """Fast exact counts. Set-up asks root, so it is not in the thread."""
     failed: Exact | None = None
     try:
-        with session.progress.step("set-up for exact counts"):
-            session.set_up("--exact")
+        session.set_up_step("--exact", name="set-up for exact counts")
     except RunError as error:
         why = reason("exact-failed", said=str(error).rstrip("."))
         failed = [], [missing(["exact counts"], why)]

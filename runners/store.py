@@ -301,8 +301,8 @@ def place(out: Path | None, reports: Path) -> Path:
     return destination
 
 
-class StoredFolder:
-    """The folder while it is being filled: `move` puts it at its destination."""
+class RunFolder:
+    """A run's folder while it is being filled; `raw` is for what is measured."""
 
     def __init__(self, destination: Path, temporary: Scratch) -> None:
         self.destination = destination
@@ -312,19 +312,11 @@ class StoredFolder:
             self.path = temporary.folder(above, f".{destination.name}")
         except OSError as error:
             raise UsageError(f"--out: {failure(error)}") from error
+        self.raw = self.path / "raw"
 
     def move(self) -> None:
         """Give the folder its name. What went wrong before leaves nothing."""
         self.path.rename(self.destination)
-
-
-class RunFolder(StoredFolder):
-    """A run's: `commit` writes run.json, and moves it."""
-
-    def __init__(self, destination: Path, temporary: Scratch) -> None:
-        super().__init__(destination, temporary)
-        self.raw = self.path / "raw"
-        self.raw.mkdir()
 
     def commit(self, manifest: str) -> None:
         """Write run.json, and move the folder."""

@@ -47,8 +47,7 @@ def campaign(options: Options, parse: Parse) -> int:
     """Count what lacks, and write the table: the exit status. Raises UsageError, RunError."""
     folder = (options.out or REPORTS / options.plan.stem).absolute()
     session = Session(options)
-    with session.progress.step("set-up"):
-        session.set_up("--exact")
+    session.set_up_step("--exact")
     commands, lacks = dict[str, str](), list[str]()
     for argv in jobs(options.plan):
         try:
@@ -118,8 +117,7 @@ def is_whole(folder: Path, name: str) -> bool:
 
 def count(session: Session, folder: Path, commands: dict[str, str]) -> None:
     """Have Snakemake run the jobs, one after the other: each uses all processors."""
-    with session.progress.step("set-up of Snakemake"):
-        session.set_up("--campaign")
+    session.set_up_step("--campaign", name="set-up of Snakemake")
     packages = next(path for path in sys.path if Path(path, "snakemake").is_dir())
     for name in ("done", ".snakemake"):  # what Snakemake noted of an earlier start
         shutil.rmtree(folder / name, ignore_errors=True)

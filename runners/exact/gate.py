@@ -15,7 +15,7 @@ from pathlib import Path
 from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.kernel_tree import is_tree
-from runners.host.session import Session, analyse
+from runners.host.session import Session
 from runners.process import (
     REPORTS,
     REPOSITORY,
@@ -56,8 +56,7 @@ def gate(options: Options) -> int:
     exact.plan_cells(options)
     session = Session(options)
     with cannot_tell():
-        with session.progress.step("set-up"):
-            session.set_up("--exact")
+        session.set_up_step("--exact")
         with session.scratch() as scratch:
             # Until both are there, a folder that is cleared: half a pair judges nothing.
             destination.parent.mkdir(parents=True, exist_ok=True)
@@ -67,9 +66,8 @@ def gate(options: Options) -> int:
                 exact.run(one, pair / name, scratch, moved_to=destination / name)
             pair.rename(destination)
         base = destination / BASE if BASE in kernels else stored
-        show = [options.show] if options.show else []
         judged = (str(base), str(destination / JUDGED), "--out", str(destination))
-        status = analyse("--diff", *judged, "--allowance", options.allowance, *show)
+        status = session.analyse("--diff", *judged, "--allowance", options.allowance)
     # A status of 1 without a judgement is a failure of the analysis, and no kernel's.
     return UNTOLD if status == BEYOND and not (destination / "gate.txt").exists() else status
 

@@ -129,8 +129,7 @@ def lesions(options: Options) -> int:
     if not (folder / LOCK).exists():
         place(folder, folder)
     works = by_machine(options.kernels, plan_cells(options), options.knobs)
-    with session.progress.step("set-up"):
-        session.set_up("--exact")
+    session.set_up_step("--exact")
     with session.scratch():
         subjects = [subject for work in works for subject in admit(session, work)]
         folder.mkdir(parents=True, exist_ok=True)

@@ -48,8 +48,7 @@ def exact(options: Options) -> int:
     """Count, and make the report: the exit status. Raises UsageError, RunError."""
     destination, session = place(options.out, REPORTS), Session(options)
     plan_cells(options)
-    with session.progress.step("set-up"):
-        session.set_up("--exact")
+    session.set_up_step("--exact")
     with session.scratch() as scratch:
         run(session, destination, scratch)
     return session.report(destination)
@@ -66,6 +65,7 @@ def run(
     options = session.options
     todo = by_machine(options.kernels, plan_cells(options), options.knobs)
     folder = RunFolder(destination, scratch)
+    folder.raw.mkdir()
     manifest = Manifest(options.recorded, options.argv)
     counted, failed = count_all(session, folder.raw, todo, len(todo) if moved_to else 1)
     entries = [entry for entry, _ in counted]

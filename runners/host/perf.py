@@ -197,12 +197,10 @@ class Stat(Perf):
         return read_blocks(text, len(self._counters))
 
     def ask_to_finish(self) -> None:
-        if self._control is not None:
-            self._control.ask_to_finish()
+        self.do(Control.ask_to_finish)
 
     def finish(self) -> None:
-        if self._control is not None:
-            self._control.finish()
+        self.do(Control.finish)
         super().finish()
 
 

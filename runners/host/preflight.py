@@ -61,7 +61,8 @@ def checks() -> list[Check]:
     with ExitStack() as started:
         tries = {name: _start(text, started) for name, text in BPFTRACE_TRIES.items()}
         deadline = time.monotonic() + TRY_SECONDS
-        before = [_root(), _btf(), _lockdown()]
+        root = tried("root", os.geteuid() == 0, f"effective uid {os.geteuid()}")
+        before = [root, _btf(), _lockdown()]
         after = [_function_tracer(), cpu(), bare_loopback()]
         probes = [tried(name, *_attached(process, deadline)) for name, process in tries.items()]
         return [*before, *probes, *after]
@@ -112,10 +113,6 @@ def why_not_function(found: list[Check]) -> str:
 def on_loopback(found: list[Check]) -> str:
     """What TCP's figures will include besides the network stack: `nf_tables: …`, or nothing."""
     return "; ".join(check.detail for check in found if check.name == BARE and not check.ok)
-
-
-def _root() -> Check:
-    return tried("root", os.geteuid() == 0, f"effective uid {os.geteuid()}")
 
 
 def _btf() -> Check:

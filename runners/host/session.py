@@ -108,6 +108,11 @@ class Session:
             "OPENBLAS_NUM_THREADS": "1",  # no table of ours is worth a thread
         }
 
+    def set_up_step(self, *arguments: str, name: str = "set-up") -> None:
+        """A set-up that is a step of its own. Raises RunError."""
+        with self.progress.step(name):
+            self.set_up(*arguments)
+
     def preflight(self) -> list[preflight.Check]:
         """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
@@ -126,19 +131,17 @@ class Session:
 
     def report(self, run: Path) -> int:
         """Make the report of a run that is whole: the exit status. Raises RunError."""
-        show = [self.options.show] if self.options.show else []
         again = f"measured, but not analysed; for its report: {PROGRAM} report {run}"
         try:
-            status = analyse(str(run), *show)
+            status = self.analyse(str(run))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"interrupted; {again}") from None
         if status != 0 and not (run / "report.html").exists():
             raise RunError(f"{again}.")
         return status
 
+    def analyse(self, *arguments: str) -> int:
+        """Do what `python -m analysis` does, in this process, after a set-up: the exit status."""
+        from analysis.__main__ import carry_out
 
-def analyse(*arguments: str) -> int:
-    """Do what `python -m analysis` does, in this process, after a set-up: the exit status."""
-    from analysis.__main__ import carry_out
-
-    return carry_out(list(arguments))
+        return carry_out([*arguments, *([self.options.show] if self.options.show else [])])

@@ -22,7 +22,7 @@ from probes.messages import PROGRAM
 from runners.guest.store import read_json, write_json
 from runners.host.environment import cpu_model
 from runners.host.root import Root
-from runners.host.session import Session, analyse
+from runners.host.session import Session
 from runners.host.workload import private_directory
 from runners.process import (
     DONE,
@@ -38,7 +38,7 @@ from runners.programs.engine import serving
 from runners.programs.experiments import interleaved
 from runners.programs.place import unpacked
 from runners.programs.program import case_of
-from runners.store import StoredFolder, place, scratch
+from runners.store import RunFolder, place, scratch
 
 FORMAT = 2
 WATCH, PRICES = "watch.json", "prices.json"
@@ -65,7 +65,7 @@ def watch(options: Options) -> int:
     destination, session = place(options.out, REPORTS), Session(options)
     root = session.need_root()
     with scratch(session.note_removed) as folders:
-        folder = StoredFolder(destination, folders)
+        folder = RunFolder(destination, folders)
         stored = {} if record else _set_up(session, "--watch")
         root.mounts()
         with driven(options, session), session.progress.step(f"watching for {options.seconds:g} s"):
@@ -78,7 +78,7 @@ def watch(options: Options) -> int:
         print(f"Recorded. For its page, on any machine: {again}")
         return DONE
     try:
-        return _predict("--watch", destination, options.prices, options)
+        return _predict(session, "--watch", destination, options.prices)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; what was seen is kept; its page: {again}") from None
 
@@ -92,12 +92,11 @@ def report_watched(options: Options) -> int:
         raise UsageError("what watch has left cannot be pooled: name one folder.")
     (folder,), session = options.runs, Session(options)
     if options.prices or (folder / PRICES).exists():
-        with session.progress.step("set-up"):
-            session.set_up("--analysis")
-        return _predict("--watch", folder, options.prices, options)
+        session.set_up_step("--analysis")
+        return _predict(session, "--watch", folder, options.prices)
     with tempfile.TemporaryDirectory(prefix="pathcost-") as priced:
         write_files(Path(priced), _set_up(session))
-        return _predict("--watch", folder, Path(priced), options)
+        return _predict(session, "--watch", folder, Path(priced))
 
 
 def what_if(options: Options) -> int:
@@ -108,7 +107,8 @@ def what_if(options: Options) -> int:
     if options.program:
         case_of(options.program)
         return watch(Options(**WATCHED, **vars(options)))
-    stored = _set_up(Session(options))
+    session = Session(options)
+    stored = _set_up(session)
     described = {name: getattr(options, name) for name in ("rate", "clients", "connect", "cpus")}
     stored["what-if.json"] = described | {
         "request": options.request or options.size,
@@ -117,7 +117,7 @@ def what_if(options: Options) -> int:
     }
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         write_files(Path(folder), stored)
-        return _predict("--what-if", Path(folder), options.prices, options)
+        return _predict(session, "--what-if", Path(folder), options.prices)
 
 
 @contextmanager
@@ -142,8 +142,7 @@ def driven(options: Options, session: Session) -> Iterator[None]:
 
 def _set_up(session: Session, *words: str) -> dict[str, Any]:
     """Set up; the prices as the file that a prediction reads, unless a run has them."""
-    with session.progress.step("set-up"):
-        session.set_up(*words)
+    session.set_up_step(*words)
     if session.options.prices:
         return {}
     with session.progress.step("prices"):
@@ -167,10 +166,10 @@ def write_files(folder: Path, files: dict[str, Any]) -> None:
         (folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _predict(verb: str, folder: Path, priced: Path | None, options: Options) -> int:
+def _predict(session: Session, verb: str, folder: Path, priced: Path | None) -> int:
     """Let the analysis predict from what the folder holds: its exit status."""
     words = ["--prices", str(priced.resolve())] if priced else []
-    return analyse(verb, str(folder), *words, *([options.show] if options.show else []))
+    return session.analyse(verb, str(folder), *words)
 
 
 def cells() -> Iterator[tuple[str, int, str, int, bool]]:

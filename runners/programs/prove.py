@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from probes.bcc.people import listening
 from probes.messages import PROGRAM
 from runners.host.root import Root
-from runners.host.session import Session, analyse
+from runners.host.session import Session
 from runners.process import REPORTS, RunError, UsageError, command
 from runners.programs import engine
 from runners.programs.experiments import interleaved
@@ -165,7 +165,7 @@ def prove(options: Options) -> int:
     }
     destination.mkdir(parents=True, exist_ok=True)
     write_files(destination, files | {"prove.json": proof})
-    return analyse("--prove", str(destination), *([options.show] if options.show else []))
+    return session.analyse("--prove", str(destination))
 
 
 def watched(subject: Subject, root: Root, stack: ExitStack) -> dict[str, Any]:
