@@ -3,7 +3,7 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -206,7 +206,7 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
 
 def pairs(watched: Watched) -> list[Pair]:
     """Return the pairs that talked, the most requests first."""
-    listening = {port for owner in watched.processes.values() for port in owner.listening}
+    listening = listened(watched)
     groups: dict[tuple[str, ...], list[tuple[End, End]]] = {}
     for first, second in joined(watched):
         client, server = order(first, second, listening)
@@ -230,15 +230,40 @@ def pairs(watched: Watched) -> list[Pair]:
     return sorted(talked, key=lambda pair: (-pair.requests, pair.place))
 
 
+def listened(watched: Watched) -> set[int]:
+    """Ports that somebody listens at."""
+    return {port for owner in watched.processes.values() for port in owner.listening}
+
+
 def joined(watched: Watched) -> Iterator[tuple[End, End]]:
     """Each two ends of a connection, once. Who receives datagrams may have no peer of its own."""
     ends = {end_key(end): end for end in watched.ends if end.pid}
+    alone = []
     for (net, own, peer), end in ends.items():
         if other := ends.get((net, peer, own)):
             if own < peer:
                 yield end, other
         elif end.datagram and (other := ends.get((net, peer, "0"))):
             yield end, other
+        elif end.family == "tcp":
+            alone.append(end)
+    yield from translated(alone, listened(watched))
+
+
+def translated(alone: Sequence[End], listening: set[int]) -> Iterator[tuple[End, End]]:
+    """Ends of connections whose destination is translated: the server sees the caller's address.
+
+    Of a caller's port that has two such connections it is not known which is which.
+    """
+    callers: dict[tuple[int, str], list[End]] = {}
+    answering: dict[tuple[int, str], list[End]] = {}
+    for end in alone:
+        answering.setdefault((end.net, end.peer), []).append(end)
+        if port(end) not in listening:
+            callers.setdefault((end.net, end.own), []).append(end)
+    for place, found in callers.items():
+        if len(found) == len(answering.get(place, ())) == 1:
+            yield found[0], answering[place][0]
 
 
 def party(watched: Watched, comm: str, ends: tuple[End, ...]) -> Party:
@@ -295,7 +320,7 @@ def known_programs() -> dict[str, dict[str, str]]:
 def unpaired(watched: Watched) -> int:
     """Count ends without their other end: of other machines, or behind a translation."""
     keys = {end_key(end) for end in watched.ends if end.pid}
-    return sum((net, peer, own) not in keys for net, own, peer in keys)
+    return len(keys - {end_key(end) for ends in joined(watched) for end in ends})
 
 
 def end_key(end: End) -> tuple[int, str, str]:

@@ -62,6 +62,10 @@ def kinds(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
             yield "blocked", {"comm": sender.comm, "count": f"{slept:.0f}", "looks": f"{looks:.0f}"}
         if missing or (sent and not receiver.sum("receives") and receiver.sum("sends")):
             yield "unseen", {"count": f"{unseen:,}", "part": number(100 * unseen / sent)}
+    for caller, called in ((client, server), (server, client)):
+        reached = {end.peer for end in caller.ends} - {end.own for end in called.ends}
+        if reached and pair.family == "tcp":
+            yield "translated", {"address": min(reached)}
     if any(end.datagram for end in client.ends):
         yield "datagrams", {}
     if observed.one_way:
