@@ -14,8 +14,8 @@ from typing import Any
 
 PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
 COUNTS = ("ListenOverflows",)  # of a network namespace: listeners that had no room
-# Who made a control group, and the first of the 64 digits: docker-…, libpod-…, cri-containerd-…
-CONTAINER = re.compile(r"([a-z-]+)[-/]([0-9a-f]{12})[0-9a-f]{52}")
+# Who made a control group, and the first of the 64 digits: docker-…, libpod-…, cri-containerd:…
+CONTAINER = re.compile(r"[/:](?:([a-z-]+)[-:])?([0-9a-f]{12})[0-9a-f]{52}")
 # Where a thread sleeps whose send has no room, or whose connect(2) to a Unix socket
 ROOM = {"sk_stream_wait_memory", "sock_alloc_send_pskb", "unix_wait_for_peer"}
 LISTEN, TIME_WAIT = 10, 6  # states of TCP
@@ -75,16 +75,26 @@ def identity(pid: int, listeners: "Listeners") -> dict[str, Any]:
         space = (folder / "ns/net").stat().st_ino
         allowed = sorted(os.sched_getaffinity(pid))
         comm = (folder / "comm").read_text(errors="replace").strip()
-        container = CONTAINER.search((folder / "cgroup").read_text(errors="replace"))
+        container = container_of((folder / "cgroup").read_text(errors="replace"))
     except OSError:
         return {"ended": True}
     return {
         "comm": comm,
-        "container": " ".join(container.groups()) if container else "",
+        "container": container,
         "places": places,
         "allowed": allowed,
         "listening": listeners.ports(space),
     }
+
+
+def container_of(groups: str) -> str:
+    """Who made the innermost container, by /proc/PID/cgroup, and its short ID; empty if none."""
+    found = ""
+    for path in re.findall(r"^\d+:[^:]*:(.*)", groups, re.MULTILINE):
+        for maker, digits in CONTAINER.findall(path):
+            # By cgroupfs, not by systemd, it is the first folder: /docker/…, /kubepods/…/pod…/…
+            found = f"{maker or path.split('/')[1]} {digits}"
+    return found
 
 
 def shared(place: Path) -> str:

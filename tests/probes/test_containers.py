@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Containers by the names of their control groups, as each engine makes them."""
+
+import pytest
+
+from probes.bcc.people import container_of
+
+ID = "0123456789ab" + "c" * 52
+SLICE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1c_0d2e.slice"
+KIND = f"/docker/{'f' * 64}/kubelet.slice/kubelet-kubepods.slice"
+
+
+@pytest.mark.parametrize(
+    ("path", "maker"),
+    [
+        (f"/system.slice/docker-{ID}.scope", "docker"),
+        (f"/docker/{ID}", "docker"),
+        (f"/machine.slice/libpod-{ID}.scope/container", "libpod"),
+        (f"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope", "libpod"),
+        (f"/libpod_parent/libpod-{ID}", "libpod"),
+        (f"/system.slice/nerdctl-{ID}.scope", "nerdctl"),
+        (f"/default/{ID}", "default"),
+        (f"{SLICE}/cri-containerd-{ID}.scope", "cri-containerd"),
+        (f"{SLICE}/crio-{ID}.scope", "crio"),
+        (f"/system.slice/containerd.service/pod0b.slice:cri-containerd:{ID}", "cri-containerd"),
+        (f"/kubepods/burstable/pod0b1c2d3e-4f50-6172-8394-0123456789ab/{ID}", "kubepods"),
+        (f"/kubepods/besteffort/pod0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0/{ID}", "kubepods"),
+        (f"{KIND}/cri-containerd-{ID}.scope", "cri-containerd"),
+    ],
+)
+def test_who_made_it_and_its_short_id(path: str, maker: str) -> None:
+    assert container_of(f"0::{path}\n") == f"{maker} 0123456789ab"
+    assert container_of(f"5:cpu,cpuacct:{path}\n0::/system.slice/x.service\n").startswith(maker)
+
+
+@pytest.mark.parametrize("path", ["/", "/user.slice/user-0.slice/session-1.scope", "/a/deadbeef"])
+def test_outside_of_a_container(path: str) -> None:
+    assert container_of(f"0::{path}\n") == ""
