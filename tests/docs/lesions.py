@@ -98,6 +98,12 @@ class Rows:
         rows = self.together[self.together["order"] == FIRST_ORDER]
         return int(((rows["cell"] == cell) & (rows["form"] == list(FORMS)[form])).sum())
 
+    def largest(self, cell: str) -> str:
+        """The lesion that saves most alone, of those that survive together."""
+        rows = self.together[(self.together["cell"] == cell) & (self.together["saved"] != "")]
+        saved = rows.set_index("function")["saved"].astype(int)
+        return f"`{saved.idxmax()}` {saved.max():,}"
+
     def tax(self, cell: str, purpose: str) -> str:
         """What a purpose's lesions save, what more where memory may leak, and what it keeps."""
         first, more, needed = (self._sum(cell, purpose, f) for f in (*FORMS, DELIVERY))
