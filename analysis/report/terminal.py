@@ -31,10 +31,10 @@ def show(report: Report, page: Path) -> None:
     """Print at most MOST_LINES lines; the path of the page is the last."""
     console = Console(width=WIDTH, highlight=False, soft_wrap=True)
     lines = [*_wrapped(report.headline, ""), *_wrapped(report.matter, ""), *_warnings(report)]
-    for number, part in enumerate(_answer(report)):  # the table stands in any case
-        if number == 0 or len(lines) + len(part) < MOST_LINES:
-            lines += part
     left = len(report.settled)
+    for number, part in enumerate(_answer(report)):  # the table stands in any case
+        if number == 0 or len(lines) + len(part) < MOST_LINES - bool(left):
+            lines += part
     for verdict in report.settled:
         claim = verdict.claim
         words = _wrapped(f"{verdict.text}: {claim.statement} ({claim.source.id})")

@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import first_answer, main
+from analysis.analyse import Analysis
+from analysis.report import terminal
 from analysis.report.answer import PLACES, Answer, Document, Pair, Placed
 from analysis.report.render import sentence
+from analysis.report.report import Report
 from analysis.report.terminal import WIDTH, table
 from runners.cli import parse
 from runners.process import REPOSITORY
@@ -109,6 +112,18 @@ def test_the_answer_fits_a_small_terminal(
     assert any(line.startswith(("CONFIRMED", "REFUTED")) for line in lines)
     copies = any(line.startswith("copies of each byte") for line in lines)
     assert copies is (claims is None and not stderr)  # an invalid figure is no answer
+
+
+def test_a_full_terminal_still_says_that_there_are_verdicts(
+    plain: Analysis, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = Report(plain)
+    for most in range(14, 24):
+        monkeypatch.setattr(terminal, "MOST_LINES", most)
+        terminal.show(report, Path("page"))
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) <= most
+        assert any(line.startswith(("CONFIRMED", "REFUTED", "And ")) for line in lines), most
 
 
 def test_long_names_go_on_below_and_figures_stand_below_each_other() -> None:
