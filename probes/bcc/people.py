@@ -72,7 +72,7 @@ def identity(pid: int, listeners: "Listeners") -> dict[str, Any]:
     folder = Path(f"/proc/{pid}")
     try:
         places = [shared(folder / "root" / name) for name in PLACES]
-        space = (folder / "ns/net").stat().st_ino
+        ports = listeners.ports(folder)
         allowed = sorted(os.sched_getaffinity(pid))
         comm = (folder / "comm").read_text(errors="replace").strip()
         container = container_of((folder / "cgroup").read_text(errors="replace"))
@@ -83,7 +83,7 @@ def identity(pid: int, listeners: "Listeners") -> dict[str, Any]:
         "container": container,
         "places": places,
         "allowed": allowed,
-        "listening": listeners.ports(space),
+        "listening": ports,
     }
 
 
@@ -155,11 +155,17 @@ class Listeners:
                 counts[f"waiting {port}"] = max(waiting, counts.get(f"waiting {port}", 0))
                 counts[f"backlog {port}"] = backlog
 
-    def ports(self, space: int) -> list[int]:
-        """The ports at the last look. `listening` reads each connection in TIME_WAIT, too: for a
-        hundred processes that open connections that takes a minute."""
-        names = (name.split() for name in self.counts.get(space, {}))
-        return sorted(int(port) for what, port in names if what == "backlog")
+    def ports(self, process: Path) -> list[int]:
+        """The ports of a process's network at the last look. Raises OSError.
+
+        Its tables have each connection in TIME_WAIT, too: to read them for a hundred processes that
+        open connections takes a minute. Where nothing is known (a network that is newer than the
+        watch, a kernel without inet_diag), they are read.
+        """
+        counts = self.counts.get((process / "ns/net").stat().st_ino, {})
+        names = (name.split() for name in counts)
+        known = {int(port) for what, port in names if what == "backlog"}
+        return sorted(known or listening(process / "net/tcp") | listening(process / "net/tcp6"))
 
     def close(self) -> None:
         """Count who is in TIME_WAIT, by each port that more than one connection has."""

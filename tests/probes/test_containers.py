@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Containers by the names of their control groups, as each engine makes them."""
+"""Containers: the names of their control groups, as each engine makes them; their networks."""
+
+import socket
+from pathlib import Path
 
 import pytest
 
-from probes.bcc.people import container_of
+from probes.bcc.people import Listeners, container_of
 
 ID = "0123456789ab" + "c" * 52
 SLICE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1c_0d2e.slice"
@@ -36,3 +39,9 @@ def test_who_made_it_and_its_short_id(path: str, maker: str) -> None:
 @pytest.mark.parametrize("path", ["/", "/user.slice/user-0.slice/session-1.scope", "/a/deadbeef"])
 def test_outside_of_a_container(path: str) -> None:
     assert container_of(f"0::{path}\n") == ""
+
+
+@pytest.mark.root
+def test_who_listens_in_a_network_that_is_newer_than_the_watch_is_known() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert server.getsockname()[1] in Listeners({}).ports(Path("/proc/self"))
