@@ -14,14 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import t
 
 from analysis.analyse import Figures, judge_again
 from analysis.claims.files import load_claims
 from analysis.claims.verdict import NOT_MEASURED, tally
 from analysis.counts.measures import TIMES, measure_of
 from analysis.raw.run import Run, read_run
-from analysis.statistics import Estimate, Values
+from analysis.statistics import Estimate, Values, student
 from analysis.wording import conditions_text, counted, number
 from probes.messages import UsageError, one_line
 
@@ -46,7 +45,7 @@ def read_ratios(runs: list[Run]) -> Ratios:
 def between_runs(values: Values) -> tuple[Estimate, Estimate]:
     """Of one figure of several runs: its mean, and where the next run's lies, 95 % both."""
     runs, middle, deviation = len(values), values.mean(), values.std(ddof=1)
-    reaches = t.ppf(0.975, runs - 1) * deviation * np.sqrt([1 / runs, 1 + 1 / runs])
+    reaches = student(runs - 1) * deviation * np.sqrt([1 / runs, 1 + 1 / runs])
     mean, next_run = (
         Estimate(float(middle), float(middle - reach), float(middle + reach), runs)
         for reach in reaches

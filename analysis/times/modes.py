@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
-from scipy.signal import find_peaks
 
 from analysis.statistics import Values
 from analysis.wording import amount, listed
@@ -161,8 +159,9 @@ class _Density:
         self._count, self._low, self._step = len(logs), low, width / BINS_IN_A_WIDTH
         bins = int(np.ceil((high - low) / self._step))
         self._bins, _ = np.histogram(logs, bins, (low, low + bins * self._step))
-        counts = self._bins.astype(float)
-        self.heights = gaussian_filter1d(counts, BINS_IN_A_WIDTH, mode="constant")
+        reach = np.arange(-4 * BINS_IN_A_WIDTH, 4 * BINS_IN_A_WIDTH + 1)
+        kernel = np.exp(-((reach / BINS_IN_A_WIDTH) ** 2) / 2)
+        self.heights = np.convolve(self._bins, kernel / kernel.sum(), "same")
 
     def time(self, index: int) -> float:
         return float(np.exp(self._low + (index + 0.5) * self._step))
@@ -176,16 +175,31 @@ class _Density:
 
     def peaks(self) -> list[int]:
         """The peaks that matter; the smallest goes until each has values enough."""
-        apart = np.ceil(np.log(LEAST_FACTOR) / self._step)
-        found, facts = find_peaks(self.heights, distance=max(apart, 1), prominence=0)
-        deep = facts["prominences"] > (1 - DEEPEST_VALLEY) * self.heights[found]
-        peaks = list(map(int, found[deep]))
+        peaks = self.deep_peaks()
         while len(peaks) > 1:
             shares = self.shares(self.valleys(peaks))
             if min(shares) >= max(LEAST_SHARE, LEAST_OF_A_MODE / self._count):
                 break
             peaks.pop(int(np.argmin(shares)))
         return peaks or [int(self.heights.argmax())]
+
+    def deep_peaks(self) -> list[int]:
+        """The peaks with a deep valley on either side; the higher of two that are close."""
+        heights, apart = self.heights, np.log(LEAST_FACTOR) / self._step
+        rising = np.diff(heights) > 0
+        tops = np.flatnonzero(rising[:-1] & ~rising[1:]) + 1
+        kept: list[int] = []
+        for top in tops[np.argsort(heights[tops], kind="stable")][::-1]:
+            if all(abs(top - other) >= apart for other in kept):
+                kept.append(int(top))
+        return [top for top in sorted(kept) if self._valley(top) < DEEPEST_VALLEY * heights[top]]
+
+    def _valley(self, top: int) -> float:
+        """How low it gets on the way to what is higher, on the side where that is less low."""
+        higher = np.flatnonzero(self.heights > self.heights[top])
+        before, after = np.split(higher, [np.searchsorted(higher, top)])
+        low = self.heights[before[-1] if len(before) else 0 : top + 1].min()
+        return float(max(low, self.heights[top : after[0] if len(after) else None].min()))
 
 
 def _rhythm(repeats: Sequence[Values], blocks: Sequence[Values], cuts: tuple[float, ...]) -> str:

@@ -4,8 +4,9 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.signal import find_peaks
 
-from analysis.times.modes import ITERATIONS, Modes, find_modes, modality
+from analysis.times.modes import DEEPEST_VALLEY, ITERATIONS, Modes, _Density, find_modes, modality
 
 Times = npt.NDArray[np.float64]
 COUNT = 20_000
@@ -54,6 +55,22 @@ def test_two_modes_are_named_with_their_shares() -> None:
     assert found.words().startswith("2 modes at 2")
     assert "µs (61 %) and 4" in found.words()
     assert found.words().endswith("µs (39 %)")
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.1, 0.3])
+def test_peaks_are_scipys(spread: float) -> None:
+    found = 0
+    for seed in range(30):
+        chance = np.random.default_rng(seed)
+        centres = chance.normal(0, 0.5, 4)
+        logs = chance.choice(centres, 300) + chance.normal(0, spread, 300)
+        density = _Density(logs, 0.03)
+        heights, apart = density.heights, np.log(1.1) / density._step
+        peaks, facts = find_peaks(heights, distance=np.ceil(max(apart, 1)), prominence=0)
+        deep = facts["prominences"] > (1 - DEEPEST_VALLEY) * heights[peaks]
+        assert density.deep_peaks() == list(peaks[deep])
+        found += deep.sum()
+    assert found > 30
 
 
 def test_how_the_modes_alternate() -> None:

@@ -3,12 +3,18 @@
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
-from analysis.statistics import LEAST_REPEATS, change, compared, mean, quotient
+from analysis.statistics import LEAST_REPEATS, change, compared, mean, quotient, student
 from tests.analysis.coverage import MADE_UP, NEAR, coverage, recorded, verdicts, within
 
 # Of 95 %: what correlates, or has two modes and few repeats, is covered less often.
 LEAST = {"correlated 0.3": 0.90, "correlated 0.6": 0.85}
+
+
+def test_students_distribution_is_scipys() -> None:
+    freedoms = [*range(1, 40), 99, 1000]
+    assert [student(freedom) for freedom in freedoms] == pytest.approx(t.ppf(0.975, freedoms))
 
 
 @pytest.mark.parametrize("series", MADE_UP)
