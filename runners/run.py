@@ -58,6 +58,8 @@ COLLECT = (
 GUEST_SECONDS, CELL_SECONDS = 600, 10  # ten times what a guest and a cell take
 SILENT_SECONDS = 240  # a cell ends within 70, and what attaches longest within 60
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
+STORED_MEMORY = 1280  # of a guest that is stored, for which free memory is made blank
+GIVES_WAY = 10  # how nice what runs beside is
 NO_TIMES: Missing = missing(["times"], reason("emulated-cpu"))
 Work = TypeVar("Work")
 Exact = tuple[list[dict[str, Any]], list[Missing]]  # of `exact` and `missing` in run.json
@@ -143,7 +145,6 @@ def collect(
     raw.mkdir()
     done: list[Target] = []
     lacks: list[Missing] = []
-    counted: Exact = [], []
     if "host" in plans:
         done.append(run_on_host(session, prepared, root, raw))
         lacks = prepared.experiments.run(raw / "host", root)
@@ -159,21 +160,18 @@ def collect(
 
             if answer := first_answer(folder.path):
                 session.progress.note(answer)
-    try:
-        guests = preparing.result()
-    except RunError as error:
-        if not done:
-            raise
-        session.progress.note(f"without a guest: {error}")  # what the host gave stands
-        said = str(error).splitlines()[0].rstrip(".")
-        lacks.append(missing(["counts in a guest"], reason("guest-failed", said=said)))
-        guests = []
-    if counts and guests:
-        with in_thread(exact_counting(session, folder)) as counting:
+        with in_thread(exact_counting(session, folder, counts)) as counting:
+            try:
+                guests = preparing.result()
+            except RunError as error:
+                if not done:
+                    raise
+                session.progress.note(f"without a guest: {error}")  # what the host gave stands
+                said = str(error).splitlines()[0].rstrip(".")
+                lacks.append(missing(["counts in a guest"], reason("guest-failed", said=said)))
+                guests = []
             done += run_in_guests(session, prepared, guests, raw)
-        counted = counting.result()
-    else:
-        done += run_in_guests(session, prepared, guests, raw)
+    counted = counting.result()
     checks = [*prepared.checks, *(show.of_guest(machine) for machine in guests[:1])]
     return {
         "targets": [entry for entry, _ in done],
@@ -266,6 +264,7 @@ def run_in_guest(
     """
     out = raw / f"guest-{machine.release}"
     first = waiting_plan(plan) if cache and machine.drivers else None
+    memory = STORED_MEMORY if first else GUEST_MEMORY
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         payload, order = Path(folder, "payload.tar"), Path(folder, "plan.json")
         order.write_text((first or plan).text(), encoding="utf-8")
@@ -276,7 +275,7 @@ def run_in_guest(
         if cache and first:
             try:
                 with progress.step(f"guest {machine.release}: preparing"):
-                    stored = stored_guest(cache, machine, payload, command, memory=GUEST_MEMORY)
+                    stored = stored_guest(cache, machine, payload, command, memory)
             except (RunError, OSError) as error:
                 progress.note(f"this guest boots in each run, as it cannot be stored: {error}")
         with progress.step(f"guest {machine.release}: measuring"):
@@ -285,7 +284,7 @@ def run_in_guest(
                 out,
                 command,
                 timeout=GUEST_SECONDS + CELL_SECONDS * plan.runs,
-                memory=GUEST_MEMORY,
+                memory=memory,
                 on_line=lambda line: follow(line, progress),
                 late=plan.text().encode() if first else b"",
                 stored=stored,
@@ -340,8 +339,11 @@ def finish(
 
 @contextmanager
 def in_thread(work: Callable[[], Work]) -> Iterator[Future[Work]]:
-    """Do `work` in a thread of its own meanwhile. What ends us early ends what it runs."""
-    with ThreadPoolExecutor(1) as pool:
+    """Do `work` in a thread of its own meanwhile. What ends us early ends what it runs.
+
+    It gives way to what somebody waits for: on Linux a thread is nice with all that it starts.
+    """
+    with ThreadPoolExecutor(1, initializer=os.nice, initargs=(GIVES_WAY,)) as pool:
         try:
             future = pool.submit(work)
             yield future
@@ -351,13 +353,14 @@ def in_thread(work: Callable[[], Work]) -> Iterator[Future[Work]]:
             raise
 
 
-def exact_counting(session: Session, folder: RunFolder) -> Callable[[], Exact]:
-    """Fast exact counts. Set-up asks root, so it is not in the thread."""
-    failed: Exact | None = None
+def exact_counting(session: Session, folder: RunFolder, wanted: bool) -> Callable[[], Exact]:
+    """Fast exact counts, if wanted. Set-up asks root, so it is not in the thread."""
+    done: Exact | None = None if wanted else ([], [])
     try:
-        session.set_up_step("--exact", name="set-up for exact counts")
+        if wanted:
+            session.set_up_step("--exact", name="set-up for exact counts")
     except RunError as error:
         why = reason("exact-failed", said=str(error).rstrip("."))
-        failed = [], [missing(["exact counts"], why)]
+        done = [], [missing(["exact counts"], why)]
 
-    return lambda: failed or exact.run_fast(session, folder.raw)
+    return lambda: done or exact.run_fast(session, folder.raw)

@@ -9,6 +9,7 @@ It needs neither root nor KVM, and changes nothing outside the cache.
 
 import platform
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from probes.transports import read_transports
@@ -39,8 +40,11 @@ def prepare(
     store = Cache(cache, say, may_build=may_build)
     with PackageSources(store) as sources:
         qemu = prepare_qemu(store, sources)
-        chosen = prepare_kernel(store, sources, qemu, kernel)
-        image = prepare_image(store, sources, qemu)
+        with ThreadPoolExecutor(1) as pool:
+            unpacking = pool.submit(prepare_image, store, sources, qemu)
+            chosen = prepare_kernel(store, sources, qemu, kernel)
+            say("the guest's root: unpacking packages")
+            image = unpacking.result()
         works, why = kvm_boots(store, qemu, chosen, image)
     # Where the kernel comes without a module, the workload says what its transport lacks.
     wanted = [name for transport in transports for name in read_transports()[transport].modules]
