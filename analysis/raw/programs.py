@@ -214,7 +214,7 @@ class Owner(Model):
     allowed: tuple[Count, ...] = ()  # CPUs on which its first thread may run
     listening: tuple[Count, ...] = ()  # ports, in its network namespace
     ended: bool = False  # it was gone when the watch ended
-    container: Name = ""  # who made it, and the beginning of its ID
+    container: Name = ""  # who made it, and its name or the beginning of its ID
     looks: Count = 0  # how often its threads were looked at
     blocked: Count = 0  # and how often one slept as its send had no room
 

@@ -2,6 +2,7 @@
 """What /proc says of the processes that own an end of a connection: see pairs.py."""
 
 import ctypes
+import json
 import os
 import re
 import socket
@@ -15,7 +16,12 @@ from typing import Any
 PLACES = ("tmp", "run", "var/run", "dev/shm", "var/lib")  # where sockets lie
 COUNTS = ("ListenOverflows",)  # of a network namespace: listeners that had no room
 # Who made a control group, and the first of the 64 digits: docker-…, libpod-…, cri-containerd:…
-CONTAINER = re.compile(r"[/:](?:([a-z-]+)[-:])?([0-9a-f]{12})[0-9a-f]{52}")
+CONTAINER = re.compile(r"[/:](?:([a-z-]+)[-:])?([0-9a-f]{64})")
+SHORT = 12  # digits of it, as engines show it
+# Where engines keep names, all of them root's: another user's file may be one that never ends.
+DOCKER = "var/lib/docker/containers/{}/config.v2.json"
+NODE = "var/log/containers/*-{}.log"  # a Kubernetes node's: pod_namespace_container-ID
+PODMAN = "var/lib/containers/storage/overlay-containers/containers.json"
 # Where a thread sleeps whose send has no room, or whose connect(2) to a Unix socket
 ROOM = {"sk_stream_wait_memory", "sock_alloc_send_pskb", "unix_wait_for_peer"}
 LISTEN, TIME_WAIT = 10, 6  # states of TCP
@@ -88,13 +94,26 @@ def identity(pid: int, listeners: "Listeners") -> dict[str, Any]:
 
 
 def container_of(groups: str) -> str:
-    """Who made the innermost container, by /proc/PID/cgroup, and its short ID; empty if none."""
+    """Who made the innermost container, by /proc/PID/cgroup, and its name; empty if none."""
     found = ""
     for path in re.findall(r"^\d+:[^:]*:(.*)", groups, re.MULTILINE):
         for maker, digits in CONTAINER.findall(path):
             # By cgroupfs, not by systemd, it is the first folder: /docker/…, /kubepods/…/pod…/…
-            found = f"{maker or path.split('/')[1]} {digits}"
+            found = f"{maker or path.split('/')[1]} {container_name(digits)}"
     return found
+
+
+def container_name(digits: str, root: Path = Path("/")) -> str:
+    """A container's name, where its engine keeps it; else the beginning of its ID."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads((root / DOCKER.format(digits)).read_text(encoding="utf-8"))
+        return str(kept["Name"]).lstrip("/")
+    for log in root.glob(NODE.format(digits)):
+        return log.name.removesuffix(f"-{digits}.log")
+    with suppress(OSError, ValueError, LookupError, TypeError, StopIteration):
+        rows = json.loads((root / PODMAN).read_text(encoding="utf-8"))
+        return str(next(row["names"][0] for row in rows if row["id"] == digits))
+    return digits[:SHORT]
 
 
 def shared(place: Path) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.bcc.people import Listeners, container_of
+from probes.bcc.people import DOCKER, NODE, PODMAN, Listeners, container_name, container_of
 
 ID = "0123456789ab" + "c" * 52
 SLICE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1c_0d2e.slice"
@@ -34,6 +34,25 @@ KIND = f"/docker/{'f' * 64}/kubelet.slice/kubelet-kubepods.slice"
 def test_who_made_it_and_its_short_id(path: str, maker: str) -> None:
     assert container_of(f"0::{path}\n") == f"{maker} 0123456789ab"
     assert container_of(f"5:cpu,cpuacct:{path}\n0::/system.slice/x.service\n").startswith(maker)
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "name"),
+    [
+        (DOCKER, '{"ID": "…", "Name": "/shop_web_1"}', "shop_web_1"),
+        (NODE.replace("*", "web-7d4b_shop_nginx"), "", "web-7d4b_shop_nginx"),
+        (PODMAN, f'[{{"id": "a"}}, {{"id": "{ID}", "names": ["web"]}}]', "web"),
+        (PODMAN, f'[{{"id": "{ID}"}}]', ID[:12]),
+        (PODMAN, "[]", ID[:12]),
+        (DOCKER, "[]", ID[:12]),
+        ("etc/hosts", "", ID[:12]),
+    ],
+)
+def test_a_container_s_name(place: str, text: str, name: str, tmp_path: Path) -> None:
+    file = tmp_path / place.format(ID)
+    file.parent.mkdir(parents=True)
+    file.write_text(text, encoding="utf-8")
+    assert container_name(ID, tmp_path) == name
 
 
 @pytest.mark.parametrize("path", ["/", "/user.slice/user-0.slice/session-1.scope", "/a/deadbeef"])
