@@ -18,7 +18,6 @@ import numpy as np
 from analysis.analyse import Figures, judge_again
 from analysis.claims.files import load_claims
 from analysis.claims.verdict import NOT_MEASURED, tally
-from analysis.counts.measures import TIMES, measure_of
 from analysis.raw.run import Run, read_run
 from analysis.statistics import Estimate, Values, student
 from analysis.wording import conditions_text, counted, number
@@ -87,7 +86,7 @@ def verdicts(runs: list[Run]) -> Iterator[str]:
             (both, by_run)
             for both, *by_run in zip(together, *alone, strict=True)
             if both.settled and all(v.verdict != NOT_MEASURED for v in by_run)
-            if bool((m := measure_of(both.claim.quantity)) and m.quantity in TIMES) is timed
+            if both.claim.timed is timed
         ]
         differ = [(both, by_run) for both, by_run in rows if len({v.text for v in by_run}) > 1]
         same = len(rows) - len(differ)

@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from analysis.counts.ledger import transport_order
-from analysis.paths.tree import Span, by_function, by_layer, function_layer, summed
+from analysis.paths.tree import Span, by_function, by_layer, calls_of, function_layer, summed
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
 from analysis.raw.record import Count, Positive, check, damaged, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
@@ -121,7 +121,7 @@ class ExactCell(ExactLine):
 
     def calls(self) -> Counter[str]:
         """Return the calls of each function."""
-        return summed((span.path[-1], span.calls) for span in self.tree)
+        return calls_of(self.tree)
 
     def layers(self) -> Counter[str]:
         """Return the self instructions of each layer."""

@@ -21,7 +21,7 @@ SHORT = 12  # digits of it, as engines show it
 # Where engines keep names, all of them root's: another user's file may be one that never ends.
 DOCKER = "var/lib/docker/containers/{}/config.v2.json"
 NODE = "var/log/containers/*-{}.log"  # a Kubernetes node's: pod_namespace_container-ID
-PODMAN = "var/lib/containers/storage/overlay-containers/containers.json"
+PODMAN = "var/lib/containers/storage/*-containers/*containers.json"
 # Where a thread sleeps whose send has no room, or whose connect(2) to a Unix socket
 ROOM = {"sk_stream_wait_memory", "sock_alloc_send_pskb", "unix_wait_for_peer"}
 LISTEN, TIME_WAIT = 10, 6  # states of TCP
@@ -110,9 +110,10 @@ def container_name(digits: str, root: Path = Path("/")) -> str:
         return str(kept["Name"]).lstrip("/")
     for log in root.glob(NODE.format(digits)):
         return log.name.removesuffix(f"-{digits}.log")
-    with suppress(OSError, ValueError, LookupError, TypeError, StopIteration):
-        rows = json.loads((root / PODMAN).read_text(encoding="utf-8"))
-        return str(next(row["names"][0] for row in rows if row["id"] == digits))
+    for containers in root.glob(PODMAN):
+        with suppress(OSError, ValueError, LookupError, TypeError, StopIteration):
+            rows = json.loads(containers.read_text(encoding="utf-8"))
+            return str(next(row["names"][0] for row in rows if row["id"] == digits))
     return digits[:SHORT]
 
 
