@@ -43,9 +43,9 @@ def prepare(
         with ThreadPoolExecutor(1) as pool:
             unpacking = pool.submit(prepare_image, store, sources, qemu)
             chosen = prepare_kernel(store, sources, qemu, kernel)
+            works, why = kvm_boots(store, qemu, chosen)
             say("the guest's root: unpacking packages")
             image = unpacking.result()
-        works, why = kvm_boots(store, qemu, chosen, image)
     # Where the kernel comes without a module, the workload says what its transport lacks.
     wanted = [name for transport in transports for name in read_transports()[transport].modules]
     modules = chosen.modules(wanted, all_or_none=False)

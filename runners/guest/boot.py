@@ -26,7 +26,7 @@ from typing import BinaryIO
 from runners.cell import PLAN_START, WAITING
 from runners.guest.image import INIT, INIT_PATH, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import MACHINES, Ended, Qemu, Snapshot, explain, watch
+from runners.guest.qemu import MACHINES, NO_ROOT, Ended, Qemu, Snapshot, explain, watch
 from runners.guest.store import Cache, read_manifest, suspect
 from runners.process import RunError, last_words
 
@@ -110,19 +110,17 @@ class Guest:
         return texts
 
     def command_line(
-        self, disks: Sequence[Path] = (), memory: int = 1536, first: Path | None = None,
-        options: str = "quiet",
-    ) -> list[str]:  # fmt: skip
+        self, disks: Sequence[Path] = (), memory: int = 1536, first: Path | None = None
+    ) -> list[str]:
         """QEMU's command line, without a network. The disks are the root, the input, the output.
 
         The kernel itself finds NVMe disks. With a `first` file system, which has
         the driver, disks are virtio's: QEMU cannot store a machine that has NVMe.
         """
         argv = [
-            *self.qemu.argv, *MACHINE["bare"].split(), *MACHINE[self.accelerator].split(),
-            "-smp", "2", "-m", str(memory), "-kernel", str(self.kernel.file),
+            *machine(self.qemu, self.kernel, self.accelerator, memory),
             "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
-            f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} {options}",
+            f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} quiet",
         ]  # fmt: skip
         argv += ["-initrd", str(first)] if first else ["-device", "nvme,id=nvme,serial=pathcost"]
         for number, disk in enumerate((self.image.file, *disks), start=1):
@@ -137,6 +135,12 @@ class Guest:
         return argv
 
 
+def machine(qemu: Qemu, kernel: Kernel, accelerator: str, memory: int = 512) -> list[str]:
+    """QEMU's command line of a machine with two CPUs and nothing else."""
+    words = [*MACHINE["bare"].split(), *MACHINE[accelerator].split(), "-smp", "2"]
+    return [*qemu.argv, *words, "-m", str(memory), "-kernel", str(kernel.file)]
+
+
 def write_output_disk(disk: Path, content: bytes, size: int = OUTPUT_SIZE) -> Path:
     """Write a sparse file that begins with `content`."""
     disk.write_bytes(content)
@@ -144,21 +148,21 @@ def write_output_disk(disk: Path, content: bytes, size: int = OUTPUT_SIZE) -> Pa
     return disk
 
 
-def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[bool, str]:
+def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel) -> tuple[bool, str]:
     """Whether this kernel boots under KVM here, and how we know: only a guest that boots can tell.
 
-    One trial is enough for each boot of the host, kernel, image, QEMU and user: the cache keeps the
-    answer.
+    It boots without a root file system, which is unpacked meanwhile, and has to miss it. One trial
+    is enough for each boot of the host, kernel, QEMU and user: the cache keeps the answer.
     """
     if not KVM.exists():
         return False, f"there is no {KVM} here"
 
     def boot(_: Path) -> dict[str, object]:
         cache.say("guest: trying whether KVM works here")
-        argv = Guest(kernel, image, qemu, "kvm", "").command_line(options="pathcost=trial")
+        argv = [*machine(qemu, kernel, "kvm"), "-append", "console=ttyS0 panic=-1"]
         try:
             ended = watch(argv, TRIAL_SECONDS, idle=SILENT_SECONDS, work=SILENT_SECONDS)
-            if "pathcost: trial" not in ended.lines:
+            if NO_ROOT not in (ended.panic() or ""):
                 raise explain(ended)
         except RunError as error:
             return {"works": False, "why": f"a trial boot failed: {error!s}"}
@@ -166,7 +170,7 @@ def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel, image: Image) -> tuple[b
 
     recipe = {
         "boot": BOOT_ID.read_text(),
-        "made from": [qemu.key, kernel.key, image.key],
+        "made from": [qemu.key, kernel.key],
         "user": [os.geteuid(), os.getegid()],
     }
     answer = read_manifest(cache.entry("kvm", recipe, boot))

@@ -37,6 +37,7 @@ MACHINES = read_toml(Path(__file__).with_name("machines.toml"))
 # Options that a guest's kernel must have built in.
 NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
 HAS_CONSOLE = "has it CONFIG_SERIAL_8250_CONSOLE?"
+NO_ROOT = "Unable to mount root"  # of the reason of a panic
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 POLL_SECONDS = 0.5
 TICKS = os.sysconf("SC_CLK_TCK")  # in a second
@@ -274,7 +275,7 @@ class _Monitor:
 def explain(ended: Ended) -> RunError:
     """Why a guest ended before its work was done."""
     if reason := ended.panic():
-        if "Unable to mount root" in reason:
+        if NO_ROOT in reason:
             reason += f" (the guest needs {NEEDS} built in)"
         return RunError(f"the guest's kernel panicked: {reason}", ended.tail)
     for line in ended.lines:
