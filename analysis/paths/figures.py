@@ -339,7 +339,7 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
     usual = taxes[taxes["purpose"] != "all"].groupby("purpose")["instructions"].sum()
     ranked = list(usual.sort_values(ascending=False).index)
     colours = dict(zip(ranked, PALETTE, strict=False))
-    figure = Figure(figsize=(WIDE, 1.6 + 1.1 * len(cells)), layout="constrained")
+    figure = Figure(figsize=(WIDE, 1.6 + 0.8 * len(cells)), layout="constrained")
     ax, ends, forms = figure.subplots(), [], list(dict.fromkeys(taxes["form"]))
     for place, (_, cell) in enumerate(cells.iterrows()):
         own = taxes[(taxes[NEEDS_CELL] == cell[NEEDS_CELL]).all(axis="columns")].iloc[1:]
@@ -352,7 +352,10 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
             leaks = "//" if tax["form"] == forms[-1] else ""
             ax.barh(place, tax["instructions"], left=at, color=fill, hatch=leaks, ec=CARD)
             at += tax["instructions"]
-        ends.append(f"{cell['transport']}, {size_text(cell['size'])}\n{at:,.0f}")
+        where = f"{cell['transport']}, {size_text(cell['size'])}"
+        if cell["kernel"] != cells["kernel"].iloc[0]:
+            where += ", Linux " + ".".join(cell["kernel"].split(".")[:2])
+        ends.append(f"{where}\n{at:,.0f}")
     ax.set_yticks(range(len(ends)), ends)
     ax.invert_yaxis()
     ax.grid(visible=False, axis="y")

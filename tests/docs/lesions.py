@@ -22,6 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from analysis.paths.figures import FIRST_ORDER, NEEDS_SIZE, needs
 from analysis.wording import MINUS, listed, size_text
 from probes.files import read_rows
+from probes.transports import read_transports
 from runners.exact.cells import path_of, plan
 from runners.exact.count import measure
 from runners.exact.guest import guest_for, prepare_guest
@@ -39,6 +40,7 @@ TEMPLATE = "what-a-message-needs.md.j2"
 TABLES = ("lesions.csv", "together.csv", "needs.csv")
 REFRESH = "python -m tests.docs.lesions"
 MOST_NAMED = 8
+COMPARED = ("unix", "tcp")
 CALL, ANY = ">", "any"
 KERNEL, HURT, UNEXPLAINED = "kernel", "lesions", "unexplained"  # parts beside the reasons
 KERNELS = ROWS / "kernels.csv"
@@ -56,13 +58,20 @@ def read(name: str, folder: Path = ROWS) -> pd.DataFrame:
     return rows
 
 
+def place(cells: pd.Series) -> pd.Series:
+    """Where cells stand: 64 B on Linux 6.12, then others; unix and tcp before the rest."""
+    ranks = [*COMPARED, *read_transports()]
+    names = cells.str.partition(", ")
+    return pd.Series(zip(names[2], names[0].map(ranks.index), strict=True), cells.index)
+
+
 class Rows:
     """The stored rows, as the template asks for them."""
 
     def __init__(self) -> None:
         self.alone, self.together, self.needs = map(read, TABLES)
         self.cells = list(self.needs["cell"].unique())
-        self.compared = ("unix", "tcp")
+        self.compared = COMPARED
         self.release = self.needs["kernel"].iloc[0]
         self._main = self.needs[self.needs["order"] == FIRST_ORDER]
         parts = self._main[~self._main["purpose"].isin([USUAL, LEFT])]
@@ -181,7 +190,7 @@ def compare() -> pd.DataFrame:
     """
     cache, found = invoker().cache, list[tuple[str, str, str, int]]()
     base = prepare_guest(cache, "6.12", print)
-    for run in plan(("unix", "tcp"), (64,), schedulers=("fifo",)):
+    for run in plan(COMPARED, (64,), schedulers=("fifo",)):
         patient = Patient(base, run)
         usual, places = own(patient.window), (*inside(patient), *patient.calls)
         for name, patterns in LESIONS.items():
@@ -204,7 +213,8 @@ def main(words: list[str]) -> None:
     for name in TABLES if words and words != ["kernels"] else ():
         known = pd.concat([read(name, folder) for folder in (ROWS, *map(Path, words))])
         last = known["cell"].map(dict(zip(known["cell"], known["study"], strict=True)))
-        cells = known[known["study"] == last].drop(columns=["cell", "study"])
+        cells = known[known["study"] == last].sort_values("cell", kind="stable", key=place)
+        cells = cells.drop(columns=["cell", "study"])
         cells.to_csv(ROWS / name, index=False, lineterminator="\n")
     needs(ROWS / "needs.csv", ROWS / "needs.png")
     PAGE.write_text(page(Rows()), encoding="utf-8")
