@@ -331,7 +331,7 @@ def needed(kernel: str, table: Path = STORED_NEEDS) -> list[tuple[str, int, int]
 def plot_needs(rows: pd.DataFrame) -> Figure:
     """Delivery, and beside it what the lesions that survive save together, by purpose.
 
-    Hatched: what only a form saves that lets memory leak.
+    Hatched: what only a form saves that lets memory leak. Outlined: what lesions add.
     """
     main = rows[(rows["order"] == FIRST_ORDER) & (rows["purpose"] != "left")]
     taxes = main[main["form"] != "delivery"]
@@ -350,7 +350,10 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
         for _, tax in own.loc[rank.sort_values().index].iterrows():
             fill = colours.get(tax["purpose"], REST_COLOUR)
             leaks = "//" if tax["form"] == forms[-1] else ""
-            ax.barh(place, tax["instructions"], left=at, color=fill, hatch=leaks, ec=CARD)
+            style: dict[str, Any] = {"color": fill, "hatch": leaks, "ec": CARD}
+            if tax["instructions"] < 0:
+                style = {"fill": False, "ec": DELIVERY_COLOUR, "zorder": 3}
+            ax.barh(place, tax["instructions"], left=at, **style)
             at += tax["instructions"]
         where = f"{cell['transport']}, {size_text(cell['size'])}"
         if cell["kernel"] != cells["kernel"].iloc[0]:
@@ -359,7 +362,7 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
     ax.set_yticks(range(len(ends)), ends)
     ax.invert_yaxis()
     ax.grid(visible=False, axis="y")
-    ax.set_xlabel(f"{UNIT} (hatched: memory leaks without it)")
+    ax.set_xlabel(f"{UNIT} (hatched: memory leaks without it; outlined: more without it)")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     legend(
         figure, colours | ({"all other purposes": REST_COLOUR} if ranked[len(PALETTE) :] else {})
