@@ -66,7 +66,8 @@ def table(rows: pd.DataFrame) -> str:
     for server in SERVERS:
         placed = rows[rows["program"] == server].drop_duplicates("cpus").set_index("cpus")
         both = [placed.loc[cpus] for cpus in CPUS]
-        gains = [name for name, row in zip(NAMES, both, strict=True) if row["own_low"] > 1]
+        sure = (row["own_low"] > 1 and row["less_low"] > 0 for row in both)
+        gains = [name for name, gain in zip(NAMES, sure, strict=True) if gain]
         cells = [cell for row in both for cell in _cells(row)]
         lines.append([f"{server}/{both[0]['case']}", *cells, ", ".join(gains) or "open"])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
