@@ -10,6 +10,7 @@ from tests.exact.conftest import REPOSITORY
 from tests.exact.frozen import COLUMNS, TABLE, rows
 
 pytestmark = pytest.mark.emulated
+OTHER_BUILD = 2  # instructions
 CELLS = ("--transports", "unix,tcp", "--kernel", "6.12", "--sched", "fifo", "--no-install")
 
 
@@ -19,7 +20,7 @@ def test_a_steady_round_trip_is_as_it_was_frozen(
     """What QEMU executed, of the same kernel, QEMU and programs of the guest.
 
     With another build of the workload a clock is read at another instruction, and TCP's round trip
-    may differ by one. On two CPUs one record in thirty is another, so there only the steady round
+    may differ by two. On two CPUs one record in thirty is another, so there only the steady round
     trip is compared.
     """
     run = [str(REPOSITORY / "runners/run.sh"), "exact", *CELLS, "--out", str(tmp_path / "run")]
@@ -31,7 +32,8 @@ def test_a_steady_round_trip_is_as_it_was_frozen(
         if expected is None:
             pytest.skip(f"nothing is frozen of {row['release']} under QEMU {row['qemu']}")
         if row["programs"] != expected["programs"]:
-            pytest.skip(f"frozen.tsv is of other programs than {row['programs']}: another compiler")
+            assert abs(int(row["instructions"]) - int(expected["instructions"])) <= OTHER_BUILD
+            continue
         if row["placement"] == "cross-cpu":
             row["record"] = expected["record"]
         assert row == expected
