@@ -49,7 +49,7 @@ RELEASE = re.compile(r"\d+\.\d+(\.[1-9]\d*)?")
 UNIT = "instructions a round trip"
 STORED_NEEDS = Path(__file__).parents[2] / "reports/reference/lesions/needs.csv"
 FIRST_ORDER = "largest first"  # of needs.csv
-NEEDS_SIZE = 64  # of which the report tells
+NEEDS_SIZE, NEEDS_PLACEMENT = 64, "same-cpu"  # of which the report tells
 NEEDS_CELL = ["kernel", "transport", "size", "placement", "sched", "knob"]
 # Neither the transports' blue nor their orange; neighbours in the figures differ in lightness, too.
 PALETTE = (
@@ -320,7 +320,7 @@ def needed(kernel: str, table: Path = STORED_NEEDS) -> list[tuple[str, int, int]
         return []
     rows = pd.read_csv(table)
     main = (rows["order"] == FIRST_ORDER) & (rows["size"] == NEEDS_SIZE)
-    own = rows[main & (rows["kernel"] == kernel)]
+    own = rows[main & (rows["kernel"] == kernel) & (rows["placement"] == NEEDS_PLACEMENT)]
     return [
         (str(name), int(of["instructions"].max()), int(left["instructions"].min()))
         for name, of in own.groupby("transport", sort=False)
@@ -356,6 +356,7 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
             ax.barh(place, tax["instructions"], left=at, **style)
             at += tax["instructions"]
         where = f"{cell['transport']}, {size_text(cell['size'])}"
+        where += ", two CPUs" * (cell["placement"] != NEEDS_PLACEMENT)
         if cell["kernel"] != cells["kernel"].iloc[0]:
             where += ", Linux " + ".".join(cell["kernel"].split(".")[:2])
         ends.append(f"{where}\n{at:,.0f}")

@@ -31,6 +31,7 @@ FITS = 72 * 1024  # bytes of a message: what is larger does not fit into a socke
 SOMETIMES = 0.1  # connections for each request: from here on they decide
 MUCH_WORK = 40  # µs of own work between two messages
 ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
+PLACES = 0.1  # of a request's time: where the interval is wider, where both run decides
 NORMAL_90 = 1.645
 EXPLAINED = 0.5  # of an answer's time: where CPU time and prices are less, something was not seen
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
@@ -41,6 +42,7 @@ class Verdict(StrEnum):
     NONE = "no measurable gain"
     LOSS = "you would lose"
     OPEN = "open"
+    PLACED = "open: where both run"
     ONE_WAY = "not predicted: nothing is answered"
     STREAM = "not predicted: it streams"
     LARGE = "not predicted: large messages"
@@ -77,7 +79,7 @@ class Prediction:
     @property
     def has_figures(self) -> bool:
         """Whether its figures mean something."""
-        return self.verdict in (Verdict.GAIN, Verdict.NONE, Verdict.LOSS)
+        return self.verdict in (Verdict.GAIN, Verdict.NONE, Verdict.LOSS, Verdict.PLACED)
 
     @property
     def growth(self) -> Estimate:
@@ -103,7 +105,9 @@ class Fitted:
         default_factory=lambda: dict.fromkeys(("plain", "connecting", "working"), (1.0, 1.0))
     )
     noise: float = 0.0
-    unbound: tuple[int, int] = (0, 0)  # gains inside, of all
+    unbound: float = 0.0
+    unbound_us: float = math.inf
+    unbound_inside: tuple[int, int] = (0, 0)  # gains, and of how many
 
 
 def read_fitted() -> Fitted:
@@ -217,9 +221,11 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     ratios = fitted.ratios[kind_of(observed, own)]
 
     def interval(figure: Callable[[Price], float], longest: float) -> Estimate:
-        values, noise = [figure(price) for price in every], NORMAL_90 * fitted.noise * longest
+        values, apart = [figure(price) for price in every], NORMAL_90 * fitted.noise * longest
+        if not observed.bound:
+            apart = max(apart, min(fitted.unbound * longest, fitted.unbound_us))
         ends = [value * ratio for value in values for ratio in ratios]
-        low, high = min(*ends, values[0] - noise), max(*ends, values[0] + noise)
+        low, high = min(*ends, values[0] - apart), max(*ends, values[0] + apart)
         return capped(Estimate(values[0], low, high), longest)
 
     longest = longest_us(observed)
@@ -235,7 +241,7 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     over_tcp = float(path(observed, prices, prices.over_tcp, states[0])[0])
     explained = max(observed.busy * 1e6 / observed.rate, observed.seen_us) + over_tcp
     # A client that pauses between two requests sees its answers sooner, if not more of them.
-    judged = time if limit is Limit.TURNS else rated
+    judged, whole = (time, longest) if limit is Limit.TURNS else (rated, 1e6 / observed.rate)
     if observed.one_way:
         verdict = Verdict.ONE_WAY
     elif observed.sends > MANY_SENDS:
@@ -248,6 +254,8 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
         verdict = Verdict.LOSS
     elif limit in (Limit.TURNS, Limit.BETWEEN) and explained < EXPLAINED * observed.answer_us:
         verdict = Verdict.OPEN
+    elif not observed.bound and judged.ends[1] - judged.value > PLACES * whole:
+        verdict = Verdict.PLACED
     else:
         verdict = Verdict.NONE
     return Prediction(observed, limit, time, rated, cpu, verdict, explained)

@@ -33,6 +33,7 @@ MOST_ROWS, MOST_SENTENCES = 10, 4
 # In a terminal, of the columns of `row`
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
 Predicted = tuple[Pair, Prediction | None]
+UNSETTLED = (Verdict.OPEN, Verdict.PLACED)
 
 
 def show_watch(folder: Path, priced: Path, how: str | None) -> None:
@@ -108,7 +109,7 @@ def lines(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
 
 def spoken(pair: Pair, prediction: Prediction) -> str:
     words = f"{pair.client.comm} to {pair.place}: {change(prediction)}."
-    return f"{words} To settle it: {prove(pair)}" if prediction.verdict is Verdict.OPEN else words
+    return f"{words} To settle it: {prove(pair)}" if prediction.verdict in UNSETTLED else words
 
 
 def prove(pair: Pair) -> str:
@@ -119,11 +120,11 @@ def prove(pair: Pair) -> str:
 
 def unbound() -> str:
     """What these predictions are worth without CPUs of their own; docs/af-unix: one that loses."""
-    inside, gains = read_fitted().unbound
+    inside, gains = read_fitted().unbound_inside
     return (
         "A Unix socket may change where the scheduler puts programs that are bound to no CPU, for "
-        f"better or worse: of {gains} such gains {inside} lay in the interval. Measure it: "
-        f"sudo {PROGRAM} prove --help"
+        f"better or worse: intervals are as wide as {inside} of {gains} measured gains needed. "
+        f"Measure it: sudo {PROGRAM} prove --help"
     )
 
 
@@ -352,7 +353,7 @@ def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
         return
     print(textwrap.fill(f"{capital(text)}.", WIDTH))
     if prediction.has_figures:
-        print(textwrap.fill(worded("priced", prediction, described, number, span), WIDTH))
+        print(textwrap.fill(worded("priced", prediction, described, number), WIDTH))
     if described.command:
         print(f"Measure it: {described.command}")
     if not prices.has_cold:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analysis.paths.figures import FIRST_ORDER, NEEDS_SIZE, needs
+from analysis.paths.figures import FIRST_ORDER, NEEDS_PLACEMENT, NEEDS_SIZE, needs
 from analysis.wording import MINUS, listed, size_text
 from probes.files import read_rows
 from probes.transports import read_transports
@@ -49,10 +49,11 @@ LESIONS = {row["knob"]: row["functions"] for row in DIFFER if not row["why"]}
 
 
 def read(name: str, folder: Path = ROWS) -> pd.DataFrame:
-    """A study's table; also `cell` as the page names it (64 B and Linux 6.12 go without saying)."""
+    """A study's table; and `cell`, its name on the page (without 64 B, one CPU and 6.12)."""
     rows = pd.read_csv(folder / name, keep_default_na=False, dtype={"gives": str, "saved": str})
     rows["study"], rows["cell"] = str(folder), rows["transport"]
     rows.loc[rows["size"] != NEEDS_SIZE, "cell"] += ", " + rows["size"].map(size_text)
+    rows.loc[rows["placement"] != NEEDS_PLACEMENT, "cell"] += ", two CPUs"
     series = rows["kernel"].str.extract(r"(\d+\.\d+)", expand=False)
     rows.loc[series != DEFAULT, "cell"] += ", Linux " + series
     return rows
