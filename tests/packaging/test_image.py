@@ -18,7 +18,8 @@ from tests.processes import captured
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 RUN = REPOSITORY / "runners/run.sh"
 # podman asks for more than a sandbox may have.
-LIMIT = f"--ulimit=nofile={resource.getrlimit(resource.RLIMIT_NOFILE)[1]}"
+FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+LIMITS = [f"--ulimit=nofile={FILES}", "--ulimit=nproc=1024"]
 LEAST = ["--transports", "unix,tcp", "--placements", "same-cpu"]
 # Nothing that root may do elsewhere, no network, and nothing to write to but a volume.
 BARE = ["--network=none", "--cap-drop=all", "--user=1234", "--read-only"]
@@ -63,7 +64,7 @@ def probes(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_exact_counts_as_a_clone_does(podman: Podman, exact: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     done = podman(
-        "run", "--rm", LIMIT, *BARE, f"-v{tmp_path}:/data", exact, "exact", *LEAST, "--out=run"
+        "run", "--rm", *LIMITS, *BARE, f"-v{tmp_path}:/data", exact, "exact", *LEAST, "--out=run"
     )
     assert done.returncode == 0, done.stderr
     clone = captured([RUN, "exact", *LEAST, "--out", tmp_path / "clone"])
@@ -74,9 +75,9 @@ def test_exact_counts_as_a_clone_does(podman: Podman, exact: str, tmp_path: Path
 
 def test_the_gate_has_its_kernels_and_fetches_none(podman: Podman, exact: str) -> None:
     words = ["gate", "--kernel=6.12", "--against=6.1", "--transports=unix"]
-    judged = podman("run", "--rm", LIMIT, "--network=none", exact, *words)
+    judged = podman("run", "--rm", *LIMITS, "--network=none", exact, *words)
     assert judged.returncode in (0, 1) and "unix pingpong" in judged.stdout, judged.stderr
-    unknown = podman("run", "--rm", LIMIT, "--network=none", exact, "exact", "--kernel=6.12.1")
+    unknown = podman("run", "--rm", *LIMITS, "--network=none", exact, "exact", "--kernel=6.12.1")
     assert unknown.returncode == 1
     assert "without apt" in unknown.stderr and "Traceback" not in unknown.stderr
 
@@ -84,7 +85,7 @@ def test_the_gate_has_its_kernels_and_fetches_none(podman: Podman, exact: str) -
 def test_probes_count_on_this_kernel(podman: Podman, probes: str, tmp_path: Path) -> None:
     words = ["run", "--target=host", "--messages=200", "--repeats=2", "--out=run"]
     privileged = ["--privileged", "--pid=host", "--network=host", f"-v{tmp_path}:/data"]
-    done = podman("run", "--rm", LIMIT, *privileged, probes, *words)
+    done = podman("run", "--rm", *LIMITS, *privileged, probes, *words)
     assert done.returncode == 0, done.stderr
     collected = Collected(tmp_path / "run/raw/host")
     assert collected.probed()
@@ -98,7 +99,7 @@ def test_probes_count_on_this_kernel(podman: Podman, probes: str, tmp_path: Path
 
 @pytest.mark.parametrize("given", [[], ["--privileged"], ["--pid=host"]])
 def test_what_probes_lack_is_one_sentence(podman: Podman, probes: str, given: list[str]) -> None:
-    done = podman("run", "--rm", LIMIT, "--network=host", *given, probes, "run", "--target=host")
+    done = podman("run", "--rm", *LIMITS, "--network=host", *given, probes, "run", "--target=host")
     assert (done.returncode, done.stdout) == (1, "")
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("pathcost: ")
