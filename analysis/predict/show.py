@@ -274,13 +274,14 @@ def watch_page(
         gain = prediction.verdict in (Verdict.GAIN, Verdict.NOT_POSSIBLE)
         texts.append((spoken(pair, prediction), *remedies(pair), *(advice(pair) if gain else ())))
         even, known = prediction.verdict is Verdict.NONE, prediction.has_figures
+        still = even or prediction.verdict is Verdict.PLACED
         gains.append({
             "pair": who,
             "requests/s": number(seen.rate),
             "to the answer": f"{number(seen.answer_us)} µs",
             "time, 90 % interval": change_text(prediction.time, even) if known else DASH,
             "CPU time, 90 % interval": change_text(prediction.cpu) if known else DASH,
-            "requests/s at most": change_text(-prediction.growth, even, "") if known else DASH,
+            "requests/s at most": change_text(-prediction.growth, still, "") if known else DASH,
             "what limits them": str(prediction.limit if known else prediction.verdict),
         })  # fmt: skip
     text = render(
@@ -300,9 +301,12 @@ def watch_page(
 
 
 def change_text(less: Estimate, even: bool = False, unit: str = "µs") -> str:
-    """Write `18 to 27 µs less`; `even`: there is no measurable gain."""
-    if even or less.spans(0):
+    """Write `18 to 27 µs less`, or both sides; `even`: there is no measurable gain."""
+    if even:
         return "not measurable"
+    if less.spans(0):
+        low, high = less.ends
+        return f"{number(-low)} more to {number(high)} {unit}".strip() + " less"
     return f"{span(less, unit)} less" if less.value > 0 else f"{span(-less, unit)} more"
 
 
