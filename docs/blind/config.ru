@@ -1,0 +1,1 @@
+run ->(_env) { [200, { "Content-Type" => "text/plain" }, ["hello"]] }

@@ -1,0 +1,2 @@
+worker_processes 2
+logger Logger.new(File::NULL)
