@@ -74,7 +74,8 @@ def prove(case: dict[str, str], folder: Path) -> None:
 def main(how: str, attempt: str, folder: str, *cases: str) -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     with (ROOT / "docs/blind/cases.tsv").open() as file:
-        rows = list(csv.DictReader((line for line in file if line[0] != "#"), delimiter="\t", quoting=csv.QUOTE_NONE))
+        lines = [line for line in file if line[0] != "#"]
+    rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     for row in rows:
         if row["attempt"] == attempt and (not cases or row["case"] in cases):
             row["client"] = row["client"].replace(" N ", f" {row['n']} ")
