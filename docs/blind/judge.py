@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Judge predictions by what `prove` measured: rows of docs/predictions.tsv, and what they come to.
 
-    python docs/blind/judge.py PREDICTIONS PROOFS
+    python docs/blind/judge.py ATTEMPT PREDICTIONS PROOFS
 
 PREDICTIONS/CASE.json is what `watch --json` printed, prices.json its prices, PROOFS/CASE/ what
 `prove` left. Two rules stand beside: that nothing is gained, and that the C ping-pong's gain is.
@@ -20,7 +20,7 @@ from analysis.raw.record import read_object
 OPPOSITE = {"gain": -1, "you would lose": 1}
 
 
-def judge(predictions: Path, proofs: Path) -> None:
+def judge(attempt: str, predictions: Path, proofs: Path) -> None:
     prices = read_prices(predictions)
     rule = sum(prices.saved("pingpong", near, 64) for near in (0, 1)) / 2
     rules = {"time": rule[0], "cpu": cpu_of(rule)}
@@ -48,7 +48,7 @@ def judge(predictions: Path, proofs: Path) -> None:
                 errors.setdefault((figure, rival), []).append(abs(guess - gain) / of)
             numbers = (point, low, high, gain, (most - least) / 2, of)
             written = (f"{number:.3g}" for number in numbers)
-            print(8, told["verdict"], path.stem, figure, *written, "yes" if holds else "no",
+            print(attempt, told["verdict"], path.stem, figure, *written, "yes" if holds else "no",
                   told["limit"], sep="\t")  # fmt: skip
     for figure, held in inside.items():
         rivals = {r: f"{100 * mean(e):.1f}" for (f, r), e in errors.items() if f == figure}
@@ -57,4 +57,4 @@ def judge(predictions: Path, proofs: Path) -> None:
 
 
 if __name__ == "__main__":
-    judge(*map(Path, sys.argv[1:]))
+    judge(sys.argv[1], *map(Path, sys.argv[2:]))

@@ -38,6 +38,24 @@ while True:
         connection.sendall(data)
     connection.close()
 """
+# A process for each connection: it sends signals while the next connection is accepted.
+FORK_EACH = """
+import os, signal, socket, sys, time
+for number, react in ((signal.SIGCHLD, signal.SIG_IGN), (signal.SIGUSR1, lambda *_: None)):
+    signal.signal(number, react)
+    signal.siginterrupt(number, False)
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    connection, _ = listener.accept()
+    if os.fork() == 0:
+        while data := connection.recv(64):
+            connection.sendall(data)
+        for _ in range(20):
+            os.kill(os.getppid(), signal.SIGUSR1)
+            time.sleep(1e-5)
+        os._exit(0)
+    connection.close()
+"""
 # A connection to each address, all at once: more than wait in the queue.
 BLOCKING = """
 import socket, sys
@@ -50,6 +68,14 @@ for host in ("127.0.0.1", "::1", "localhost") * 2:
         connection.sendall(b"hello")
         assert connection.recv(64) == b"hello"
 others = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(2)]
+"""
+# One connection after the other.
+AGAIN = """
+import socket, sys
+for _ in range(500):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10) as connection:
+        connection.sendall(b"hello")
+        assert connection.recv(64) == b"hello"
 """
 # As nginx does, it registers its socket before it connects; and takes it out again.
 EPOLL = """
@@ -93,10 +119,10 @@ def words(mode: str, port: int, folder: Path, role: str, program: str) -> list[s
 
 
 @contextmanager
-def serving(mode: str, folder: Path) -> Iterator[int]:
+def serving(mode: str, folder: Path, program: str = FORKS) -> Iterator[int]:
     """The server's port; it listens there, or at the socket instead of it."""
     port = free_port()
-    server = subprocess.Popen(words(mode, port, folder, "server", FORKS), process_group=0)
+    server = subprocess.Popen(words(mode, port, folder, "server", program), process_group=0)
     end = str(folder / "socket") if mode == "unix" else ("127.0.0.1", port)
     try:
         deadline = time.monotonic() + 10
@@ -122,6 +148,12 @@ def test_a_client_does_not_notice(mode: str, tmp_path: Path) -> None:
         for program in (BLOCKING, EPOLL):
             assert run(mode, port, tmp_path, program) == (0, "")
         assert (outside.connect_ex(("127.0.0.1", port)) == 0) == (mode == "tcp")
+
+
+@pytest.mark.parametrize("mode", ["tcp", "unix"])
+def test_a_signal_loses_no_connection(mode: str, tmp_path: Path) -> None:
+    with serving(mode, tmp_path, FORK_EACH) as port:
+        assert run(mode, port, tmp_path, AGAIN) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@
 enum { MOST = 256, RETRY_MS = 1, STACK = 1 << 16, OF_UNIX = 0 };
 
 static int exec_error;
+static int left = -1; /* accepted, but a signal took its caller away: the next one's */
 static bool seen;
 static sigset_t signals, before;
 
@@ -108,17 +109,25 @@ static bool take(struct call *call)
 		return go_on(call);
 	struct pollfd listening = {call->socket, POLLIN, 0};
 
-	if (poll(&listening, 1, 0) == 0)
+	if (left < 0 && poll(&listening, 1, 0) == 0)
 		return fcntl(call->socket, F_GETFL) & O_NONBLOCK ? answer(call, EAGAIN) : false;
-	call->made = accept4(call->socket, NULL, NULL, SOCK_CLOEXEC | (wanted & SOCK_NONBLOCK));
+	call->made = left;
+	left = -1;
+	if (call->made < 0)
+		call->made =
+			accept4(call->socket, NULL, NULL, SOCK_CLOEXEC | (wanted & SOCK_NONBLOCK));
 	if (call->made < 0)
 		return answer(call, errno);
 	show(call, call->made, true, false);
 	placed.srcfd = call->made;
 	placed.newfd_flags = wanted & SOCK_CLOEXEC ? O_CLOEXEC : 0;
-	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0)
+	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) >= 0)
+		return done(call); /* the descriptor was the answer */
+	if (errno != ENOENT && errno != ESRCH)
 		return answer(call, errno);
-	return done(call); /* the descriptor was the answer */
+	left = call->made;
+	call->made = -1;
+	return done(call);
 }
 
 /* getsockname(2) and getpeername(2). */
@@ -235,11 +244,12 @@ static int serve(pid_t command)
 			polled[2 + i].events = POLLIN;
 			connects |= connect;
 		}
-		poll(polled, 2 + count, connects ? RETRY_MS : -1);
+		poll(polled, 2 + count, connects || left >= 0 ? RETRY_MS : -1);
 		for (int i = count - 1; i >= 0; i--) {
 			__u64 *id = &waiting[i].id;
 
-			if (polled[2 + i].fd >= 0 && !polled[2 + i].revents && count < MOST)
+			if (polled[2 + i].fd >= 0 && !polled[2 + i].revents && count < MOST &&
+			    left < 0)
 				continue;
 			bool gone = ioctl(notices, SECCOMP_IOCTL_NOTIF_ID_VALID, id) < 0;
 
