@@ -7,7 +7,6 @@ plugin of this QEMU cannot write to the guest's memory.
 """
 
 import json
-import struct
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from runners.exact.digest import checks
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow
 from runners.exact.machine import SECONDS, boot
-from runners.exact.record import CodeBlock, read_record
+from runners.exact.record import CALL_SIZE, CodeBlock, read_record
 from runners.guest.qemu import HangError
 from runners.process import WORKLOAD, RunError, UsageError, command
 
@@ -36,7 +35,6 @@ RETURNS = {name: (bytes.fromhex(code), bytes.fromhex(call)) for name, code, call
 )}  # fmt: skip
 TEXT = 0xFFFF_FFFF_8000_0000  # the kernel's code is mapped here, from physical address 0
 PAGE = 4096
-CALL = 0xE8
 # QEMU's migration stream, migration/ram.c: the low bits of a page's header, and how many bytes are
 # between two parts.
 FILLED, WHOLE, END, SAME_BLOCK, SECTION = 0x02, 0x08, 0x10, 0x20, 10
@@ -171,10 +169,8 @@ class Patient:
             found[read == block.code] += 1
             if place.start:
                 self._entries[place.function] = block.address
-            call = block.instruction(len(block.lengths) - 1)
-            if read == block.code and call[0] == CALL:
-                at, offset = block.end - len(call), struct.unpack("<i", call[1:])[0]
-                callee = self.guest.symbols.place(block.end + offset).function
+            if read == block.code and (target := block.target()):
+                at, callee = block.end - CALL_SIZE, self.guest.symbols.place(target).function
                 start = self._entries.get(place.function, 0)
                 self.calls[f"{place.function}+{at - start:#x}>{callee}"] = at
         if found[False] >= found[True]:

@@ -18,6 +18,7 @@ EVENT_BIT = 1 << 31
 KIND_SHIFT, KIND_MASK, VALUE_MASK = 24, 0x7F, 0xFFFFFF
 COUNT_BITS, COUNT_MASK = 10, 0x3FF
 BLOCK = struct.Struct("<QHH")
+CALL, CALL_SIZE = 0xE8, 5  # a direct call
 STRING_OPCODES = frozenset({0xA4, 0xA5, 0xA6, 0xA7, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF})
 REX = range(0x40, 0x50)
 PREFIXES = bytes([0x2E, 0x3E, 0x65, 0x66, 0xF2, 0xF3, *REX])
@@ -84,7 +85,14 @@ class CodeBlock:
 
     def jump(self) -> Jump:
         """Return what the block's last instruction does."""
-        return classify(self.instruction(len(self.lengths) - 1))
+        return classify(self.instruction(-1))
+
+    def target(self) -> int:
+        """Return where a direct call at the block's end leads; 0 where its bytes do not say."""
+        code = self.instruction(-1)
+        if len(code) == CALL_SIZE and code[0] == CALL:
+            return (self.end + int.from_bytes(code[1:], "little", signed=True)) % (1 << 64)
+        return 0
 
     def repeats(self) -> bool:
         """Return whether the block begins with a string instruction that has a repeat prefix."""

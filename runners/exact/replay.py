@@ -144,7 +144,7 @@ class Replay:
         self._ends = [block.end for block in blocks]
         self._jumps = [block.jump() for block in blocks]
         self._repeats = [block.repeats() for block in blocks]
-        self._targets = [_direct_target(block) for block in blocks]
+        self._targets = [block.target() for block in blocks]
 
     def run(
         self, state: State, words: Iterable[int], order: list[NodeVisit] | None = None
@@ -291,11 +291,3 @@ def _append(order: list[NodeVisit], visit: NodeVisit) -> None:
         order[-1].instructions += visit.instructions
     else:
         order.append(visit)
-
-
-def _direct_target(block: CodeBlock) -> int:
-    """The target of a direct call at the block's end; 0 where its bytes do not say."""
-    code = block.instruction(len(block.lengths) - 1)
-    if len(code) == 5 and code[0] == 0xE8:
-        return (block.end + int.from_bytes(code[1:], "little", signed=True)) % (1 << 64)
-    return 0
