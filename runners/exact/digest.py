@@ -39,7 +39,7 @@ def describe(
     return {
         "window": {
             "steps": window.total.steps.total(),
-            "instructions": window.total.steps.total() - window.total.repeats.total(),
+            "instructions": window.total.instructions,
         },
         "iterations": window.iterations,
         "messages_per_iteration": cell.messages // iterations_of(cell),
@@ -51,7 +51,7 @@ def describe(
                 "steps": shape.steps,
                 "least": shape.least,
                 "most": shape.most,
-                "instructions": shape.steps - shape.counts.repeats.total(),
+                "instructions": shape.counts.instructions,
             }
             for shape in window.shapes
         ],

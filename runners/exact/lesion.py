@@ -7,14 +7,14 @@ plugin of this QEMU cannot write to the guest's memory.
 """
 
 import json
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
+from operator import sub
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
-from time import monotonic
 from typing import Any
 
 from runners.cell import CellRun
@@ -125,10 +125,10 @@ class Patient:
         self._entries: dict[str, int] = {}
         self.calls: dict[str, int] = {}  # in the path, directly: caller+offset>function → address
         self._limits = inf, SECONDS
-        work, began = children_seconds(), monotonic()
+        before = os.times()
         self.window, self._usual = self.record((), self._find_code)
-        work, seconds = children_seconds() - work, monotonic() - began
-        self._limits = MOST_WORK * work, max(LEAST, MOST_SECONDS * seconds)
+        _, _, user, system, seconds = map(sub, os.times(), before)  # of the programs that ended
+        self._limits = MOST_WORK * (user + system), max(LEAST, MOST_SECONDS * seconds)
 
     @property
     def fingerprint(self) -> list[Any]:
@@ -139,7 +139,7 @@ class Patient:
     @property
     def instructions(self) -> int:
         """Return those of the steady round trip without a lesion."""
-        return instructions_of(self.window)
+        return self.window.steady.counts.instructions
 
     def lesion(self, name: str, gives: str) -> Lesion | None:
         """Return the lesion, or None where its code has no room. Raises UsageError."""
@@ -197,7 +197,8 @@ class Patient:
             said = str(error)
             return Trial(next(kind for word, kind in ENDS.items() if word in said), said=said)
         differs = tuple(differences(state, self._usual))
-        return Trial("differs" if differs else "arrives", differs, instructions_of(window))
+        outcome = "differs" if differs else "arrives"
+        return Trial(outcome, differs, window.steady.counts.instructions)
 
     def record(
         self, lesions: Iterable[Lesion], see: Callable[[list[CodeBlock]], None] = lambda _: None
@@ -223,18 +224,6 @@ class Patient:
             grown[f"check {name}"] = int(ok)
         grown.update(result_counts(result))
         return window, grown
-
-
-def children_seconds() -> float:
-    """Return the processor time of the programs that we started and that have ended."""
-    used = getrusage(RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def instructions_of(window: ReplayedWindow) -> int:
-    """Return the instructions of the steady round trip."""
-    counts = window.steady.counts
-    return counts.steps.total() - counts.repeats.total()
 
 
 def strict_order(run: CellRun, guest: ExactGuest) -> list[tuple[str, ...]]:

@@ -264,6 +264,6 @@ class Copies:
         trips, state = [], self._state
         for begin, end in pairwise(cuts):
             state, counts = self._pieces.run(state, words[begin:end].tobytes())
-            ran = counts.steps.total() - counts.repeats.total()
-            trips.append((self._pieces.tree.by_function(counts.calls), ran))
+            calls = self._pieces.tree.by_function(counts.calls)
+            trips.append((calls, counts.instructions))
         return trips

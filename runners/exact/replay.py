@@ -82,6 +82,11 @@ class Counts:
     repeats: Counter[int] = field(default_factory=Counter)  # steps that only repeat an instruction
     calls: Counter[int] = field(default_factory=Counter)
 
+    @property
+    def instructions(self) -> int:
+        """Return how many ran: a repetition is a step of the same instruction."""
+        return self.steps.total() - self.repeats.total()
+
     def key(self) -> tuple[frozenset[tuple[object, int]], ...]:
         """Equal for counts that are equal."""
         return tuple(frozenset(counter.items()) for counter in vars(self).values())
