@@ -62,7 +62,10 @@ SLACK = {"objects skbuff_head_cache": 128, "objects kmalloc-96": 64, "pages": 16
 
 @dataclass(frozen=True)
 class Lesion:
-    """`name` is a function, or `caller+offset>function` for one call of it; `code` lies at `at`."""
+    """`name` is a function, or `caller+offset>function` for one call of it.
+
+    `code` is what the stored machine's file gets at `at`.
+    """
 
     name: str
     gives: str
@@ -123,7 +126,7 @@ class Patient:
         self._state = subprocess.run(reading, stdout=subprocess.PIPE, check=True).stdout
         self._pages = find_pages(self._state)
         self._entries: dict[str, int] = {}
-        self.calls: dict[str, int] = {}  # in the path, directly: caller+offset>function → address
+        self.calls: dict[str, int] = {}  # direct ones: caller+offset>function → place in the file
         self._limits = inf, SECONDS
         before = os.times()
         self.window, self._usual = self.record((), self._find_code)
@@ -145,15 +148,14 @@ class Patient:
         """Return the lesion, or None where its code has no room. Raises UsageError."""
         code, call = RETURNS[gives]
         if name in self.calls:
-            lesion, room = Lesion(name, gives, self.calls[name], call), len(call)
-        else:
-            try:
-                start, end = self.guest.symbols.extent(name)
-            except ValueError:
-                raise UsageError(f"the kernel has no function {name}.") from None
-            start = self._entries.get(name, start)  # of functions with one name, that of the path
-            lesion, room = Lesion(name, gives, start, code), end - start
-        return lesion if room >= len(lesion.code) and self._place(lesion) else None
+            return Lesion(name, gives, self.calls[name], call)
+        try:
+            start, end = self.guest.symbols.extent(name)
+        except ValueError:
+            raise UsageError(f"the kernel has no function {name}.") from None
+        start = self._entries.get(name, start)  # of functions with one name, that of the path
+        at = self._place(start, len(code)) if start + len(code) <= end else None
+        return None if at is None else Lesion(name, gives, at, code)
 
     def _find_code(self, blocks: Sequence[CodeBlock]) -> None:
         """Note where the path's functions begin, and where it calls one directly.
@@ -163,27 +165,25 @@ class Patient:
         """
         found = Counter[bool]()
         for block in blocks[1:]:
-            place = self.guest.symbols.place(block.address)
-            if (read := self._read(block)) is None:
+            if (at := self._place(block.address, len(block.code))) is None:
                 continue
-            found[read == block.code] += 1
-            if place.start:
-                self._entries[place.function] = block.address
-            if read == block.code and (target := block.target()):
-                at, callee = block.end - CALL_SIZE, self.guest.symbols.place(target).function
-                start = self._entries.get(place.function, 0)
-                self.calls[f"{place.function}+{at - start:#x}>{callee}"] = at
+            unchanged = self._state.startswith(block.code, at)
+            found[unchanged] += 1
+            function, is_start = self.guest.symbols.place(block.address)
+            if is_start:
+                self._entries[function] = block.address
+            if unchanged and (target := block.target()):
+                offset = block.end - CALL_SIZE - self._entries.get(function, 0)
+                callee = self.guest.symbols.place(target).function
+                self.calls[f"{function}+{offset:#x}>{callee}"] = at + len(block.code) - CALL_SIZE
         if found[False] >= found[True]:
             raise RunError("the stored machine has other code where the kernel's symbols are.")
 
-    def _read(self, block: CodeBlock) -> bytes | None:
-        place = self._place(Lesion("", "", block.address, block.code))
-        return None if place is None else self._state[place : place + len(block.code)]
-
-    def _place(self, lesion: Lesion) -> int | None:
-        page, offset = lesion.at - TEXT & -PAGE, lesion.at % PAGE
-        room = offset + len(lesion.code) <= PAGE
-        return self._pages[page] + offset if room and page in self._pages else None
+    def _place(self, address: int, size: int) -> int | None:
+        """Return the place in the file, where these bytes are in one page that is stored whole."""
+        page, offset = address - TEXT & -PAGE, address % PAGE
+        is_there = page in self._pages and offset + size <= PAGE
+        return self._pages[page] + offset if is_there else None
 
     def try_lesions(self, lesions: Iterable[Lesion]) -> Trial:
         """Run the cell and the strict check with these lesions together."""
@@ -206,9 +206,7 @@ class Patient:
         with scratch() as name:
             folder, state = Path(name), bytearray(self._state)
             for lesion in lesions:
-                place = self._place(lesion)
-                assert place is not None
-                state[place : place + len(lesion.code)] = lesion.code
+                state[lesion.at : lesion.at + len(lesion.code)] = lesion.code
             (stored := folder / "state").write_bytes(state)
             guest, (work, seconds) = self.guest, self._limits
             boot(

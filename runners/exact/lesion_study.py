@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ from runners.host.session import Session
 from runners.process import DONE, REPORTS, REPOSITORY, RunError, UsageError, stopping
 from runners.store import lock, place
 
-PURPOSES = REPOSITORY / "probes/exact/purposes.tsv"
+PURPOSES = read_rows(REPOSITORY / "probes/exact/purposes.tsv")
 NO_PURPOSE = "unaccounted"
 DELIVERY = "delivery"
 USUAL, LEFT = "all", "left"  # rows of needs.csv: without a lesion, and with those that survive
@@ -110,16 +110,10 @@ class Subject:
     taxes: list[tuple[str, str, int]] = field(default_factory=list)  # form, purpose, instructions
 
 
-@cache
-def purposes() -> list[tuple[str, str]]:
-    """Return the patterns of functions and their purposes, in the order in which they apply."""
-    return [(row["function"], row["purpose"]) for row in read_rows(PURPOSES)]
-
-
 def purpose_of(function: str) -> str:
     """Return what a function is for, by the first pattern that it fits."""
     name = function.rpartition(">")[2]
-    fitting = (purpose for pattern, purpose in purposes() if fnmatchcase(name, pattern))
+    fitting = (row["purpose"] for row in PURPOSES if fnmatchcase(name, row["function"]))
     return next(fitting, NO_PURPOSE)
 
 
