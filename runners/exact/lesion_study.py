@@ -42,8 +42,9 @@ CALLS = "calls"  # a word of --lesions: also single calls
 SPINS = ("processor time", "not finish")  # in sentences of a guest that goes on without an end
 # What may differ from the machine without a lesion: what is counted, and then what is kept, too.
 FORMS = {"no state differs": COUNTERS, "leaks allowed": (*COUNTERS, *LEAKS)}
+MAIN = "largest first"
 ORDERS: dict[str, Callable[[list[tuple[Lesion, Trial]]], object]] = {
-    "largest first": lambda pairs: None,
+    MAIN: lambda pairs: None,
     "smallest first": lambda pairs: pairs.reverse(),
     "shuffled": lambda pairs: random.Random(1).shuffle(pairs),
 }
@@ -166,7 +167,7 @@ def admit(session: Session, work: Any) -> Iterator[Subject]:
 
 def named(session: Session) -> list[str]:
     """Return the functions and calls that the user wants alone."""
-    return [name for name in session.options.lesions or () if name != CALLS]
+    return [name for name in session.options.lesions if name != CALLS]
 
 
 def inside(patient: Patient) -> Counter[str]:
@@ -196,15 +197,12 @@ def study(session: Session, trials: Trials, subjects: Sequence[Subject]) -> None
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
 
-        pairs = [(s, name) for s in subjects for name in wanted or candidates(s)]
-        all_of([partial(alone, trials, *pair) for pair in pairs], "alone")
-        if CALLS in (session.options.lesions or ()):
-            pairs = [(s, name) for s in subjects for name in calls(s)]
-            all_of([partial(alone, trials, *pair) for pair in pairs], "calls")
-        orders = [partial(combine, trials, subject, order)
-                  for order in ORDERS for subject in subjects]  # fmt: skip
-        all_of(list(orders), "together")
-        all_of([partial(tax, trials, subject) for subject in subjects], "by purpose")
+        all_of([partial(alone, trials, s, name)
+                for s in subjects for name in wanted or candidates(s)], "alone")  # fmt: skip
+        if CALLS in session.options.lesions:
+            all_of([partial(alone, trials, s, name) for s in subjects for name in calls(s)], CALLS)
+        all_of([partial(combine, trials, s, o) for o in ORDERS for s in subjects], "together")
+        all_of([partial(tax, trials, s) for s in subjects], "by purpose")
 
 
 def candidates(subject: Subject) -> list[str]:
@@ -283,7 +281,7 @@ def combine(trials: Trials, subject: Subject, order: str) -> None:
 def tax(trials: Trials, subject: Subject) -> None:
     """Fill `taxes`. Where a purpose's lesions do not survive without the next's, both are one."""
     so_far, current, waiting = list[Lesion](), subject.patient.instructions, list[str]()
-    for form, (lesions, _) in subject.together[next(iter(ORDERS))].items():
+    for form, (lesions, _) in subject.together[MAIN].items():
         groups: dict[str, list[Lesion]] = {}
         for lesion in lesions:
             groups.setdefault(purpose_of(lesion.name), []).append(lesion)
@@ -313,23 +311,22 @@ def write(folder: Path, subjects: Iterable[Subject]) -> None:
                     "said": trial.said,
                 })  # fmt: skip
         for order, made in sorted(subject.together.items()):
-            kept_rows += [key | {
-                "order": order, "form": form, "function": lesion.name, "gives": lesion.gives,
-                "purpose": purpose_of(lesion.name),
-                "saved": _saved(usual, subject.singles[lesion.name][lesion.gives]),
-            } for form, (lesions, _) in made.items() for lesion in lesions]  # fmt: skip
-            sums += [key | {"order": order, "form": form, "purpose": LEFT, "instructions": left}
-                     for form, (_, left) in made.items()]  # fmt: skip
-        main = next(iter(ORDERS))
-        sums += [key | {"order": main, "form": form, "purpose": purpose, "instructions": saved}
-                 for form, purpose, saved in [("", USUAL, usual), *subject.taxes]]  # fmt: skip
-        needed_for = Counter[str]()
+            for form, (lesions, left) in made.items():
+                of = key | {"order": order, "form": form}
+                kept_rows += [of | {
+                    "function": lesion.name, "gives": lesion.gives,
+                    "purpose": purpose_of(lesion.name),
+                    "saved": _saved(usual, subject.singles[lesion.name][lesion.gives]),
+                } for lesion in lesions]  # fmt: skip
+                sums.append(of | {"purpose": LEFT, "instructions": left})
+        needed_for, lines = Counter[str](), []
         for why, path, instructions in stacks(subject):
             needed_for[purpose_of(path[-1])] += instructions * (why == DELIVERY)
-        sums += [key | {"order": main, "form": DELIVERY, "purpose": purpose, "instructions": n}
-                 for purpose, n in needed_for.most_common() if n]  # fmt: skip
+            lines.append(f"{why};{';'.join(path)} {instructions}\n")
+        needed = [(DELIVERY, purpose, n) for purpose, n in needed_for.most_common() if n]
+        for form, purpose, n in [("", USUAL, usual), *subject.taxes, *needed]:
+            sums.append(key | {"order": MAIN, "form": form, "purpose": purpose, "instructions": n})
         name = "-".join(filter(None, map(str, key.values())))
-        lines = (f"{why};{';'.join(path)} {n}\n" for why, path, n in stacks(subject))
         (folder / f"{name}.folded").write_text("".join(lines), encoding="utf-8")
     for name, rows in (("lesions", alone_rows), ("together", kept_rows), ("needs", sums)):
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
@@ -345,8 +342,7 @@ def _saved(usual: int, trial: Trial) -> int | None:
 def stacks(subject: Subject) -> Iterator[tuple[str, tuple[str, ...], int]]:
     """Yield each path of the usual round trip: why it may go, or DELIVERY; its instructions."""
     counts, tree = subject.patient.window.steady.counts, subject.patient.window.tree
-    main = subject.together[next(iter(ORDERS))].values()
-    names = {lesion.name for lesions, _ in main for lesion in lesions}
+    names = {lesion.name for lesions, _ in subject.together[MAIN].values() for lesion in lesions}
     for node in sorted(counts.steps, key=tree.path):
         path = tree.path(node)
         cut = next((name for name in path if name in names), None)
