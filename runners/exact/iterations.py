@@ -146,16 +146,32 @@ class ClientRuns:
 
     def __init__(self, words: "array[int]", begin: int, end: int, client: int) -> None:
         self._data, self._kinds, self._begin = words.tobytes(), _kinds(words), begin
-        self._turns = _turns(words, self._kinds, begin, end, client)
+        self._turns = [begin]  # where the client began to run and where it stopped, alternately
+        task_or_cpu = re.compile(b"[%c%c]" % (_kind(RecordEvent.SWITCH), _kind(RecordEvent.CPU)))
+        before = self._kinds.rfind(_kind(RecordEvent.CPU), 0, begin)
+        cpu = words[before] & VALUE_MASK if before >= 0 else 0
+        running = {cpu: client}
+        for match in task_or_cpu.finditer(self._kinds, begin, end):
+            value = words[match.start()] & VALUE_MASK
+            if self._kinds[match.start()] == _kind(RecordEvent.CPU):
+                cpu = value
+            else:
+                running[cpu] = value
+            if (running.get(cpu, -1) == client) != len(self._turns) % 2:
+                self._turns.append(match.start())
 
     def of(self, number: int, end: int) -> list[int]:
         """Return the words up to `end` at which it runs block `number`."""
-        return [
-            place
-            for place in _places(self._data, number << COUNT_BITS >> 8, self._begin, end)
-            if bisect_right(self._turns, place) % 2 == 1
-            and self._kinds[place - 1] != _kind(RecordEvent.RESUME)
-        ]
+        needle = (number << COUNT_BITS >> 8).to_bytes(3, "little")  # a word's upper three bytes
+        places = []
+        at = self._data.find(needle, 4 * self._begin, 4 * end)
+        while at >= 0:
+            place, byte = divmod(at, 4)
+            resumed = self._kinds[place - 1] == _kind(RecordEvent.RESUME)
+            if byte == 1 and bisect_right(self._turns, place) % 2 == 1 and not resumed:
+                places.append(place)
+            at = self._data.find(needle, at + 1, 4 * end)
+        return places
 
 
 def find_iterations(
@@ -176,36 +192,6 @@ def find_iterations(
         if len(places := client_runs.of(number, end)) == iterations:
             return places
     raise RecordError("no part of the client's loop ran exactly once per iteration in the record")
-
-
-def _turns(words: "array[int]", kinds: bytes, begin: int, end: int, client: int) -> list[int]:
-    """Return where the client began to run and where it stopped, alternately."""
-    task_or_cpu = re.compile(b"[%c%c]" % (_kind(RecordEvent.SWITCH), _kind(RecordEvent.CPU)))
-    before = kinds.rfind(_kind(RecordEvent.CPU), 0, begin)
-    cpu = words[before] & VALUE_MASK if before >= 0 else 0
-    running = {cpu: client}
-    turns = [begin]
-    for match in task_or_cpu.finditer(kinds, begin, end):
-        value = words[match.start()] & VALUE_MASK
-        if kinds[match.start()] == _kind(RecordEvent.CPU):
-            cpu = value
-        else:
-            running[cpu] = value
-        if (running.get(cpu, -1) == client) != len(turns) % 2:
-            turns.append(match.start())
-    return turns
-
-
-def _places(data: bytes, high: int, begin: int, end: int) -> list[int]:
-    """Return the words, from `begin` to `end`, whose upper three bytes are `high`."""
-    needle = high.to_bytes(3, "little")
-    places = []
-    at = data.find(needle, 4 * begin, 4 * end)
-    while at >= 0:
-        if at % 4 == 1:
-            places.append(at // 4)
-        at = data.find(needle, at + 1, 4 * end)
-    return places
 
 
 class Pieces:
