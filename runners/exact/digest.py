@@ -8,6 +8,7 @@ hold for which transport.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import Any
 
 from probes.transports import named, read_transports
@@ -116,8 +117,10 @@ def tree_lines(tree: CallTree, counts: Counts) -> list[str]:
 def iteration_lines(window: ReplayedWindow) -> list[str]:
     """The steady iteration in its order: CPU, line of the call tree (from 1), instructions."""
     lines = {node: n for n, node in enumerate(_sorted(window.tree, window.steady.counts), 1)}
-    rows = (f"{visit.cpu}\t{lines[visit.node]}\t{visit.instructions}\n" for visit in window.order)
-    return ["cpu\tline\tinstructions\n", *rows]
+    rows = ["cpu\tline\tinstructions\n"]
+    for (cpu, node), visits in groupby(window.order, lambda visit: visit[:2]):
+        rows.append(f"{cpu}\t{lines[node]}\t{sum(visit.instructions for visit in visits)}\n")
+    return rows
 
 
 def _sorted(tree: CallTree, counts: Counts) -> list[int]:

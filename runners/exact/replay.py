@@ -98,9 +98,8 @@ class Counts:
                 counter.update(theirs)
 
 
-@dataclass
-class NodeVisit:
-    """What a CPU ran in one node of the call tree before it went to another node."""
+class NodeVisit(NamedTuple):
+    """What a CPU ran in one node of the call tree. Neighbours in one node are one visit."""
 
     cpu: int
     node: int
@@ -171,7 +170,7 @@ class Replay:
                         repeats = steps
                         counts.repeats[node] += repeats
                     if order is not None:
-                        _append(order, NodeVisit(cpu, node, steps - repeats))
+                        order.append(NodeVisit(cpu, node, steps - repeats))
                 elif kind == RecordEvent.RESUME:
                     offset = value
                 elif kind == RecordEvent.CPU:
@@ -198,7 +197,7 @@ class Replay:
                 repeats = 1
                 counts.repeats[node] += 1
             if order is not None:
-                _append(order, NodeVisit(cpu, node, ran - repeats))
+                order.append(NodeVisit(cpu, node, ran - repeats))
             last = number if offset + ran == self._lengths[number] else 0
             before, offset = word, 0
         stacks[current], running[cpu] = tuple(stack), Running(current, last, before)
@@ -289,10 +288,3 @@ class Replay:
 def _topmost_barrier(stack: list[Frame]) -> int:
     """Its index; 0 without a barrier, where the frame of user space is."""
     return next((at for at in range(len(stack) - 1, 0, -1) if stack[at].resume >= 0), 0)
-
-
-def _append(order: list[NodeVisit], visit: NodeVisit) -> None:
-    if order and (order[-1].cpu, order[-1].node) == (visit.cpu, visit.node):
-        order[-1].instructions += visit.instructions
-    else:
-        order.append(visit)
