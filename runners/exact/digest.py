@@ -6,7 +6,7 @@ hold for which transport.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any
@@ -137,11 +137,14 @@ def checks(
         summed == window.counted,
         f"{summed} in the tree, {window.counted} counted by the emulator",
     )
-    for name in sorted(path_of(cell).checks & CHECKS.keys()):
-        yield CHECKS[name](cell, window, result)
+    path = path_of(cell)
+    if "calls" in path.checks:
+        yield _calls(cell, window, result)
+    if "no-calls" in path.checks:
+        yield _no_calls(window)
     yield _clock(cell, window, result)
     calls = window.tree.by_function(window.steady.counts.calls)
-    for names in path_of(cell).through if "through" in path_of(cell).checks else ():
+    for names in path.through if "through" in path.checks else ():
         place = named(names, {name for name, n in calls.items() if n})
         wanted = "|".join(name.function for name in names)
         yield (
@@ -183,7 +186,7 @@ def _calls(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
     )
 
 
-def _no_calls(_: Cell, window: ReplayedWindow, __: dict[str, Any]) -> Check:
+def _no_calls(window: ReplayedWindow) -> Check:
     entered = _entered(window)
     others = {place.function for path in read_transports().values() for place in path.sends}
     called = {name: entered[name] for name in sorted(others) if entered[name]}
@@ -192,11 +195,6 @@ def _no_calls(_: Cell, window: ReplayedWindow, __: dict[str, Any]) -> Check:
         not called,
         ", ".join(f"{n} calls of {name}" for name, n in called.items()) or "no call",
     )
-
-
-CHECKS: dict[str, Callable[[Cell, ReplayedWindow, dict[str, Any]], Check]] = {
-    "calls": _calls, "no-calls": _no_calls,
-}  # fmt: skip
 
 
 def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
