@@ -119,7 +119,7 @@ def payload_is_followed(cell: Cell) -> bool:
 
 
 def _payload_line(cell: Cell, flow: PayloadFlow) -> dict[str, Any]:
-    path, messages = path_of(cell), _shortened(cell).messages
+    path, messages = path_of(cell), cell.shortened(PAYLOAD_MESSAGES).messages
     counters = {name: dict(counter.most_common()) for name, counter in vars(flow).items()}
     copied = {way: flow.copied[way] for way in DIRECTIONS}
     times = {way: path.times_copied(way) * path.legs for way in DIRECTIONS}
@@ -127,16 +127,9 @@ def _payload_line(cell: Cell, flow: PayloadFlow) -> dict[str, Any]:
     return {"messages": messages, **counters, "copied": copied, "valid": valid}
 
 
-def _shortened(cell: Cell) -> Cell:
-    """Return the cell with as few messages as following them needs, in whole iterations."""
-    each = cell.messages // iterations_of(cell)
-    fewest = max(each, PAYLOAD_MESSAGES // each * each)
-    return replace(cell, messages=min(cell.messages, fewest), warmup=PAYLOAD_WARMUP // each * each)
-
-
 def follow_payload(guest: ExactGuest, run: CellRun) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises RunError."""
-    short = replace(run, cell=_shortened(run.cell))
+    short = replace(run, cell=run.cell.shortened(PAYLOAD_MESSAGES, PAYLOAD_WARMUP))
     with scratch() as name:
         folder = Path(name)
         _boot(guest, short, folder, guest.stored, memory="on")
