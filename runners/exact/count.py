@@ -3,11 +3,9 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,12 @@ from runners.exact.cells import FACTORS, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, tree_lines
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
-from runners.exact.machine import PLUGIN, RefusedError, boot, digest
+from runners.exact.machine import PLUGIN, RefusedError, boot, digest, scratch
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.record import read_record, read_symbols
 from runners.guest.store import suspect
 from runners.process import RunError
 
-# To which the recorder may write.
-scratch = partial(tempfile.TemporaryDirectory, prefix="pathcost-exact-")
 RECORD = ("trace", "blocks", "tasks")
 RUNS = 6  # at most, until two give the same steady iteration
 # All bytes take the same way, so a prime number of round trips is enough to follow.
@@ -130,8 +126,7 @@ def _payload_line(cell: Cell, flow: PayloadFlow) -> dict[str, Any]:
 def follow_payload(guest: ExactGuest, run: CellRun) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises RunError."""
     short = replace(run, cell=run.cell.shortened(PAYLOAD_MESSAGES, PAYLOAD_WARMUP))
-    with scratch() as name:
-        folder = Path(name)
+    with scratch() as folder:
         _boot(guest, short, folder, guest.stored, memory="on")
         record, symbols, one_way = read_record(folder), guest.symbols, run.cell.pattern in ONE_WAY
         return follow(record, folder / "accesses", symbols, short.cell.size, one_way=one_way)
@@ -151,8 +146,7 @@ def measure(
     replayed: dict[str, ReplayedWindow] = {}  # by record
     steady: set[str] = set()
     for _ in range(RUNS):
-        with scratch() as name:
-            folder = Path(name)
+        with scratch() as folder:
             _boot(guest, run, folder, None if fresh else guest.stored)
             record = digest(b"".join((folder / name).read_bytes() for name in RECORD))
             if record not in replayed:

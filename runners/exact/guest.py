@@ -17,7 +17,7 @@ from probes.files import read_rows
 from probes.transports import Transport
 from runners.exact.kernel_tree import build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
-from runners.exact.machine import EmulatedMachine, Order, boot, cpu_option, digest, store
+from runners.exact.machine import EmulatedMachine, Order, boot, cpu_option, digest, scratch, store
 from runners.exact.record import Symbols, read_symbols
 from runners.guest.debian import TRIXIE, PackageSources
 from runners.guest.image import strip_elf
@@ -139,8 +139,7 @@ def symbols_entry(
     """
 
     def read_once(partial: Path) -> dict[str, object]:
-        with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
-            folder = Path(name)
+        with scratch() as folder:
             boot(machine, [*steps, ("symbols",)], folder, {}, stored, files)
             for name in ("symbols", "version"):
                 shutil.copyfile(folder / name, partial / name)

@@ -19,11 +19,11 @@ from typing import Any
 
 from runners.cell import CellRun
 from runners.exact.cells import order, path_of
-from runners.exact.count import replay_record, scratch
+from runners.exact.count import replay_record
 from runners.exact.digest import checks
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow
-from runners.exact.machine import SECONDS, boot
+from runners.exact.machine import SECONDS, boot, scratch
 from runners.exact.record import CALL_SIZE, CodeBlock, read_record
 from runners.guest.qemu import HangError
 from runners.process import WORKLOAD, RunError, UsageError, command
@@ -203,8 +203,8 @@ class Patient:
     def record(
         self, lesions: Iterable[Lesion], see: Callable[[list[CodeBlock]], None] = lambda _: None
     ) -> tuple[ReplayedWindow, Counter[str]]:
-        with scratch() as name:
-            folder, state = Path(name), bytearray(self._state)
+        with scratch() as folder:
+            state = bytearray(self._state)
             for lesion in lesions:
                 state[lesion.at : lesion.at + len(lesion.code)] = lesion.code
             (stored := folder / "state").write_bytes(state)

@@ -109,6 +109,13 @@ def cpu_option(knob: str) -> str:
 
 
 @contextmanager
+def scratch() -> Iterator[Path]:
+    """A temporary folder, to which the recorder may write."""
+    with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
+        yield Path(name)
+
+
+@contextmanager
 def on_one_cpu() -> Iterator[None]:
     """Run what this thread starts on one CPU of the host.
 
@@ -135,8 +142,7 @@ def run_qemu(
     The guest has `files` (path → contents) before it carries out its order.
     """
     files, copies = files or {}, "moments=" in "".join(options)
-    with tempfile.TemporaryDirectory(prefix="pathcost-exact-") as name:
-        folder = Path(name)
+    with scratch() as folder:
         (folder / "initramfs").write_bytes(initramfs(machine.files()))
         steps = [*(("file", path, str(len(data))) for path, data in files.items()), *order]
         (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from runners.cell import CellRun
 from runners.exact.cells import cpus_of, iterations_of, order
-from runners.exact.count import code_digest, scratch
+from runners.exact.count import code_digest
 from runners.exact.guest import ExactGuest, symbols_entry
 from runners.exact.iterations import ClientRuns, Pieces, RecordError, find, find_iterations, replay
-from runners.exact.machine import boot, digest
+from runners.exact.machine import boot, digest, scratch
 from runners.exact.record import (
     COUNT_BITS,
     COUNT_MASK,
@@ -112,8 +112,8 @@ def every_moment(guest: ExactGuest, run: CellRun, step: int, store: Cache) -> li
     """Return each `step`th moment. A part that the cache has is not made again. Raises RunError."""
     tick = tick_of(symbols_entry(store, guest.machine, guest.stored) / "symbols")
     iterations = iterations_of(run.cell)
-    with scratch() as name:
-        alone = record_copies(guest, run, Path(name), {})
+    with scratch() as folder:
+        alone = record_copies(guest, run, folder, {})
         number, before, length = _start(alone, guest.symbols, iterations)
     recipe = {"snapshot": guest.stored.parent.name, "order": order(run), "code": code_digest()}
     moments: list[Moment] = []
@@ -123,9 +123,9 @@ def every_moment(guest: ExactGuest, run: CellRun, step: int, store: Cache) -> li
         settings = {"tick": tick, "moments": ":".join(map(str, words))}
 
         def make(partial: Path, settings: Mapping[str, str] = settings) -> dict[str, object]:
-            with scratch() as name:
-                record = record_copies(guest, run, Path(name), settings)
-                copies = Copies(record, guest.symbols, number, iterations, Path(name))
+            with scratch() as folder:
+                record = record_copies(guest, run, folder, settings)
+                copies = Copies(record, guest.symbols, number, iterations, folder)
                 (partial / "moments.json").write_text(json.dumps(list(copies.moments())))
             return {"what": f"{run.cell}, {settings['moments']}"}
 
