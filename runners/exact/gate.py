@@ -7,8 +7,6 @@ does not build, boot or run a cell says nothing about its path.
 
 import subprocess
 from argparse import Namespace as Options
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,7 +53,7 @@ def gate(options: Options) -> int:
     options = Options(**vars(options) | {"knobs": (), "in_flight": None, "clients": None})
     exact.plan_cells(options)
     session = Session(options)
-    with cannot_tell():
+    try:
         session.set_up_step("--exact")
         with session.scratch() as scratch:
             # Until both are there, a folder that is cleared: half a pair judges nothing.
@@ -68,19 +66,12 @@ def gate(options: Options) -> int:
         base = destination / BASE if BASE in kernels else stored
         judged = (str(base), str(destination / JUDGED), "--out", str(destination))
         status = session.analyse("--diff", *judged, "--allowance", options.allowance)
-    # A status of 1 without a judgement is a failure of the analysis, and no kernel's.
-    return UNTOLD if status == BEYOND and not (destination / "gate.txt").exists() else status
-
-
-@contextmanager
-def cannot_tell() -> Iterator[None]:
-    """Raise what fails inside as UntoldError: neither a good nor a bad commit."""
-    try:
-        yield
-    except (RunError, UsageError) as error:
+    except (RunError, UsageError) as error:  # neither a good nor a bad commit
         raise UntoldError(str(error), error.console) from error
     except OSError as error:
         raise UntoldError(f"it cannot be told: {error.strerror or error}.") from error
+    # A status of 1 without a judgement is a failure of the analysis, and no kernel's.
+    return UNTOLD if status == BEYOND and not (destination / "gate.txt").exists() else status
 
 
 def bisect(options: Options) -> int:
