@@ -12,7 +12,8 @@ import tempfile
 from argparse import Namespace as Options
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, product
+from itertools import count, groupby, product
+from operator import itemgetter
 from random import Random
 from typing import Any
 
@@ -186,13 +187,10 @@ def _probed(todo: Sequence[Cell], groups: dict[str, tuple[str, ...]]) -> Iterato
 
 def _numbered(order: Iterable[Planned]) -> tuple[Pass, ...]:
     """Neighbours with the same scripts share a pass; every run gets its number."""
-    runs = [
-        (names, CellRun(number, cell, repeat))
-        for number, (names, cell, repeat) in enumerate(order, 1)
-    ]
+    numbers = count(1)
     return tuple(
-        Pass(names, tuple(run for _, run in group))
-        for names, group in groupby(runs, key=lambda entry: entry[0])
+        Pass(names, tuple(CellRun(next(numbers), cell, repeat) for _, cell, repeat in group))
+        for names, group in groupby(order, itemgetter(0))
     )
 
 
