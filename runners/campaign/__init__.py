@@ -5,7 +5,6 @@ A job is one run of `run.sh exact`: a kernel, a transport, a pattern and a size.
 all that decides its figures, so a run that is there is never made again (docs/campaigns.md).
 """
 
-import hashlib
 import json
 import os
 import re
@@ -107,7 +106,7 @@ def name_of(argv: list[str]) -> str:
     made_from = [argv, code_digest(), {name: digest(data) for name, data in programs().items()}]
     if kernel.is_file():
         made_from.append(digest(kernel.read_bytes()))
-    key = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:10]
+    key = digest(json.dumps(made_from).encode())[:10]
     return re.sub("[^A-Za-z0-9.+_-]+", "_", "-".join([kernel.name, *chosen[1:], key]))
 
 
