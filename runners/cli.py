@@ -6,7 +6,7 @@ import re
 import tomllib
 from argparse import ArgumentTypeError
 from argparse import Namespace as Options
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -39,18 +39,13 @@ MILLIONS = 100_000_000
 Kind = Callable[[str], Any]
 
 
-def word_of(kind: str, known: Iterable[str], word: str) -> str:
+def word_of(kind: str, known: Collection[str], word: str) -> str:
     """Read one of these words."""
-    if word in (known := tuple(known)):
+    if word in known:
         return word
     near = get_close_matches(word, known, 1)
     hint = f"did you mean '{near[0]}'?" if near else f"there is {', '.join(known)}"
     raise ArgumentTypeError(f"unknown {kind} {shown(word)}: {hint}")
-
-
-def one_of(kind: str, known: Iterable[str]) -> Kind:
-    """Read one of these words."""
-    return partial(word_of, kind, tuple(known))
 
 
 def several(kind: Kind, every: Iterable[str] = ()) -> Kind:
@@ -160,7 +155,7 @@ def program(word: str) -> str:
 
 
 # What options take by name: a kind of word, and those that there are.
-WORDS: dict[str, tuple[str, Iterable[str]]] = {
+WORDS: dict[str, tuple[str, Collection[str]]] = {
     "transports": ("transport", cell.TRANSPORTS),
     "patterns": ("pattern", cell.PATTERNS),
     "whole patterns": ("pattern", cell.WHOLE),
@@ -180,19 +175,20 @@ WORDS: dict[str, tuple[str, Iterable[str]]] = {
 BPFTRACE = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
 ATTACHED = ("headline", "all", *WORDS["instruments"][1], *read_scripts())
 # How options.tsv calls what an option takes.
-KINDS: dict[str, Kind] = {n: several(one_of(*words), words[1]) for n, words in WORDS.items()} | {
-    "instruments": several(one_of("instrument", ATTACHED)),
+KINDS: dict[str, Kind] = {
+    **{name: several(partial(word_of, *words), words[1]) for name, words in WORDS.items()},
+    "instruments": several(partial(word_of, "instrument", ATTACHED)),
     "kernels": several(kernel, guest.PROBED),
     "exact kernels": several(exact_kernel, guest.SERIES),
     "exact kernel": exact_kernel,
     "base": base,
-    "probe": one_of("probe", BPFTRACE),
+    "probe": partial(word_of, "probe", BPFTRACE),
     "knobs": several(knob),
     "programs": several(program, PROGRAMS),
     "claims": several(text),
     "text": text,
     "path": path,
-    **{name: one_of(*WORDS[name]) for name in ("cpus", "target")},
+    **{name: partial(word_of, *WORDS[name]) for name in ("cpus", "target")},
     "stored": existing,
     "allowance": allowance,
     "size": quantity(1, cell.LARGEST, BYTES),
