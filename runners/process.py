@@ -26,6 +26,7 @@ from probes.messages import UsageError as UsageError
 REPOSITORY = Path(__file__).parent.parent
 REPORTS = REPOSITORY / "reports" if CLONE else Path("pathcost-reports")
 PROJECT = REPOSITORY / "pyproject.toml"
+RUN_SH = REPOSITORY / "runners/run.sh"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 DONE, FAILED, IMPOSSIBLE, UNTOLD, INTERRUPTED = 0, 1, 2, 125, 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -24,20 +24,10 @@ from runners.exact.count import code_digest
 from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
 from runners.host.session import Session
-from runners.process import (
-    DONE,
-    FAILED,
-    REPORTS,
-    REPOSITORY,
-    RunError,
-    UsageError,
-    command,
-    last_words,
-)
+from runners.process import DONE, FAILED, REPORTS, RUN_SH, RunError, UsageError, command, last_words
 from runners.store import lock
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
-SCRIPT = REPOSITORY / "runners/run.sh"
 SPLIT = ("kernel", "transports", "patterns", "sizes")  # each job has one of each
 Parse = Callable[[list[str]], Options]
 
@@ -56,7 +46,7 @@ def campaign(options: Options, parse: Parse) -> int:
             continue
         name = name_of(argv)
         out = ["--quiet", "--no-install", "--out", str(folder / "runs" / name)]
-        commands[name] = shlex.join([str(SCRIPT), *argv, *out])
+        commands[name] = shlex.join([str(RUN_SH), *argv, *out])
     if not commands:
         raise UsageError(f"no job of {options.plan} can run: {lacks[0]}")
     todo = {name: words for name, words in commands.items() if not is_whole(folder, name)}

@@ -14,20 +14,11 @@ from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.kernel_tree import is_tree
 from runners.host.session import Session
-from runners.process import (
-    REPORTS,
-    REPOSITORY,
-    RunError,
-    UntoldError,
-    UsageError,
-    attempt,
-    last_words,
-)
+from runners.process import REPORTS, RUN_SH, RunError, UntoldError, UsageError, attempt, last_words
 from runners.store import place
 
 WITHIN, BEYOND, UNTOLD = 0, 1, 125
 BASE, JUDGED = "against", "kernel"  # folders of the two runs
-RUN = REPOSITORY / "runners/run.sh"
 # git takes a status up to 127 for "bad"; what is no judgement ends the bisect.
 STEP = """\
 commit=$(git rev-parse --short=12 HEAD) status=0
@@ -97,7 +88,7 @@ def bisect(options: Options) -> int:
     cells = [f"--kernel={tree}", *cells_of(options)]
 
     def call(verb: str, name: str, *words: str) -> int:
-        return subprocess.run([RUN, verb, *cells, *words, f"--out={out / name}"]).returncode
+        return subprocess.run([RUN_SH, verb, *cells, *words, f"--out={out / name}"]).returncode
 
     def judge(name: str, base: str, *words: str) -> int:
         allowance = f"--allowance={options.allowance}"
@@ -116,9 +107,8 @@ def bisect(options: Options) -> int:
             )
         git("bisect", "start", bad, good)
         words = [*cells, f"--against={out / 'good'}", f"--allowance={options.allowance}", "--quiet"]
-        done = subprocess.run(
-            ["env", f"OUT={out}", "git", "bisect", "run", "sh", "-c", STEP, RUN, *words], cwd=tree
-        )
+        step = ["sh", "-c", STEP, str(RUN_SH), *words]
+        done = subprocess.run(["env", f"OUT={out}", "git", "bisect", "run", *step], cwd=tree)
         (out / "bisect.log").write_text(git("bisect", "log") + "\n", encoding="utf-8")
         if done.returncode != 0:
             raise RunError(f"no commit was found: see {out / 'bisect.log'}.")
