@@ -137,14 +137,9 @@ def _extra(named: Sequence[Cell]) -> list[Cell]:
 
 
 def passes(
-    todo: Sequence[Cell],
-    repeats: int,
-    scripts: Sequence[str],
-    *,
-    seed: int,
-    watched: int | None = None,
-    probed_first: bool = False,
-) -> tuple[Pass, ...]:
+    todo: Sequence[Cell], repeats: int, scripts: Sequence[str], *,
+    seed: int, watched: int | None = None, probed_first: bool = False,
+) -> tuple[Pass, ...]:  # fmt: skip
     """Each cell `repeats` times without probes and with the scripts that count, then the rest.
 
     An extra cell runs without probes only. `watched`: the most messages in a probed window.
@@ -290,13 +285,9 @@ class Planner:
         return lacks
 
     def _claimed(
-        self,
-        needs: dict[str, Any],
-        defaults: Defaults,
-        kinds: Iterable[str],
-        probe_level: str | None,
-        samples: bool = False,
-    ) -> Plan:
+        self, needs: dict[str, Any], defaults: Defaults, kinds: Iterable[str],
+        probe_level: str | None, samples: bool = False,
+    ) -> Plan:  # fmt: skip
         """Cells of these kinds; where `probe_level` is given, the counted cells too."""
         bare = self._cells((cell for kind in kinds for cell in needs[kind]), defaults)
         repeats, random = self.options.repeats or defaults.repeats, Random(self.options.seed)

@@ -251,13 +251,9 @@ def run_in_guests(
 
 
 def run_in_guest(
-    plan: Plan,
-    machine: guest.Guest,
-    raw: Path,
-    progress: Progress,
-    uncounted: Sequence[Missing] = (),
-    cache: Cache | None = None,
-) -> Target:
+    plan: Plan, machine: guest.Guest, raw: Path, progress: Progress,
+    uncounted: Sequence[Missing] = (), cache: Cache | None = None,
+) -> Target:  # fmt: skip
     """Carry out this plan on one kernel under QEMU. Raises RunError.
 
     With a `cache` a storable guest is stored with its probes attached, for the next such run.
@@ -280,15 +276,10 @@ def run_in_guest(
                 progress.note(f"this guest boots in each run, as it cannot be stored: {error}")
         with progress.step(f"guest {machine.release}: measuring"):
             machine.run(
-                payload,
-                out,
-                command,
-                timeout=GUEST_SECONDS + CELL_SECONDS * plan.runs,
-                memory=memory,
-                on_line=lambda line: follow(line, progress),
-                late=plan.text().encode() if first else b"",
-                stored=stored,
-            )
+                payload, out, command, timeout=GUEST_SECONDS + CELL_SECONDS * plan.runs,
+                memory=memory, on_line=lambda line: follow(line, progress),
+                late=plan.text().encode() if first else b"", stored=stored,
+            )  # fmt: skip
     return finish(plan, out, "guest", "function", machine.accelerator, uncounted)
 
 
@@ -316,13 +307,9 @@ def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:
 
 
 def finish(
-    plan: Plan,
-    out: Path,
-    kind: str,
-    probe_level: str,
-    accelerator: str | None,
+    plan: Plan, out: Path, kind: str, probe_level: str, accelerator: str | None,
     uncounted: Sequence[Missing],
-) -> Target:
+) -> Target:  # fmt: skip
     """Read what a collector has left."""
     environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
     failed = json.loads((out / "missing.json").read_text(encoding="utf-8"))

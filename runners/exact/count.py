@@ -36,11 +36,9 @@ def code_digest() -> str:
 
 
 def count_cells(
-    guest: ExactGuest,
-    work: Sequence[tuple[ExactGuest, CellRun]],
-    out: Path,
+    guest: ExactGuest, work: Sequence[tuple[ExactGuest, CellRun]], out: Path,
     on_cell: Callable[[int, Cell], None],
-) -> dict[CellRun, str]:
+) -> dict[CellRun, str]:  # fmt: skip
     """Count every cell and write the folder `out`: see docs/run-folder.md.
 
     Returns the cells that cannot be run, each with the reason. They have no line.
