@@ -32,7 +32,6 @@ from runners.host.root import Root
 from runners.host.session import Session
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
 from runners.process import (
-    REPORTS,
     REPOSITORY,
     WORKLOAD,
     Progress,
@@ -78,7 +77,7 @@ class Prepared:
 
 def run(options: Options) -> int:
     """Measure, and make the report: the exit status. Raises UsageError, RunError."""
-    session, destination = Session(options), place(options.out, REPORTS)
+    session, destination = Session(options), place(options.out)
     root = session.need_root()
     root.mounts()
     for name in root.lock():

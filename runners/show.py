@@ -27,7 +27,7 @@ from runners.host import preflight
 from runners.host.session import Session
 from runners.host.workload import run_check
 from runners.plan import Planner, planner_of, refuse_cells
-from runners.process import REPORTS, SEARCH, WORKLOAD, RunError, version
+from runners.process import SEARCH, WORKLOAD, RunError, version
 from runners.programs import experiments
 from runners.store import hold, invoker, place
 
@@ -166,7 +166,7 @@ def show_cache(options: Options) -> None:
 
 def show_dry_run(options: Options) -> None:
     """Print every run of every cell in its order, and the expected time; refuse as a run does."""
-    place(options.out, REPORTS)
+    place(options.out)
     if options.verb == "exact":
         return show_exact(options)
     if options.claims is not None:  # the environment of the analysis knows what claims need

@@ -24,7 +24,7 @@ from typing import Any
 
 from probes.callsite import TRACEFS
 from probes.messages import PROGRAM, failure, shown
-from runners.process import RunError, UsageError, User, version
+from runners.process import REPORTS, RunError, UsageError, User, version
 
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
 ROOT = Path("/run/pathcost")  # root's own, where no other user can write
@@ -286,10 +286,10 @@ def inherited() -> tuple[int, ...]:
     return tuple(int(number) for number in os.environ.get(LOCK, "").split())
 
 
-def place(out: Path | None, reports: Path) -> Path:
+def place(out: Path | None) -> Path:
     """Where the run's folder will be. Raises UsageError where it cannot be there."""
     # Absolute: QEMU has a working directory of its own.
-    destination = (out or reports / f"{datetime.datetime.now():%Y%m%d-%H%M%S}").absolute()
+    destination = (out or REPORTS / f"{datetime.datetime.now():%Y%m%d-%H%M%S}").absolute()
     if destination.is_dir() and any(destination.iterdir()):
         raise UsageError(f"--out {destination} holds files already: name a new or an empty folder.")
     above = next(path for path in (destination, *destination.parents) if os.path.lexists(path))

@@ -14,7 +14,7 @@ from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.kernel_tree import is_tree
 from runners.host.session import Session
-from runners.process import REPORTS, RUN_SH, RunError, UntoldError, UsageError, attempt, last_words
+from runners.process import RUN_SH, RunError, UntoldError, UsageError, attempt, last_words
 from runners.store import place
 
 WITHIN, BEYOND, UNTOLD = 0, 1, 125
@@ -37,7 +37,7 @@ def gate(options: Options) -> int:
             "gate needs --kernel KERNEL, and --against BASE or --bisect GOOD..BAD "
             f"(see {PROGRAM} gate --help)."
         )
-    destination, stored = place(options.out, REPORTS), Path(options.against)
+    destination, stored = place(options.out), Path(options.against)
     kernels = {BASE: options.against, JUDGED: options.kernel}
     if (stored / "run.json").is_file():
         del kernels[BASE]
@@ -83,7 +83,7 @@ def bisect(options: Options) -> int:
         raise UsageError(f"{tree} has changes that are not committed: commit or stash them.")
     if Path(git("rev-parse", "--absolute-git-dir"), "BISECT_START").exists():
         raise UsageError(f"{tree} is in a bisect already: end it with git bisect reset.")
-    out = place(options.out, REPORTS)
+    out = place(options.out)
     out.mkdir(parents=True, exist_ok=True)
     cells = [f"--kernel={tree}", *cells_of(options)]
 

@@ -122,7 +122,7 @@ def lesions(options: Options) -> int:
     """Make the study, or go on with it: the exit status. Raises UsageError, RunError."""
     session, folder = Session(options), (options.out or REPORTS / "lesions").absolute()
     if not (folder / LOCK).exists():
-        place(folder, folder)
+        place(folder)
     works = by_machine(options.kernels, plan_cells(options), options.knobs)
     session.set_up_step("--exact")
     with session.scratch():

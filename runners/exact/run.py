@@ -19,7 +19,7 @@ from runners.exact.moments import study
 from runners.exact.payload import LEAST_SIZE
 from runners.guest.store import Cache, LackingError
 from runners.host.session import Session
-from runners.process import REPORTS, RunError, UsageError
+from runners.process import RunError, UsageError
 from runners.store import Manifest, RunFolder, Scratch, place
 
 # Counted beside probes: size → schedulers. The payload of large messages takes long to follow.
@@ -46,7 +46,7 @@ Entries = list[dict[str, Any]]
 
 def exact(options: Options) -> int:
     """Count, and make the report: the exit status. Raises UsageError, RunError."""
-    destination, session = place(options.out, REPORTS), Session(options)
+    destination, session = place(options.out), Session(options)
     plan_cells(options)
     session.set_up_step("--exact")
     with session.scratch() as scratch:

@@ -24,16 +24,7 @@ from runners.host.environment import cpu_model
 from runners.host.root import Root
 from runners.host.session import Session
 from runners.host.workload import private_directory
-from runners.process import (
-    DONE,
-    REPORTS,
-    WORKLOAD,
-    RunError,
-    UsageError,
-    attempt,
-    last_line,
-    last_words,
-)
+from runners.process import DONE, WORKLOAD, RunError, UsageError, attempt, last_line, last_words
 from runners.programs.engine import serving
 from runners.programs.experiments import interleaved
 from runners.programs.place import unpacked
@@ -62,7 +53,7 @@ def watch(options: Options) -> int:
     for pid in options.pid:
         if not Path(f"/proc/{pid}").is_dir():
             raise UsageError(f"there is no process {pid}.")
-    destination, session = place(options.out, REPORTS), Session(options)
+    destination, session = place(options.out), Session(options)
     root = session.need_root()
     with scratch(session.note_removed) as folders:
         folder = RunFolder(destination, folders)

@@ -22,7 +22,7 @@ from probes.bcc.people import listening
 from probes.messages import PROGRAM
 from runners.host.root import Root
 from runners.host.session import Session
-from runners.process import REPORTS, RunError, UsageError, command
+from runners.process import RunError, UsageError, command
 from runners.programs import engine
 from runners.programs.experiments import interleaved
 from runners.programs.pairs import PRICES, WATCH, WATCHED, kept, observe, write_files
@@ -135,7 +135,7 @@ class Subject:
 def prove(options: Options) -> int:
     """Run, store, and say what follows: the exit status. Raises UsageError, RunError."""
     subject, session = subject_of(options), Session(options)
-    destination = place(options.out, REPORTS)
+    destination = place(options.out)
     root = session.need_root()
     with session.scratch(), ExitStack() as stack:
         with session.progress.step("set-up"):

@@ -71,7 +71,7 @@ def test_a_lesson_can_be_repeated(page: Path, tmp_path: Path) -> None:
         if step.command.startswith("rm "):
             transcripts.run(step, tmp_path)
         for out in OUT.findall(step.command):
-            folder = place(tmp_path / out, tmp_path)
+            folder = place(tmp_path / out)
             folder.mkdir(parents=True)
             (folder / "run.json").touch()
 

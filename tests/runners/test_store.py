@@ -123,9 +123,12 @@ def test_who_is_given_a_folder_gets_nothing_else() -> None:
         shutil.rmtree(home)
 
 
-def test_a_package_writes_below_the_current_folder_by_a_whole_path() -> None:
+def test_a_package_writes_below_the_current_folder_by_a_whole_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """QEMU, with a working directory of its own, opens files there."""
-    assert store.place(None, Path("pathcost-reports")).parent == Path.cwd() / "pathcost-reports"
+    monkeypatch.setattr(store, "REPORTS", Path("pathcost-reports"))
+    assert store.place(None).parent == Path.cwd() / "pathcost-reports"
 
 
 @pytest.fixture(params=["tracefs", "file"])
