@@ -172,11 +172,10 @@ def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], patience: flo
     return process.wait()
 
 
-def free_port(how: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port of the loopback that nobody was using a moment ago."""
-    with socket.socket(socket.AF_INET, how) as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
+def free_port() -> int:
+    """A TCP port of the loopback that nobody was using a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 class Progress:
