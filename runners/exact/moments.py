@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,8 +47,6 @@ WAKE_UP, SWITCH = "try_to_wake_up", "__switch_to_asm"
 TICK, CALLED, NEXT = "tick_cpu_sched", ("tick_nohz_handler", "tick_sched_timer"), "tick_next_period"
 Trip = tuple[Counter[str], int]
 """A round trip's calls by function, and its instructions."""
-Start = tuple[int, int, int]
-"""A round trip: its number, the instructions before it, and its own."""
 
 
 class Moment(NamedTuple):
@@ -170,8 +168,11 @@ def steps_of(words: "array[int]") -> Iterator[int]:
         yield ran * value if not word & EVENT_BIT or kind == RecordEvent.REPEAT else 0
 
 
-def _start(record: InstructionRecord, symbols: Symbols, iterations: int) -> Start:
-    """Choose a steady round trip after which most are alike, and none has a tick of its own."""
+def _start(record: InstructionRecord, symbols: Symbols, iterations: int) -> tuple[int, int, int]:
+    """Choose a steady round trip after which most are alike, and none has a tick of its own.
+
+    Returns its number, the instructions before it, and its own.
+    """
     window, shapes = replay(record, symbols, iterations), dict[int, int]()
     for number, shape in enumerate(window.shapes):
         calls = window.tree.by_function(shape.counts.calls)
@@ -183,9 +184,8 @@ def _start(record: InstructionRecord, symbols: Symbols, iterations: int) -> Star
         raise RunError(f"no steady round trip has {FOLLOWED} without a tick behind it; send more")
     first = min(quiet, key=lambda n: len({shapes[trip] for trip in quiet[n]}))
     cuts, _ = cuts_of(record, iterations)
-    before = list(accumulate(steps_of(record.words[: cuts[first + 1]]), initial=0))
-    begin, end = (before[cut] for cut in cuts[first : first + 2])
-    return first, begin, end - begin
+    begin, end = cuts[first : first + 2]
+    return first, sum(steps_of(record.words[:begin])), sum(steps_of(record.words[begin:end]))
 
 
 class Copies:
@@ -255,8 +255,8 @@ class Copies:
             numbers[number] = self._numbers[block]
 
         def renumbered(word: int) -> int:
-            number = 0 if word & EVENT_BIT else numbers.get(word >> COUNT_BITS, 0)
-            return number << COUNT_BITS | word & COUNT_MASK if number else word
+            number = word >> COUNT_BITS  # of an event it is larger than a block's
+            return numbers.get(number, number) << COUNT_BITS | word & COUNT_MASK
 
         return array("I", map(cache(renumbered), copy.words))
 
