@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Finds who called whom: replays the record block by block, with a shadow stack for each task.
 
-A call pushes a frame with the address to which it will return. A return pops down to the frame
-that waits for the block that runs next. The kernel does a few other things:
-
-- A call within a function (a retpoline, or stuffing of the return stack) pushes nothing.
-- A return for which no frame waits, to the start of a function, is a retpoline's jump: the
-  function takes the thunk's place. A return to anywhere else comes from a thread that has slept
-  since before the record: its stack starts again from there.
-- Any other move into another function is a tail call: its frame ends with the frame below it.
-- No call enters the kernel's entry points: they push a barrier. `iretq` pops the topmost barrier
-  and resumes the interrupted code; a return to user space empties the stack.
+Its rules are in probes/exact/README.md, "Attribution". A call within a function is a retpoline's,
+or stuffs the return stack. A return that nobody waits for, to anywhere but a function's start, is
+of a thread that has slept since before the record. A return to user space empties the stack.
 """
 
 from collections import Counter
