@@ -10,7 +10,6 @@ never stopped.
 """
 
 import hashlib
-import math
 import os
 import re
 import tempfile
@@ -18,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from runners.exact.knobs import NAME_LENGTH
 from runners.guest.image import initramfs, strip_elf
@@ -133,13 +133,12 @@ def on_one_cpu() -> Iterator[None]:
 
 def run_qemu(
     machine: EmulatedMachine, options: Sequence[str] = (), order: Order = (),
-    files: Mapping[str, bytes] | None = None, snapshot: Snapshot | None = None,
-    stored: Path | None = None,
-    work: float = math.inf, seconds: float = SECONDS,
+    files: Mapping[str, bytes] | None = None, stored: Path | None = None,
+    seconds: float = SECONDS, **how: Any,
 ) -> Ended:  # fmt: skip
     """Run QEMU to its end, with `options` beside the machine's. Raises RunError beyond a limit.
 
-    The guest has `files` (path → contents) before it carries out its order.
+    The guest has `files` (path → contents) before it carries out its order. `how` goes to watch().
     """
     files, copies = files or {}, "moments=" in "".join(options)
     with scratch() as folder:
@@ -153,33 +152,27 @@ def run_qemu(
             "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
             "-append", machine.command_line, *_files(folder), *options,
         ]  # fmt: skip
-        work = BOOT_WORK if snapshot else work
         reading = machine.qemu.reading(stored) if stored else ()
-        return watch(
-            argv, seconds, idle=IDLE_SECONDS, work=work, snapshot=snapshot, reading=reading
-        )
+        return watch(argv, seconds, idle=IDLE_SECONDS, reading=reading, **how)
 
 
 def boot(
     machine: EmulatedMachine, order: Order, out: Path, plugin: Mapping[str, str],
-    stored: Path | None = None, files: Mapping[str, bytes] | None = None, *,
-    work: float = math.inf, seconds: float = SECONDS,
+    stored: Path | None = None, files: Mapping[str, bytes] | None = None, **limits: float,
 ) -> None:  # fmt: skip
     """Carry out `order`; the recorder and the guest write their files to `out`.
 
     The machine starts from the state in `stored`, or from power-on with the same result; `plugin`
     describes the kernel to the recorder. On a busy host the clock may skip as a stored machine
     begins: the guest sees it, and we try again. Raises RunError when the order was not carried
-    out, or not within so many `seconds`, or within `work` seconds of a processor without a line.
+    out, or not within the `limits`: so many `seconds`, or `work` seconds of a processor without a
+    line.
     """
     options = ["-action", "panic=none"] if stored is None else []
     settings = {"out": str(out), "program": COMM, **plugin}
     recorder = ",".join([str(PLUGIN), *(f"{name}={value}" for name, value in settings.items())])
     for _ in range(TRIES):
-        ended = run_qemu(
-            machine, [*options, "-plugin", recorder], order, files,
-            work=work, seconds=seconds, stored=stored,
-        )  # fmt: skip
+        ended = run_qemu(machine, [*options, "-plugin", recorder], order, files, stored, **limits)
         if ended.status == 0 and DONE in ended.lines:
             return
         if not any(line.endswith(SKIPPED) for line in ended.lines):
@@ -196,7 +189,7 @@ def store(machine: EmulatedMachine, state: Path) -> None:
     for _ in range(TRIES):
         snapshot = Snapshot(READY, state, stop=False, qemu=machine.qemu)
         with on_one_cpu():
-            ended = run_qemu(machine, ["-action", "panic=pause"], snapshot=snapshot)
+            ended = run_qemu(machine, ["-action", "panic=pause"], snapshot=snapshot, work=BOOT_WORK)
         if not ended.stored:
             break
         ended = run_qemu(machine, stored=state)
