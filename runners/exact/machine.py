@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A deterministic machine: it executes the same instructions each time.
+"""A deterministic machine: it executes the same instructions each time (probes/exact/README.md).
 
-Its clock counts instructions, one nanosecond each, and skips ahead when the machine is idle. It has
-no disk, no network, fixed randomness, and a clock that starts at a fixed date. When the kernel is
-quiet, the guest reads its order from a device and not from its files. Up to that point all boots of
-a kernel are equal, so the machine is stored there: the guest stops it at a fixed instruction,
-through QEMU's pvpanic device. One that is resumed executes the same instructions as one that was
-never stopped.
+Its clock counts instructions, one nanosecond each, and skips ahead when the machine is idle. When
+the kernel is quiet, the guest stops the machine at a fixed instruction, through QEMU's pvpanic
+device, and it is stored. One that is resumed executes the same instructions as one that was never
+stopped.
 """
 
 import hashlib
