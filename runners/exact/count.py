@@ -15,7 +15,7 @@ from runners.exact.cells import FACTORS, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, tree_lines
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
-from runners.exact.machine import PLUGIN, RefusedError, boot, digest, scratch
+from runners.exact.machine import PLUGIN, RefusedError, digest, scratch
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.record import read_record, read_symbols
 from runners.guest.store import suspect
@@ -125,7 +125,7 @@ def follow_payload(guest: ExactGuest, run: CellRun) -> PayloadFlow:
     """Run the cell again with a short window, and follow its payload. Raises RunError."""
     short = replace(run, cell=run.cell.shortened(PAYLOAD_MESSAGES, PAYLOAD_WARMUP))
     with scratch() as folder:
-        _boot(guest, short, folder, guest.stored, memory="on")
+        guest.boot(order(short, guest.steps), folder, guest.stored, {"memory": "on"})
         record, symbols, one_way = read_record(folder), guest.symbols, run.cell.pattern in ONE_WAY
         return follow(record, folder / "accesses", symbols, short.cell.size, one_way=one_way)
 
@@ -145,7 +145,7 @@ def measure(
     steady: set[str] = set()
     for _ in range(RUNS):
         with scratch() as folder:
-            _boot(guest, run, folder, None if fresh else guest.stored)
+            guest.boot(order(run, guest.steps), folder, None if fresh else guest.stored)
             record = digest(b"".join((folder / name).read_bytes() for name in RECORD))
             if record not in replayed:
                 replayed[record] = replay_record(guest, run, folder)
@@ -157,13 +157,6 @@ def measure(
             return window, result, tuple(records)
         steady.add(tree)
     raise RunError(f"no two of {RUNS} runs of the cell had the same steady iteration")
-
-
-def _boot(
-    guest: ExactGuest, run: CellRun, folder: Path, stored: Path | None, **settings: str
-) -> None:
-    plugin = guest.plugin | settings
-    boot(guest.machine, order(run, guest.steps), folder, plugin, stored, guest.files)
 
 
 def replay_record(guest: ExactGuest, run: CellRun, folder: Path) -> ReplayedWindow:

@@ -67,6 +67,14 @@ class ExactGuest:
             ) from None
         return {"switch": f"{start:x}", "switch_end": f"{end:x}"}
 
+    def boot(
+        self, order: Order, out: Path, stored: Path | None,
+        settings: Mapping[str, str] | None = None, /, **limits: float,
+    ) -> None:  # fmt: skip
+        """Carry out `order` here: see machine.boot(). The recorder gets `settings` too."""
+        plugin = {**self.plugin, **(settings or {})}
+        boot(self.machine, order, out, plugin, stored, self.files, **limits)
+
     def environment(self) -> dict[str, Any]:
         """Return the contents of environment.json."""
         machine = self.machine

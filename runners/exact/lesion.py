@@ -12,7 +12,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
 from operator import sub
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from runners.exact.count import replay_record
 from runners.exact.digest import checks
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow
-from runners.exact.machine import SECONDS, boot, scratch
+from runners.exact.machine import scratch
 from runners.exact.record import CALL_SIZE, CodeBlock, read_record
 from runners.guest.qemu import HangError
 from runners.process import WORKLOAD, RunError, UsageError, command
@@ -127,11 +126,12 @@ class Patient:
         self._pages = find_pages(self._state)
         self._entries: dict[str, int] = {}
         self.calls: dict[str, int] = {}  # direct ones: caller+offset>function → place in the file
-        self._limits = inf, SECONDS
+        self._limits: dict[str, float] = {}
         before = os.times()
         self.window, self._usual = self.record((), self._find_code)
         _, _, user, system, seconds = map(sub, os.times(), before)  # of the programs that ended
-        self._limits = MOST_WORK * (user + system), max(LEAST, MOST_SECONDS * seconds)
+        self._limits["work"] = MOST_WORK * (user + system)
+        self._limits["seconds"] = max(LEAST, MOST_SECONDS * seconds)
 
     @property
     def fingerprint(self) -> list[Any]:
@@ -208,13 +208,9 @@ class Patient:
             for lesion in lesions:
                 state[lesion.at : lesion.at + len(lesion.code)] = lesion.code
             (stored := folder / "state").write_bytes(state)
-            guest, (work, seconds) = self.guest, self._limits
-            boot(
-                guest.machine, strict_order(self.run, guest), folder, guest.plugin, stored,
-                guest.files, work=work, seconds=seconds,
-            )  # fmt: skip
+            self.guest.boot(strict_order(self.run, self.guest), folder, stored, **self._limits)
             see(read_record(folder).blocks)
-            window = replay_record(guest, self.run, folder)
+            window = replay_record(self.guest, self.run, folder)
             result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
             grown = read_state(folder, 2)
             grown.subtract(read_state(folder, 1))

@@ -23,7 +23,7 @@ from runners.exact.cells import cpus_of, iterations_of, order
 from runners.exact.count import code_digest
 from runners.exact.guest import ExactGuest, symbols_entry
 from runners.exact.iterations import ClientRuns, Pieces, RecordError, find, find_iterations, replay
-from runners.exact.machine import boot, digest, scratch
+from runners.exact.machine import digest, scratch
 from runners.exact.record import (
     COUNT_BITS,
     COUNT_MASK,
@@ -146,8 +146,7 @@ def record_copies(
     guest: ExactGuest, run: CellRun, folder: Path, settings: Mapping[str, str]
 ) -> InstructionRecord:
     """Run a cell, and its machine's copies where `settings` ask for some: the machine's record."""
-    plugin = guest.plugin | dict(settings)
-    boot(guest.machine, order(run, guest.steps), folder, plugin, guest.stored, guest.files)
+    guest.boot(order(run, guest.steps), folder, guest.stored, settings)
     return read_record(folder)
 
 

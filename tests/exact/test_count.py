@@ -70,7 +70,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, records: str, cpus: int) -> tuple[
     """The records until one is believed. Those of one letter have the same steady iteration."""
     given: Iterator[str] = iter(records)
 
-    def boot(_guest: Any, _run: CellRun, folder: Path, *_: Any) -> None:
+    def boot(_order: Any, folder: Path, *_: Any) -> None:
         record = next(given)
         (folder / "result.json").write_text(json.dumps({}))
         for name in counting.RECORD:
@@ -81,11 +81,11 @@ def measured(monkeypatch: pytest.MonkeyPatch, records: str, cpus: int) -> tuple[
     def replayed(_guest: Any, _run: CellRun, folder: Path) -> Any:
         return SimpleNamespace(tree=(folder / "trace").read_text().lower(), steady=steady)
 
-    monkeypatch.setattr(counting, "_boot", boot)
     monkeypatch.setattr(counting, "replay_record", replayed)
     monkeypatch.setattr(counting, "digest", lambda data: data.decode())
     monkeypatch.setattr(counting, "tree_lines", lambda tree, _: [tree])
-    guest: Any = SimpleNamespace(machine=SimpleNamespace(cpus=cpus), stored=Path())
+    machine = SimpleNamespace(cpus=cpus)
+    guest: Any = SimpleNamespace(machine=machine, stored=Path(), steps=(), boot=boot)
     return counting.measure(guest, cell_run())[2]
 
 
