@@ -107,7 +107,6 @@ class Cell(Conditions):
 
     @property
     def conditions(self) -> Conditions:
-        """The conditions alone."""
         return Conditions(**{part.name: getattr(self, part.name) for part in fields(Conditions)})
 
     @property
@@ -178,17 +177,14 @@ class Plan:
 
     @property
     def runs(self) -> int:
-        """How many cell runs there are."""
         return sum(len(group.runs) for group in self.passes)
 
     @property
     def scripts(self) -> set[str]:
-        """Every script that is attached."""
         return {name for group in self.passes for name in group.scripts}
 
     @property
     def cells(self) -> list[Cell]:
-        """The cell of every run, in order."""
         return [run.cell for group in self.passes for run in group.runs]
 
 

@@ -40,7 +40,6 @@ Kind = Callable[[str], Any]
 
 
 def word_of(kind: str, known: Collection[str], word: str) -> str:
-    """Read one of these words."""
     if word in known:
         return word
     near = get_close_matches(word, known, 1)
@@ -79,7 +78,6 @@ def quantity(least: float, most: float, units: dict[str, float], step: int = 1) 
 
 
 def whole(least: int, most: int = MILLIONS) -> Kind:
-    """Read a whole number between two bounds."""
     return quantity(least, most, ONE)
 
 
@@ -91,7 +89,6 @@ def text(word: str) -> str:
 
 
 def path(word: str) -> Path:
-    """Read the name of a file or a folder."""
     return Path(text(word))
 
 
@@ -279,7 +276,6 @@ VERBS = {name: Verb(**page) for name, page in tomllib.loads(PAGES).items()}
 
 
 def options_of(verb: str) -> list[Option]:
-    """The options of a verb."""
     return [option for option in OPTIONS if verb in option.verbs.split()]
 
 

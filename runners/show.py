@@ -258,7 +258,6 @@ def seconds(plan: Plan, target: str, more: int = 0) -> float:
 
 
 def show_plan(plan: Plan) -> None:
-    """Print each pass with its runs."""
     for group in plan.passes:
         names = ", ".join(instruments(group.scripts)) or "no probe"
         print(f"  {names}: {' '.join(group.scripts)}".rstrip(": "))

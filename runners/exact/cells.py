@@ -35,7 +35,6 @@ LARGEST_ENCRYPTED = 4 << 10
 
 
 def cpus_of(cell: Cell) -> int:
-    """Return how many CPUs a cell's machine has."""
     return CPUS[cell.placement]
 
 

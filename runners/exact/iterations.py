@@ -71,7 +71,6 @@ class ReplayedWindow:
 
     @property
     def iterations(self) -> int:
-        """Return the number of whole iterations."""
         return sum(len(shape.iterations) for shape in self.shapes)
 
     @property

@@ -72,7 +72,6 @@ class EmulatedMachine:
 
     @property
     def command_line(self) -> str:
-        """Return the kernel's options."""
         return f"{KERNEL_OPTIONS} {self.knobs}".strip()
 
     def files(self) -> dict[str, bytes]:
@@ -203,7 +202,6 @@ def _files(folder: Path) -> list[str]:
 
 
 def digest(data: bytes) -> str:
-    """Return the sha256 of `data`."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -53,7 +53,6 @@ class Access(NamedTuple):
 
     @property
     def addresses(self) -> range:
-        """Return the physical addresses of its bytes."""
         return range(self.physical, self.physical + self.size)
 
     def stores(self, loaded: "Access") -> bool:

@@ -79,12 +79,10 @@ class CodeBlock:
         return self.address + len(self.code)
 
     def instruction(self, index: int) -> bytes:
-        """Return the bytes of one instruction."""
         start = sum(self.lengths[:index])
         return self.code[start : start + self.lengths[index]]
 
     def jump(self) -> Jump:
-        """Return what the block's last instruction does."""
         return classify(self.instruction(-1))
 
     def target(self) -> int:

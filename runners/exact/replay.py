@@ -81,11 +81,9 @@ class Counts:
         return self.steps.total() - self.repeats.total()
 
     def key(self) -> tuple[frozenset[tuple[object, int]], ...]:
-        """Equal for counts that are equal."""
         return tuple(frozenset(counter.items()) for counter in vars(self).values())
 
     def add(self, other: "Counts") -> None:
-        """Add the other counts to these."""
         for name, counter in vars(self).items():
             if theirs := getattr(other, name):
                 counter.update(theirs)

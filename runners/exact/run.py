@@ -35,7 +35,6 @@ class Work(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the machine's name, for people."""
         return self.kernel if self.cpus == 1 else f"{self.kernel} on {self.cpus} CPUs"
 
 
