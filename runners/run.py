@@ -87,7 +87,8 @@ def run(options: Options) -> int:
         prepared = prepare(session)
         manifest = Manifest(options.recorded, options.argv)
         parts = collect(session, prepared, root, folder, manifest)
-        folder.commit(manifest.text(destination, session.progress.seconds, **parts))
+        folder.write_manifest(manifest.text(destination, session.progress.seconds, **parts))
+        folder.move()
     return session.report(destination)
 
 
@@ -341,12 +342,11 @@ def in_thread(work: Callable[[], Work]) -> Iterator[Future[Work]]:
 
 def exact_counting(session: Session, folder: RunFolder, wanted: bool) -> Callable[[], Exact]:
     """Fast exact counts, if wanted. Set-up asks root, so it is not in the thread."""
-    done: Exact | None = None if wanted else ([], [])
+    if not wanted:
+        return lambda: ([], [])
     try:
-        if wanted:
-            session.set_up_step("--exact", name="set-up for exact counts")
+        session.set_up_step("--exact", name="set-up for exact counts")
     except RunError as error:
         why = reason("exact-failed", said=str(error).rstrip("."))
-        done = [], [missing(["exact counts"], why)]
-
-    return lambda: done or exact.run_fast(session, folder.raw)
+        return lambda: ([], [missing(["exact counts"], why)])
+    return lambda: exact.run_fast(session, folder.raw)

@@ -318,13 +318,8 @@ class RunFolder:
         """Give the folder its name. What went wrong before leaves nothing."""
         self.path.rename(self.destination)
 
-    def commit(self, manifest: str) -> None:
-        """Write run.json, and move the folder."""
-        self.write_manifest(manifest)
-        self.move()
-
     def write_manifest(self, manifest: str) -> None:
-        """Write run.json, so that the analysis can read what is there so far."""
+        """Write run.json: the analysis reads what is there so far."""
         (self.path / "run.json").write_text(manifest, encoding="utf-8")
 
 

@@ -75,7 +75,8 @@ def run(
     text = manifest.text(
         moved_to or destination, session.progress.seconds, exact=entries, missing=lacks
     )
-    folder.commit(text)
+    folder.write_manifest(text)
+    folder.move()
 
 
 def plan_cells(options: Options) -> list[CellRun]:
