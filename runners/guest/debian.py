@@ -8,7 +8,6 @@ runs. So neither root nor a mount is needed, and the host's packages are never t
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +18,7 @@ from urllib.parse import unquote
 
 from probes.files import read_toml
 from runners.guest.store import Cache, LackingError, Say
-from runners.process import (
-    SEARCH,
-    RunError,
-    attempt,
-    command,
-    find_program,
-    plain_environment,
-    run_tool,
-)
+from runners.process import RunError, attempt, command, find_program, plain_environment, run_tool
 
 TABLES = read_toml(Path(__file__).with_name("packages.toml"))
 TRIXIE = ("trixie", "trixie-security")
@@ -193,8 +184,11 @@ class PackageSources(ExitStack):
         """The packages of these suites. For builders only. Raises RunError."""
         key = tuple(suites)
         if key not in self._archives:
-            if shutil.which("apt-get", path=SEARCH) is None:  # in an image
-                raise LackingError("it is not in the cache, and without apt nothing is fetched")
+            try:
+                find_program("apt-get")
+            except RunError:  # in an image
+                why = "it is not in the cache, and without apt nothing is fetched"
+                raise LackingError(why) from None
             folder = self.enter_context(self._cache.scratch())
             self._archives[key] = Archive(folder, find_mirror(), key, self._cache.say)
         return self._archives[key]
