@@ -86,11 +86,9 @@ def count(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
     except (RunError, RecordError) as error:
         suspect(guest.stored.parent)
         return line | {"error": str(error)}
-    for name, rows in (
-        ("tree", tree_lines(window.tree, window.steady.counts)),
-        ("iteration", iteration_lines(window)),
-    ):
-        (out / name / f"{run.id}.tsv").write_text("".join(rows), encoding="utf-8")
+    tree, iteration = tree_lines(window.tree, window.steady.counts), iteration_lines(window)
+    (out / "tree" / f"{run.id}.tsv").write_text("".join(tree), encoding="utf-8")
+    (out / "iteration" / f"{run.id}.tsv").write_text("".join(iteration), encoding="utf-8")
     line |= describe(cell, window, result, knob)
     differing = sum(record != records[-1] for record in records)  # from the last, which is reported
     line |= {"record_sha256": records[-1], "records": [len(records), differing], "result": result}

@@ -127,9 +127,8 @@ def read_record(folder: Path, copy: str = "") -> InstructionRecord:
     words.frombytes((folder / f"trace{copy}").read_bytes())
     tasks: dict[int, str] = {}
     marks: dict[int, int] = {}
-    for line in (
-        (folder / f"tasks{copy}").read_text(encoding="utf-8", errors="replace").splitlines()
-    ):
+    text = (folder / f"tasks{copy}").read_text(encoding="utf-8", errors="replace")
+    for line in text.splitlines():
         kind, number, name = line.split("\t")
         if kind == "task":
             tasks[int(number)] = name
