@@ -255,15 +255,10 @@ class Verb(NamedTuple):
 
 
 WORK: dict[str, Callable[[Options], object]] = {
-    **{"run": run, "exact": exact, "gate": gate, "watch": watch, "what-if": what_if},
-    **{
-        "prove": prove,
-        "diff": diff,
-        "report": report,
-        "campaign": lambda options: campaign(options, parse),
-    },
-    **{"list": show.show_list, "preflight": show.show_preflight, "cache": show.show_cache},
-}
+    "run": run, "exact": exact, "gate": gate, "watch": watch, "what-if": what_if, "prove": prove,
+    "diff": diff, "report": report, "campaign": lambda options: campaign(options, parse),
+    "list": show.show_list, "preflight": show.show_preflight, "cache": show.show_cache,
+}  # fmt: skip
 # What a verb takes without a flag: the field, and how argparse reads it.
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
