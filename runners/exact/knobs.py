@@ -18,6 +18,9 @@ KNOB = "/knob"
 TEXT = "/knob.txt"
 # Actions of runners/exact/knob/knob.c, in the guest's program KNOB.
 OWN_ACTIONS = ["expect", "log", "packet", "cgroup-bpf", "tracer", "bpftrace", "seccomp"]
+# What `bpftrace = true` stands for.
+BPFTRACE = {"event": "bpf_prog_????????????????_*", "image": ["bpftrace", "bin/sh"], "code": True,
+            "steps": [["bpftrace", TEXT]]}  # fmt: skip
 NUMBER, SCRIPT, CPU = "number", "script", "cpu"
 # A model by QEMU's name (none: the usual one), and features: `Nehalem`, `+erms`, `max+smap=off`.
 CPU_VALUE = re.compile(r"(?=.)(\w[\w.-]*)?(\+\w[\w.-]*(=(on|off))?)*", re.ASCII)
@@ -76,6 +79,8 @@ def find(name: str) -> Knob:
         raise KeyError(f"unknown knob '{name}': there is {', '.join(described())}")
     words = json.dumps(table[stem]).replace("{start}", value[:NAME_LENGTH])
     row = json.loads(words.replace("{value}", value))
+    if row.pop("bpftrace", False):
+        row |= BPFTRACE
     steps = [["run", KNOB, *s] if s[0] in OWN_ACTIONS else s for s in row.pop("steps", ())]
     if row.pop("code", False):
         steps.append(["symbols"])
