@@ -85,14 +85,13 @@ def bisect(options: Options) -> int:
         raise UsageError(f"{tree} is in a bisect already: end it with git bisect reset.")
     out = place(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    cells = [f"--kernel={tree}", *cells_of(options)]
+    cells, allowance = [f"--kernel={tree}", *cells_of(options)], f"--allowance={options.allowance}"
 
     def call(verb: str, name: str, *words: str) -> int:
         return subprocess.run([RUN_SH, verb, *cells, *words, f"--out={out / name}"]).returncode
 
-    def judge(name: str, base: str, *words: str) -> int:
-        allowance = f"--allowance={options.allowance}"
-        return call("gate", name, f"--against={out / base}", allowance, *words)
+    def judge(name: str, base: str) -> int:
+        return call("gate", name, f"--against={out / base}", allowance)
 
     start = git("rev-parse", "--abbrev-ref", "HEAD").replace("HEAD", "") or git("rev-parse", "HEAD")
     try:
@@ -106,7 +105,7 @@ def bisect(options: Options) -> int:
                 f"{bad} takes no more than {good} (status {status}): there is nothing to find."
             )
         git("bisect", "start", bad, good)
-        words = [*cells, f"--against={out / 'good'}", f"--allowance={options.allowance}", "--quiet"]
+        words = [*cells, f"--against={out / 'good'}", allowance, "--quiet"]
         step = ["sh", "-c", STEP, str(RUN_SH), *words]
         done = subprocess.run(["env", f"OUT={out}", "git", "bisect", "run", *step], cwd=tree)
         (out / "bisect.log").write_text(git("bisect", "log") + "\n", encoding="utf-8")

@@ -180,11 +180,7 @@ class Replay:
             node = stack[-1].node
             counts.steps[node] += ran
             repeats = 0
-            if (
-                self._repeats[number]
-                and not offset
-                and self._begins_within(before >> COUNT_BITS, number)
-            ):
+            if self._repeats[number] and not offset and self._begins_within(before, number):
                 repeats = 1
                 counts.repeats[node] += 1
             if order is not None:
@@ -202,8 +198,9 @@ class Replay:
         root = self.tree.child(0, self.tasks.get(task, "?"))
         return [Frame(self.tree.child(root, USER))]
 
-    def _begins_within(self, previous: int, number: int) -> bool:
-        """Whether the block begins with the instruction in which the previous block ended."""
+    def _begins_within(self, before: int, number: int) -> bool:
+        """Whether the block begins with the instruction in which that of the word before ended."""
+        previous = before >> COUNT_BITS
         return self._addresses[previous] <= self._addresses[number] < self._ends[previous]
 
     def _move(self, stack: list[Frame], last: int, number: int, counts: Counts) -> None:
