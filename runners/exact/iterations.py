@@ -17,6 +17,7 @@ from runners.exact.record import (
     COUNT_BITS,
     USER_LIMIT,
     VALUE_MASK,
+    CodeBlock,
     InstructionRecord,
     RecordEvent,
     Symbols,
@@ -68,6 +69,7 @@ class ReplayedWindow:
     outside: Counts = field(default_factory=Counts)
     counted: int = 0
     order: list[NodeVisit] = field(default_factory=list)  # a steady iteration of the usual variant
+    blocks: list[CodeBlock] = field(default_factory=list)  # the record's
 
     @property
     def iterations(self) -> int:
@@ -90,7 +92,7 @@ def replay(
     client = record.words[begin] & VALUE_MASK
     cuts = find_iterations(record, begin + 1, end, client, iterations)
     counted = record.marks[last] - record.marks.get(RecordEvent.CLIENT_BEGIN, 0)
-    window = ReplayedWindow(machine.tree, counted=counted)
+    window = ReplayedWindow(machine.tree, counted=counted, blocks=record.blocks)
     bounds = [begin + 1, *cuts, end]
     parts = [record.words[a:b] for a, b in pairwise(bounds)]
     pieces, states, counts = Pieces(machine), [state], list[Counts]()

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import sub
 from pathlib import Path
@@ -23,7 +23,7 @@ from runners.exact.digest import checks
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow
 from runners.exact.machine import scratch
-from runners.exact.record import CALL_SIZE, CodeBlock, read_record
+from runners.exact.record import CALL_SIZE
 from runners.guest.qemu import HangError
 from runners.process import WORKLOAD, RunError, UsageError, command
 
@@ -128,10 +128,11 @@ class Patient:
         self.calls: dict[str, int] = {}  # direct ones: caller+offset>function → place in the file
         self._limits: dict[str, float] = {}
         before = os.times()
-        self.window, self._usual = self.record((), self._find_code)
+        self.window, self._usual = self.record(())
         _, _, user, system, seconds = map(sub, os.times(), before)  # of the programs that ended
         self._limits["work"] = MOST_WORK * (user + system)
         self._limits["seconds"] = max(LEAST, MOST_SECONDS * seconds)
+        self._find_code()
 
     @property
     def fingerprint(self) -> list[Any]:
@@ -157,14 +158,14 @@ class Patient:
         at = self._place(start, len(code)) if start + len(code) <= end else None
         return None if at is None else Lesion(name, gives, at, code)
 
-    def _find_code(self, blocks: Sequence[CodeBlock]) -> None:
+    def _find_code(self) -> None:
         """Note where the path's functions begin, and where it calls one directly.
 
         The kernel may have changed its code since the machine was stored (static keys). Raises
         RunError where most of it is other code.
         """
         found = Counter[bool]()
-        for block in blocks[1:]:
+        for block in self.window.blocks[1:]:
             if (at := self._place(block.address, len(block.code))) is None:
                 continue
             unchanged = self._state.startswith(block.code, at)
@@ -200,16 +201,13 @@ class Patient:
         outcome = "differs" if differs else "arrives"
         return Trial(outcome, differs, window.steady.counts.instructions)
 
-    def record(
-        self, lesions: Iterable[Lesion], see: Callable[[list[CodeBlock]], None] = lambda _: None
-    ) -> tuple[ReplayedWindow, Counter[str]]:
+    def record(self, lesions: Iterable[Lesion]) -> tuple[ReplayedWindow, Counter[str]]:
         with scratch() as folder:
             state = bytearray(self._state)
             for lesion in lesions:
                 state[lesion.at : lesion.at + len(lesion.code)] = lesion.code
             (stored := folder / "state").write_bytes(state)
             self.guest.boot(strict_order(self.run, self.guest), folder, stored, **self._limits)
-            see(read_record(folder).blocks)
             window = replay_record(self.guest, self.run, folder)
             result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
             grown = read_state(folder, 2)
