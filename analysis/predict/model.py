@@ -107,7 +107,7 @@ class Fitted:
     noise: float = 0.0
     unbound: float = 0.0
     unbound_us: float = math.inf
-    unbound_inside: tuple[int, int] = (0, 0)  # gains, and of how many
+    unbound_inside: tuple[int, int] = (0, 0)  # gains that it held blind, and of how many
 
 
 def read_fitted() -> Fitted:

@@ -123,7 +123,7 @@ def unbound() -> str:
     inside, gains = read_fitted().unbound_inside
     return (
         "A Unix socket may change where the scheduler puts programs that are bound to no CPU, for "
-        f"better or worse: intervals are as wide as {inside} of {gains} measured gains needed. "
+        f"better or worse: of programs new to it, the interval held {inside} of {gains} gains. "
         f"Measure it: sudo {PROGRAM} prove --help"
     )
 
