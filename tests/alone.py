@@ -187,7 +187,6 @@ def run_bcc(workload: str) -> dict[str, str]:
 
 
 def scripts_of(probe_level: str) -> list[Script]:
-    """The bpftrace scripts of one probe level."""
     table = read_scripts().values()
     return [s for s in table if (s.instrument, s.probe_level) == ("bpftrace", probe_level)]
 

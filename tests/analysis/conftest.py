@@ -16,7 +16,6 @@ Analyse = Callable[[MadeUp], Analysis]
 
 @pytest.fixture
 def analysed(tmp_path: Path) -> Analyse:
-    """Write a made-up run and analyse it."""
     return lambda made: analyse(read_run(make_run(tmp_path, made)))
 
 

@@ -39,7 +39,6 @@ def both(of: Maker = redis, repeats: int = 6, **more: Any) -> list[Line]:
 
 
 def write_lines(folder: Path, lines: Iterable[Line], made: MadeUp | None = None) -> Path:
-    """A made-up run with these lines."""
     folder.mkdir(exist_ok=True)
     run = make_run(folder, made)
     text = "".join(json.dumps(line) + "\n" for line in lines)

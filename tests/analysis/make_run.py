@@ -60,7 +60,6 @@ class MadeUp:
 
 
 def make_run(folder: Path, made: MadeUp | None = None) -> Path:
-    """Write the run folder and return its path."""
     made = made or MadeUp()
     run = folder / "made-up-run"
     targets = [_target(run, made, "host", "host", made.kernel, "counters")]

@@ -28,7 +28,6 @@ Damage = Callable[[Path], object]
 
 
 def edit(name: str, change: Callable[[bytes], bytes]) -> Damage:
-    """Change the content of a file."""
     return lambda run: (run / name).write_bytes(change((run / name).read_bytes()))
 
 

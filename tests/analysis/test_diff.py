@@ -48,7 +48,6 @@ def test_kernels_are_paired_by_name_and_the_only_others_with_each_other() -> Non
 
 @pytest.fixture(scope="module")
 def six(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
-    """A made-up run of six repeats."""
     return analyse(read_run(make_run(tmp_path_factory.mktemp("six"), MadeUp(repeats=6))))
 
 

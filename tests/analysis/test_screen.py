@@ -109,7 +109,6 @@ def test_a_figure_is_explored(page: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The checker's script."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("no npm is installed, which fetches axe-core")

@@ -24,11 +24,6 @@ class Estimate(NamedTuple):
     high: float | None
     repeats: int
 
-    def times(self, factor: float) -> "Estimate":
-        """The figure and its ends, times a positive number."""
-        low, high = (None if end is None else factor * end for end in (self.low, self.high))
-        return Estimate(factor * self.value, low, high, self.repeats)
-
 
 def beta(x: float, a: float, b: float) -> float:
     """The regularised incomplete beta function, by its continued fraction."""

@@ -27,7 +27,6 @@ def digest(lines: Iterator[str]) -> str:
 
 
 def row(cell: ExactCell, programs: str) -> dict[str, str]:
-    """The columns of one cell."""
     tree = [(";".join(s.path), s.calls, s.steps, s.instructions, s.in_user) for s in cell.tree]
     return {
         "release": cell.kernel,
@@ -45,7 +44,6 @@ def row(cell: ExactCell, programs: str) -> dict[str, str]:
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
-    """The rows of a stored run's cells."""
     run = read_run(folder)
     (programs,) = {
         digest(iter([path.read_text().partition('"sha256"')[2]]))

@@ -60,7 +60,6 @@ def collected(counted: Path) -> Collected:
 
 @pytest.fixture
 def input_tar(tmp_path: Path) -> Path:
-    """An input of one file, `word`."""
     (tmp_path / "word").write_text("hello\n")
     path = tmp_path / "input.tar"
     with tarfile.open(path, "w") as tar:

@@ -37,8 +37,6 @@ FILES = {
 
 @dataclass(frozen=True)
 class Job:
-    """What one run of the main job did."""
-
     home: Path
     clone: Path
     cache: Path

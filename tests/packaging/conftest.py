@@ -12,7 +12,6 @@ from tests.processes import captured
 
 @pytest.fixture(scope="session")
 def deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package's file."""
     if not shutil.which("dh"):
         pytest.skip("debhelper is missing: sudo ./runners/setup.sh --dev")
     folder = tmp_path_factory.mktemp("deb")

@@ -55,7 +55,6 @@ def in_root(root: Path, script: str) -> list[str]:
 
 
 def debian(suite: str, root: Path) -> None:
-    """Make a minimal Debian."""
     words = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates"]
     subprocess.run([*words, suite, str(root)], check=True)
     # Certificates of a mirror between this machine and the world, where there is one.

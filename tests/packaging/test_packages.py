@@ -30,7 +30,6 @@ SPARE = {"diptest", "perfetto"}
 
 @pytest.fixture(scope="module")
 def tree(deb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, unpacked."""
     folder = tmp_path_factory.mktemp("tree")
     subprocess.run(["dpkg-deb", "--extract", deb, folder], check=True)
     return folder

@@ -11,7 +11,6 @@ CLIENT: str = tomllib.loads(WHOLE)["words"]["client"]
 
 
 def write(folder: Path, text: str = WHOLE, name: str = "mine") -> Path:
-    """The file of a program."""
     file = folder / f"{name}.toml"
     file.write_text(text, encoding="utf-8")
     return file

@@ -21,8 +21,6 @@ PATIENCE = 20.0  # seconds until a test gives up; no test asserts how long anyth
 
 @dataclass
 class Ended:
-    """A run that is over."""
-
     status: int
     stdout: str
     stderr: str
