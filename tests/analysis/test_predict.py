@@ -12,7 +12,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
-from analysis.predict.pairs import Observed, Pair, pairs
+from analysis.predict.pairs import Observed, Pair, pairs, unpaired
 from analysis.predict.prices import Described, Price, Prices
 from analysis.predict.show import change, predictions, remarks, unbound
 from analysis.predict.waits import notes, remedies
@@ -83,8 +83,12 @@ CLIENT, SERVER = "127.0.0.1:40000", "127.0.0.1:6379"
 TALK = (end(CLIENT, SERVER, 1), end(SERVER, CLIENT, 2))
 
 
+def read(*ends: dict[str, Any], **changes: Any) -> Watched:
+    return Watched.model_validate_json(json.dumps(watched(*ends, **changes)))
+
+
 def made(*ends: dict[str, Any], **changes: Any) -> list[Pair]:
-    return pairs(Watched.model_validate_json(json.dumps(watched(*ends, **changes))))
+    return pairs(read(*ends, **changes))
 
 
 def test_two_ends_make_a_pair_and_the_smaller_port_is_the_server() -> None:
@@ -392,7 +396,29 @@ def test_names_of_processes_stay_text(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_who_may_be_placed_otherwise_and_who_ended_is_told(prices: Prices) -> None:
     for allowed in ([0], [0, 1]):
         people = {pid: {"comm": pid, "allowed": allowed, "ended": pid == "1"} for pid in "12"}
-        seen = Watched.model_validate_json(json.dumps(watched(*TALK, processes=people)))
+        seen = read(*TALK, processes=people)
         told = [*remarks(seen, predictions(seen, prices))]
         assert (unbound() in told) == (len(allowed) > 1)
         assert [text.split()[0] for text in told if "ended" in text] == ["1"]
+
+
+SERVICE = "127.0.0.1:9999"
+THERE, BACK = end(CLIENT, SERVICE, 1), end(SERVER, CLIENT, 2)
+PEOPLE = {"1": {"comm": "p1"}, "2": {"comm": "p2", "listening": [6379]}}
+
+
+def test_a_client_behind_a_translated_destination_has_its_server() -> None:
+    (pair,) = made(THERE, BACK, processes=PEOPLE)
+    assert (pair.client.comm, pair.server.comm, pair.place) == ("p1", "p2", SERVER)
+    assert notes(pair) == [f"reached as {SERVICE}, which is translated (DNAT)"]
+    assert unpaired(read(THERE, BACK, processes=PEOPLE)) == 0
+
+
+def test_what_may_be_another_connection_has_no_other_end() -> None:
+    second = end(CLIENT, "127.0.0.1:9998", 1)
+    assert made(THERE, second, BACK, processes=PEOPLE) == []
+    # Of a listener's port each connection has an end, and one to another machine is no caller.
+    remote, silent = end(SERVER, "10.0.0.9:5555", 2), end(CLIENT, SERVER, 1)
+    assert made(remote, silent, processes=PEOPLE) == []
+    (pair,) = made(*TALK, processes=PEOPLE)
+    assert notes(pair) == []
