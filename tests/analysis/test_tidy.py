@@ -5,11 +5,13 @@ import pandas as pd
 import pytest
 
 from analysis.analyse import Analysis
+from analysis.counts.ledger import version
 from analysis.counts.measures import TIMES
 from analysis.counts.validity import Counted
 from analysis.tidy import of_records
 from probes.transports import read_transports
 from tests.analysis.conftest import Analyse
+from tests.analysis.make_run import GUEST as USUAL
 from tests.analysis.make_run import MadeUp
 
 
@@ -87,3 +89,16 @@ def test_measures_by_hand(plain: Analysis) -> None:
     ):
         found = {"measure": measure, "transport": transport, "instrument": instrument}
         assert one(guest, **found) == value
+
+
+def test_each_kernel_has_its_figure_and_the_newest_is_the_ledgers(analysed: Analyse) -> None:
+    """Versions are numbers."""
+    debian = version("6.12.117+deb13")
+    assert version("5.10.0-46-cloud") < version("6.1.0") < debian < version("7.2")
+    older, old, newest = (f"{series}.0-made-up" for series in ("5.9", "5.10", "10.1"))
+    analysis = analysed(MadeUp(more_guests=(newest, old, older)))
+    kernels = analysis.kernels
+    rows = kernels[(kernels["measure"] == "skb_allocs") & (kernels["transport"] == "tcp")]
+    assert list(rows["kernel"]) == [older, old, USUAL, newest]
+    assert set(rows["value"]) == {1.0}
+    assert {row.kernel for row in analysis.ledgers[0].rows if row.target == "guest"} == {newest}
