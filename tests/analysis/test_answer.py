@@ -16,12 +16,10 @@ from analysis.report.render import sentence
 from analysis.report.report import Report
 from analysis.report.terminal import WIDTH, table
 from runners.cli import parse
-from runners.process import REPOSITORY
 from tests.analysis.make_run import MadeUp, make_run
 
 FIRST = np.full(6, 10_000.0)
 REACHED = {"unix": 90_000.0, "tcp": 60_000.0}
-STORED = REPOSITORY / "docs/report.schema.json"
 
 
 def placed(conditions: str, *more: float) -> Placed:
@@ -73,12 +71,6 @@ def test_a_rate_that_no_connection_reached_is_marked() -> None:
 @pytest.mark.parametrize("option", PLACES.values())
 def test_the_command_for_other_conditions_is_one(option: str) -> None:
     parse(option.split())
-
-
-def test_the_stored_schema_is_current() -> None:
-    again = "make it again: python -m analysis.report.answer > docs/report.schema.json"
-    schema = Document.model_json_schema(mode="serialization")
-    assert json.loads(STORED.read_text(encoding="utf-8")) == schema, again
 
 
 def test_standard_output_is_answer_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

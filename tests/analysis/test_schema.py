@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The run folder's schema is current, and the stored reference run fits it."""
+"""The stored schemas are current, and the stored reference run fits the run folder's."""
 
 import json
 from pathlib import Path
@@ -8,17 +8,23 @@ import pytest
 from pydantic import ValidationError
 
 from analysis.raw.schema import schema
+from analysis.report.answer import Document
+from runners.process import REPOSITORY
 from tests.analysis.contract import check_contract
 from tests.analysis.make_run import MadeUp, make_run
 from tests.docs import reference
 
-REPOSITORY = Path(__file__).parents[2]
-STORED = REPOSITORY / "docs/run-folder.schema.json"
+MODULES = {
+    "run-folder": ("analysis.raw.schema", schema()),
+    "report": ("analysis.report.answer", Document.model_json_schema(mode="serialization")),
+}
 
 
-def test_the_stored_schema_is_current() -> None:
-    again = "make it again: python -m analysis.raw.schema > docs/run-folder.schema.json"
-    assert json.loads(STORED.read_text(encoding="utf-8")) == schema(), again
+@pytest.mark.parametrize("name", MODULES)
+def test_the_stored_schema_is_current(name: str) -> None:
+    (module, made), stored = MODULES[name], REPOSITORY / f"docs/{name}.schema.json"
+    again = f"make it again: python -m {module} > {stored}"
+    assert json.loads(stored.read_text(encoding="utf-8")) == made, again
 
 
 def test_the_reference_run_fits_it(tmp_path: Path) -> None:
