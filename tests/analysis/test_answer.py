@@ -82,7 +82,9 @@ def test_standard_output_is_answer_json(tmp_path: Path, capsys: pytest.CaptureFi
     assert found.answer
     (same_cpu,) = (times for times in found.answer.times if times.conditions == "same-cpu")
     pair = same_cpu.iteration_ns
-    assert pair.added.value == pytest.approx(pair.second.value - pair.first.value)
+    both = pair.first.value, pair.second.value
+    assert both == pytest.approx((111_000, 222_000), rel=1e-4)
+    assert pair.added.value == pytest.approx(both[1] - both[0])
     assert first_answer(run) == f"{found.decision} Counts follow."
 
 

@@ -131,16 +131,6 @@ def test_no_name_in_a_figure_ends_the_element_of_its_data() -> None:
     assert "explored" in made and "</script><img>" not in made
 
 
-def test_sentences_come_from_the_data(plain_report: tuple[Path, str]) -> None:
-    run, _ = plain_report
-    found = json.loads((run / "answer.json").read_text(encoding="utf-8"))
-    assert "copies each byte 7.00 times over a Unix socket and TCP alike" in found["copied_and_run"]
-    assert "4.00 function calls over a Unix socket and 5.50 over TCP" in found["copied_and_run"]
-    times = {place["conditions"]: place["iteration_ns"] for place in found["answer"]["times"]}
-    assert times["same-cpu"]["first"]["value"] == pytest.approx(111_000, rel=1e-4)
-    assert times["same-cpu"]["second"]["value"] == pytest.approx(222_000, rel=1e-4)
-
-
 def test_a_disagreement_comes_with_the_answer(tmp_path: Path) -> None:
     run, text = report(tmp_path, MadeUp(maps={"@switches": {"3,voluntary": 99}}))
     assert text.index("Instruments disagree") < text.index("<table")
