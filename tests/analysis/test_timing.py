@@ -31,17 +31,6 @@ def test_ratio_pairs_the_repeats(analysed: Analyse) -> None:
     assert (ratio.value, ratio.low, ratio.high, ratio.repeats) == pytest.approx((2, 2, 2, 7))
 
 
-def test_a_ratio_is_the_quotient_of_the_figures_beside_it(analysed: Analyse) -> None:
-    """Where the two do not rise together, the mean of the repeats' ratios is another number."""
-
-    def rtt(transport: str, _: str, repeat: int) -> int:
-        return 1000 * (repeat + 1 if transport == "tcp" else 7 - repeat)
-
-    unix, tcp = of_first(analysed(MadeUp(rtt=rtt, repeats=6)))
-    assert unix.p50 and tcp.p50 and tcp.ratio
-    assert tcp.ratio.value == tcp.p50.value / unix.p50.value
-
-
 def test_slow_iterations_that_the_median_does_not_see_are_in_the_other_ratio(
     analysed: Analyse,
 ) -> None:
