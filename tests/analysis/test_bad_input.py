@@ -22,7 +22,7 @@ HOST_ENTRY = {
     **{"folder": "host", "kind": "host", "kernel": HOST, "probe_level": "counters"},
     **{"accelerator": None, "runs": 12},
 }
-
+LACK = missing(["switches"], reason("no-tracepoint", event="a:b"))
 
 Damage = Callable[[Path], object]
 
@@ -85,6 +85,8 @@ def instead(name: str, make: Callable[[Path], None]) -> Damage:
         (manifest(**{"made\nup": 1}), r"run.json, 'made\nup': Extra inputs"),
         (whole("run.json", b"[" * 200_000), "run.json: Invalid JSON: recursion limit"),
         (instead("run.json", os.mkfifo), "run.json: "),
+        (manifest(missing=[LACK | {"code": "made-up"}]), "run.json: the reason"),
+        (manifest(missing=[LACK | {"values": {}}]), "run.json: the reason"),
         (cell(transport="a/b"), "cells.jsonl, line 1, 'transport'"),
         (cell(result=None), "line 1: Value error, has neither an 'error' nor a 'result'"),
         (cell(id=2), "cells.jsonl: it has 12 lines"),

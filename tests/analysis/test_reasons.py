@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.counts.ledger import why_missing
 from analysis.counts.measures import MEASURES
 from analysis.raw.run import Missing, read_run
@@ -35,15 +34,6 @@ def test_quantities_with_one_reason_are_one_entry() -> None:
         reasons.add(entries, reasons.missing([quantity], reasons.reason("no-kprobes"), by="bcc"))
     reasons.add(entries, reasons.missing(["segments"], reasons.reason("no-kprobes"), by="perf"))
     assert [entry["what"] for entry in entries] == [["copy_calls", "segments"], ["segments"]]
-
-
-@pytest.mark.parametrize("change", [{"code": "made-up"}, {"values": {}}])
-def test_a_reason_that_the_analysis_does_not_know_ends_in_a_sentence(
-    change: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    entry = reasons.missing(["switches"], reasons.reason("no-tracepoint", event="a:b")) | change
-    assert main([str(make_run(tmp_path, MadeUp(missing=[entry])))]) == 1
-    assert "run.json: the reason" in capsys.readouterr().err
 
 
 def test_a_reason_belongs_to_its_own_quantity_alone() -> None:
