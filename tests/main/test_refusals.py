@@ -13,6 +13,7 @@ from tests.build import make
 from tests.processes import captured
 
 RUN, ANALYSIS = "./runners/run.sh", f"{sys.executable} -m analysis"
+BLIND = f"{sys.executable} -S -m analysis"  # without site-packages, where every library lies
 NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups --"
 OWN = "--out {folder}/run"
 # A machine that has neither bpftrace nor gcc.
@@ -42,6 +43,7 @@ def said_by(command: str, folder: Path) -> tuple[int, str, list[str]]:
         (f"{RUN} --bogus 2>/dev/full", 2, ""),
         (f"{RUN} --help | head -1", 0, ""),
         (f"{ANALYSIS} --bogus", 2, "unrecognized arguments: --bogus"),
+        (f"{BLIND} 'a run'", 1, "/bin/python -S -m analysis 'a run'"),
         (f"{ANALYSIS} {{folder}} >/dev/full", 1, "No space left on device"),
         *(
             pytest.param(*row, marks=pytest.mark.root)
@@ -61,10 +63,11 @@ def said_by(command: str, folder: Path) -> tuple[int, str, list[str]]:
 def test_one_sentence_and_a_status(tmp_path: Path, command: str, status: int, words: str) -> None:
     make(REPOSITORY / "runners/workload")  # which knows what it refuses
     folder = make_run(tmp_path) if ANALYSIS in command and "{folder}" in command else tmp_path
-    ended, _, lines = said_by(command, folder)
+    ended, printed, lines = said_by(command, folder)
     assert ended == status, lines
     if BARE not in command:  # set-up and apt-get say something before
         assert len(lines) == (1 if words else 0), lines
+        assert bool(printed) == (status == 0)
     assert words in "".join(lines[-1:])
     assert all(line.startswith("pathcost: ") and line.isprintable() for line in lines[-1:])
     assert not any("Traceback" in line for line in lines)
