@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The analysis makes the reference run's answer and tables again, byte for byte."""
+"""The reference run's answer, tables, pages and notebooks are made again, byte for byte."""
 
 import difflib
 from collections.abc import Callable
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from runners.process import REPOSITORY
-from tests.docs import reference
+from tests.docs import notebooks, reference
 
 LINES = 40  # of a file's diff
 
@@ -54,6 +55,20 @@ def test_the_readme_shows_the_reference_report() -> None:
     assert reference.pictured(REPOSITORY / reference.PICTURE) == reference.digest(
         REPOSITORY / reference.RUN
     ), f"the picture is of an older report: {reference.REFRESH}"
+
+
+@pytest.mark.parametrize("page", notebooks.PAGES, ids=lambda page: page.stem)
+@pytest.mark.slow
+def test_a_notebook_prints_what_it_shows(page: Path, reference_run: Path) -> None:
+    """Of the tree it reads only the reference run."""
+    books = nbformat.read(page, as_version=4), notebooks.executed(page, reference_run.parents[2])
+    kept, now = (
+        {f"cell {number}": text for number, text in enumerate(notebooks.shown(book))}
+        for book in books
+    )
+    assert kept.keys() == now.keys()
+    wrong = differing(kept, now)
+    assert not wrong, f"{wrong}\n\nis this meant? {reference.REFRESH}"
 
 
 @pytest.mark.slow
