@@ -3,7 +3,6 @@
 
 import json
 import re
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,16 @@ from analysis.counts.measures import program_of
 from analysis.raw.programs import PROGRAM_LINES
 from runners.cli import parse
 from runners.process import REPOSITORY, RunError, UsageError
-from runners.programs import PROGRAMS, engine, experiments, place, program
+from runners.programs import PROGRAMS, engine, experiments, program
 from runners.programs.experiments import Experiment, experiment
 from runners.programs.program import find, read
 from tests.runners.echo_program import CLIENT, WHOLE, changed, write
 
 
-def drive(file: Path, transport: str = "unix") -> dict[str, Any]:
+def drive(file: Path) -> dict[str, Any]:
     found = read(file)
-    with engine.serving(found, found.cases[0], transport, None) as running:
-        return running.drive(found.cases[0], transport)
+    with engine.serving(found, found.cases[0], "unix", None) as running:
+        return running.drive(found.cases[0], "unix")
 
 
 @pytest.mark.slow
@@ -107,17 +106,6 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     )
     with pytest.raises(RunError, match=r"mine: .* did not start: .*gone.py.*No such file"):
         drive(file)
-
-
-@pytest.mark.slow
-def test_a_port_of_another_program_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as theirs:
-        port = theirs.getsockname()[1]
-        monkeypatch.setattr(place, "free_port", lambda: port)
-        with pytest.raises(RunError, match=f"port {port} is in use by another program"):
-            drive(write(tmp_path), "tcp")
 
 
 JSON = WHOLE.replace("requests = 'sent (\\d+)'\nmean_us = 'mean ([\\d.]+) us'\n", "json = true\n")
