@@ -21,10 +21,10 @@ from runners.guest.kernels import DEFAULT
 from runners.process import REPOSITORY
 from runners.store import invoker
 from tests.collected import Collected
+from tests.packaging.installed import debian
 from tests.processes import captured
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
-SEED = "busybox-static,ca-certificates"
 IN_CHROOT = "cd /root/pathcost && ./runners/setup.sh"
 # The guest's root cannot be written: the cache that set-up made is reached through links.
 IN_GUEST = """
@@ -48,12 +48,7 @@ def provision(root: Path) -> str:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A minimal Debian 13 with a clone of this repository in it, provisioned."""
     root = tmp_path_factory.mktemp("clean") / "root"
-    debian = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={SEED}", "trixie"]
-    subprocess.run([*debian, str(root)], check=True)
-    # Certificates of a mirror between this machine and the world, where there is one.
-    for name in ("etc/ssl/certs/ca-certificates.crt", "etc/pip.conf", "etc/resolv.conf"):
-        if Path("/", name).exists():
-            shutil.copyfile(Path("/", name), root / name)
+    debian("trixie", root, "busybox-static")
     files = subprocess.check_output(["git", "archive", "HEAD"], cwd=REPOSITORY)
     (root / "root/pathcost").mkdir()
     subprocess.run(["tar", "-x", "-C", root / "root/pathcost"], input=files, check=True)

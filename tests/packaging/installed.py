@@ -54,8 +54,9 @@ def in_root(root: Path, script: str) -> list[str]:
     return ["unshare", "--mount", "--", "sh", "-ec", words]
 
 
-def debian(suite: str, root: Path) -> None:
-    words = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates"]
+def debian(suite: str, root: Path, *packages: str) -> None:
+    included = ",".join(("ca-certificates", *packages))
+    words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={included}"]
     subprocess.run([*words, suite, str(root)], check=True)
     # Certificates of a mirror between this machine and the world, where there is one.
     for name in ("etc/ssl/certs/ca-certificates.crt", "etc/pip.conf", "etc/resolv.conf"):
