@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/path-over-time.md is what its rows make, and the rows are whole."""
+"""Pages that are made of stored rows are what the rows make, and the rows are whole."""
 
+from types import ModuleType
+
+import pandas as pd
 import pytest
 
-from tests.docs import over_time
+from analysis.paths.figures import needed
+from tests.docs import knobs, lesions, over_time, proofs
 from tests.docs.over_time import USUAL, Rows, match
 
 CLOCK = 80  # instructions that branches on a clock's reading make in a round trip, at most
@@ -14,9 +18,25 @@ def rows() -> Rows:
     return Rows()
 
 
-def test_the_page_is_what_the_rows_make(rows: Rows) -> None:
-    kept = over_time.PAGE.read_text(encoding="utf-8")
-    assert over_time.page(rows) == kept, f"the page is older: {over_time.REFRESH}"
+@pytest.mark.parametrize("made", [knobs, proofs, lesions, over_time])
+def test_the_page_is_what_the_rows_make(made: ModuleType) -> None:
+    rows = made.Rows() if hasattr(made, "Rows") else pd.read_csv(made.ROWS)
+    kept = made.PAGE.read_text(encoding="utf-8")
+    assert made.page(rows) == kept, f"the page is older: {made.REFRESH}"
+
+
+def test_what_a_message_needs_adds_up() -> None:
+    rows = lesions.Rows()
+    for cell, usual, left in needed(rows.release):
+        assert (usual, left) == (rows.usual(cell), rows.left(cell, 1))
+    for cell in rows.cells:
+        taxes = rows.taxes[rows.taxes["cell"] == cell]
+        assert rows.usual(cell) - taxes["instructions"].sum() == rows.left(cell, 1) > 0
+    assert needed("1.0") == []
+    for (knob, _), parts in rows.kernels.items():
+        reasons = sum(parts.values()) - parts["kernel"] - parts["lesions"]
+        assert parts["kernel"] - parts["lesions"] == reasons, f"{knob} is not explained"
+        assert lesions.UNEXPLAINED not in parts, f"{knob} is not explained"
 
 
 def test_layers_add_up_to_their_round_trip(rows: Rows) -> None:
