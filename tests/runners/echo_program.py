@@ -5,8 +5,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-PYTHON = sys.executable
-WHOLE = Path(__file__).with_name("echo.toml").read_text(encoding="utf-8").replace("PYTHON", PYTHON)
+TEXT = Path(__file__).with_name("echo.toml").read_text(encoding="utf-8")
+WHOLE = TEXT.replace("PYTHON", sys.executable)
 CLIENT: str = tomllib.loads(WHOLE)["words"]["client"]
 
 

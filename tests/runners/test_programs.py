@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Clients of real programs: how they are run and counted."""
+"""Clients of real programs: how they are run and counted; nothing of a server outlives its run."""
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,10 +16,12 @@ import pytest
 from probes.reasons import missing, reason
 from runners.guest import debian
 from runners.host.root import Root
-from runners.process import Progress, RunError
-from runners.programs import engine, place, watch
+from runners.process import REPOSITORY, Progress, RunError
+from runners.programs import engine, keeper, place, watch
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
+from tests.processes import is_gone, wait_for
+from tests.runners.echo_program import write
 
 CLIENT = """
 import json, sys, time
@@ -90,3 +95,68 @@ def test_a_program_that_cannot_be_built_is_missing(
     ]
     lines = (tmp_path / "programs.jsonl").read_text().splitlines()
     assert lines == ['{"program": "go", "made": "up"}']
+
+
+GRANDCHILD = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open(sys.argv[1], "w").write(str(os.getpid()))
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", ["its input ends", signal.SIGTERM])
+@pytest.mark.slow
+def test_a_daemon_of_the_server_ends_with_it(tmp_path: Path, how: Any) -> None:
+    """Also one in a session of its own, whose parent has ended."""
+    note = tmp_path / "pid"
+    argv = [*engine.KEEPER, sys.executable, "-c", GRANDCHILD, str(note)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) as keeping:
+        try:
+            assert wait_for(lambda: note.exists() and note.read_text())
+            daemon = int(note.read_text())
+            assert daemon in keeper.descendants(keeping.pid)
+            assert keeping.stdin is not None
+            if how == signal.SIGTERM:
+                keeping.send_signal(signal.SIGTERM)
+            else:
+                keeping.stdin.close()
+            keeping.wait(20)
+            assert not Path(f"/proc/{daemon}").exists()
+        finally:
+            keeping.kill()
+
+
+# Starts the server, says where it is, and waits to be killed.
+RUNNER = """
+import sys, time
+from runners.programs import engine
+from runners.programs.program import find
+found = find(sys.argv[1])
+with engine.serving(found, found.cases[0], "unix", None) as running:
+    print(running.place.directory, *running.pids, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_runner_leaves_no_server(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", RUNNER, str(write(tmp_path))]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=REPOSITORY, text=True) as runner:
+        assert runner.stdout is not None
+        directory, *words = runner.stdout.readline().split()
+        pids = [int(word) for word in words]
+        try:
+            assert pids
+            runner.kill()
+            assert all(map(is_gone, pids))
+        finally:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(directory)  # in a run, the next start does it
