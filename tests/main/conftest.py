@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from probes.callsite import TRACEFS
 from runners.host import ftrace
 from runners.host.root import mount_tracing
 from runners.process import REPOSITORY
@@ -93,3 +94,11 @@ def run_sh(tmp_path: Path) -> Iterator[Callable[..., RunSh]]:
         run.process.kill()
         run.process.wait()
     shutil.rmtree(temporary)
+
+
+@pytest.fixture(scope="session")
+def tracefs() -> None:
+    if not (TRACEFS / "events").is_dir():
+        mount_tracing()
+    if not (TRACEFS / "events/sock/sock_send_length").is_dir():
+        pytest.skip("this kernel has no tracepoint sock:sock_send_length (Linux 6.3)")

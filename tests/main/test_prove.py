@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from probes.callsite import TRACEFS
-from runners.host.root import mount_tracing
 from runners.process import REPOSITORY, free_port
 from tests.runners.test_prove import CLIENT, SERVER
 
@@ -28,24 +26,15 @@ def words(folder: Path, client: str) -> list[str]:
     return ["./runners/run.sh", "prove", *own, "--repeats", "2", "--out", str(folder / "out")]
 
 
+@pytest.mark.usefixtures("tracefs")
 def test_turns_and_bytes_are_the_clients(tmp_path: Path) -> None:
-    if not (TRACEFS / "events").is_dir():
-        mount_tracing()
-    if not (TRACEFS / "events/sock/sock_send_length").is_dir():
-        pytest.skip("this kernel has no tracepoint sock:sock_send_length (Linux 6.3)")
     argv = words(tmp_path, CLIENT)
     done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "unix is " in done.stdout
     stored = json.loads((tmp_path / "out/prove.json").read_text(encoding="utf-8"))
-    assert [run["arm"] for run in stored["timed"]] == [
-        "plain",
-        "tcp",
-        "unix",
-        "unix",
-        "tcp",
-        "plain",
-    ]
+    arms = [run["arm"] for run in stored["timed"]]
+    assert arms == ["plain", "tcp", "unix", "unix", "tcp", "plain"]
     assert len(stored["probed"]) == 12
     for run in stored["probed"]:
         turns = run["probed"]["counts"]["turns"]

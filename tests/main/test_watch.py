@@ -20,10 +20,8 @@ from analysis.predict.pairs import Pair, pairs
 from analysis.predict.show import row
 from analysis.predict.waits import kinds, number
 from analysis.raw.programs import Watched
-from probes.callsite import TRACEFS
 from probes.scripts import PROBES
 from runners.host import instrument
-from runners.host.root import mount_tracing
 from runners.process import INTERRUPTED, REPOSITORY, WORKLOAD
 from runners.programs import engine
 from runners.programs.place import unpacked
@@ -34,15 +32,8 @@ from tests.main.threads import THREADS, answered, splice_back, talking
 from tests.main.ways import WAYS, ZERO_COPY_RING
 from tests.processes import captured, repeating, wait_for
 
+pytestmark = pytest.mark.usefixtures("tracefs")
 REQUESTS = 4000
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tracefs() -> None:
-    if not (TRACEFS / "events").is_dir():
-        mount_tracing()
-    if not (TRACEFS / "events/sock/sock_send_length").is_dir():
-        pytest.skip("this kernel has no tracepoint sock:sock_send_length (Linux 6.3)")
 
 
 @contextmanager
