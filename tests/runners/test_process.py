@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs that we start: their last words are the user's, and each has an end."""
+"""Programs that we start: their last words are the user's, and each has an end.
 
+Where a tracer has none, or died, its quantities are missing, and the run goes on.
+"""
+
+import os
 import tempfile
+from pathlib import Path
 
 import pytest
 
+from probes.reasons import ReasonError
+from runners.host import instrument
 from runners.process import OVERDUE, attempt, last_line, last_words, stopping
 from runners.run import Exact, in_thread
 
@@ -36,3 +43,61 @@ def test_an_interruption_stops_what_runs_in_thread() -> None:
     finally:
         stopping.clear()
     assert stopped == [True]
+
+
+DEAF = 'trap "" INT; echo ready; while :; do sleep 0.1; done'
+# As bpftrace 0.17 does where a signal comes while it waits for a CPU: it waits for events still.
+HARD_OF_HEARING = """
+import select, signal, sys
+heard = []
+signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+print("ready", flush=True)
+poll = select.epoll()
+while len(heard) < 2:
+    poll.poll(0.1)
+"""
+
+
+class Shell(instrument.Child):
+    """A shell in the place of a tracer."""
+
+    def __init__(self, script: str, folder: Path) -> None:
+        super().__init__("made-up", "made-up.bt", folder / "maps", folder / "words")
+        self._script = script
+
+    def argv(self) -> list[str]:
+        return ["sh", "-c", self._script]
+
+    def is_attached(self) -> bool:
+        return "ready" in self.printed()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+
+def asked_to_finish(script: str, folder: Path) -> Shell:
+    child = Shell(script, folder)
+    child.start()
+    child.wait_attached()
+    child.ask_to_finish()
+    return child
+
+
+def test_one_that_ignores_its_end_is_ended_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instrument, "DETACH_SECONDS", 0.2)
+    child = asked_to_finish(DEAF, tmp_path)
+    with pytest.raises(ReasonError, match=r"made-up\.bt did not end in"):
+        child.finish()
+    child.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(child.pid, 0)
+
+
+def test_one_that_lost_the_signal_is_told_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instrument, "AGAIN_SECONDS", 0.2)
+    asked_to_finish(f"exec python3 -c '{HARD_OF_HEARING}'", tmp_path).finish()
