@@ -15,7 +15,18 @@ from runners.programs.program import find
 from tests.build import packages_or_skip
 
 
-def counted_exactly(name: str) -> None:
+ARTICLES = ("asyncio", "dotnet", "gin", "go", "java", "redis")
+OTHERS = sorted({*PROGRAMS} - {"memcached", *ARTICLES})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("memcached", marks=pytest.mark.emulated),  # packages: minutes the first time
+        *(pytest.param(name, marks=pytest.mark.matrix) for name in OTHERS),
+    ],
+)
+def test_a_real_server_counts_every_request(name: str) -> None:
     """Each case over both transports: the server counts what the client sent."""
     found, root = find(name), packages_or_skip(name)
     for case in found.cases:
@@ -27,21 +38,6 @@ def counted_exactly(name: str) -> None:
                     assert driven["requests"] > 0
                     if found.counter:
                         assert driven["counted"] == driven["requests"], (case.name, transport)
-
-
-@pytest.mark.emulated  # packages, and minutes the first time; no root
-@pytest.mark.parametrize("name", ["memcached"])
-def test_a_real_server_counts_every_request(name: str) -> None:
-    counted_exactly(name)
-
-
-ARTICLES = ("asyncio", "dotnet", "gin", "go", "java", "redis")
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {"memcached", *ARTICLES}))
-def test_every_real_server_counts_every_request(name: str) -> None:
-    counted_exactly(name)
 
 
 def measured(name: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
