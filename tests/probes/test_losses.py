@@ -24,7 +24,9 @@ from tests.probes.conftest import collect
 from tests.processes import repeating
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("probe_level")]
-TINY = {"BPFTRACE_MAX_MAP_KEYS": "2", "BPFTRACE_MAP_KEYS_MAX": "2"}  # of 0.23, and of 0.17
+# Of bcc, and of bpftrace 0.23 and 0.17.
+ROOM = ("PATHCOST_BCC_ENTRIES", "BPFTRACE_MAX_MAP_KEYS", "BPFTRACE_MAP_KEYS_MAX")
+TINY = dict.fromkeys(ROOM, "2")
 
 
 @pytest.fixture
@@ -63,6 +65,10 @@ def measured(analysis: Analysis, quantity: str, instrument: str = "bpftrace") ->
     return bool((tidy[tidy["instrument"] == instrument]["quantity"] == quantity).any())
 
 
+def reasons(analysis: Analysis) -> str:
+    return " ".join(reason for found in analysis.tables.invalid for reason in found.reasons)
+
+
 def misspell(file: Path, right: str, wrong: str) -> None:
     text = file.read_text()
     assert right in text
@@ -99,22 +105,12 @@ def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, progr
     assert any("sched:no_such_event" in why for why in whys)
 
 
-def test_a_map_that_is_full_makes_its_cells_invalid(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, ("switches",), environment=TINY)
-    assert "bpftrace switches lost" in reasons(analysis)
-    assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
-
-
-def reasons(analysis: Analysis) -> str:
-    return " ".join(reason for found in analysis.tables.invalid for reason in found.reasons)
-
-
-@pytest.mark.parametrize("tool", ["counts", "stacks", "latency"])
-def test_windows_for_which_bcc_has_no_room_make_their_cells_invalid(
-    tmp_path: Path, tool: str
-) -> None:
-    analysis = analysed(tmp_path, (tool,), environment={"PATHCOST_BCC_ENTRIES": "2"})
-    assert f"bcc {tool} lost" in reasons(analysis)
+@pytest.mark.parametrize(
+    "tool", ["bpftrace switches", "bcc counts", "bcc stacks", "bcc latency"]
+)
+def test_a_window_for_which_there_is_no_room_is_invalid(tmp_path: Path, tool: str) -> None:
+    analysis = analysed(tmp_path, (tool.split()[1],), environment=TINY)
+    assert f"{tool} lost" in reasons(analysis)
     assert {found.cell.transport for found in analysis.tables.invalid} == {"unix", "tcp"}
 
 
