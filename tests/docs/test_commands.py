@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every command that a page shows is taken, and every file that it names or links to is there."""
+"""Every command that a page shows is taken, every file that it names is there, and the site of it.
+
+docs/build.sh makes a page of every document and claim, and refuses a link that leads nowhere.
+"""
 
 import re
 import shlex
+from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from analysis.claims.files import load_claims
 from runners.cli import parse
 from runners.process import REPOSITORY
+from tests.processes import captured
 
 ROOMS = ("docs", "packaging", "probes", "runners")
 PAGES = sorted({
@@ -99,3 +105,18 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     if page.name == "CHANGELOG.md":  # which names what went
         text = "".join(link[0] for link in re.finditer(r"\]\([^)\s]+\)", text))
     assert missing(page, text) == []
+
+
+@pytest.mark.slow
+def test_the_site_has_a_page_for_each_claim(tmp_path: Path) -> None:
+    site, tree = tmp_path / "site", tmp_path / "tree"
+    built = captured([REPOSITORY / "docs/build.sh", site, tree])
+    assert built.returncode == 0, built.stderr
+    for claim in load_claims():
+        page = unescape((site / f"claims/{claim.id}.html").read_text(encoding="utf-8"))
+        words = re.sub(r"<[^>]+>|`", "", page)
+        assert re.sub(r"`|[*]{2}", "", claim.quote) in words
+        assert f'href="{claim.source.url}"' in page or "No address of this source" in page
+    documents = [path.relative_to(REPOSITORY) for path in (REPOSITORY / "docs").rglob("*.md")]
+    assert [page for page in documents if not (site / page.with_suffix(".html")).exists()] == []
+    assert "packet-copies" in (site / "searchindex.js").read_text(encoding="utf-8")
