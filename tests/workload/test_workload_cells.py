@@ -4,12 +4,12 @@
 import array
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
 
 from analysis.raw.cells import Result
+from analysis.raw.files import proc_counters
 
 from .workload import check_conservation, run
 
@@ -44,13 +44,8 @@ def test_cell_under_sanitizers(
 def test_proc_spans_the_window(program: Path) -> None:
     """TCP's own counter rises by a segment a message at least; others can only add to it."""
     result = run(program, "--transport", "tcp", "--messages", 2000).result
-
-    def out_segments(text: str) -> int:
-        names, values = (line.split() for line in re.findall(r"^Tcp:.*$", text, re.MULTILINE))
-        return int(values[names.index("OutSegs")])
-
-    before, after = result["proc"]["/proc/net/snmp"]
-    assert out_segments(after) - out_segments(before) >= 2000
+    before, after = map(proc_counters, result["proc"]["/proc/net/snmp"])
+    assert after["Tcp.OutSegs"] - before["Tcp.OutSegs"] >= 2000
 
 
 def test_gate_opens_and_closes_once(program: Path, private: Path) -> None:
