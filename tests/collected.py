@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reading what a collector left, for tests: straight from the files, without the analysis."""
+"""Reading what a collector left, for tests: as the audit does, without the analysis."""
 
 import json
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.audit.probes import Scripts
+from tests.audit.workload import both, others, sum_of
 
 Counts = dict[str, int]
 
@@ -20,7 +22,7 @@ class Collected:
         lines = (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines()
         self.cells: list[dict[str, Any]] = [*filter(chosen, map(json.loads, lines))]
         self.missing: list[dict[str, Any]] = json.loads((folder / "missing.json").read_text())
-        self._counts = {name: self._read_maps(name) for name in ("bpftrace", "bcc", "perf")}
+        self._scripts = Scripts(folder).by_name
 
     def probed(
         self, transport: str | None = None, instrument: str = "bpftrace"
@@ -40,7 +42,12 @@ class Collected:
 
     def counts(self, cell: dict[str, Any], instrument: str = "bpftrace") -> Counts:
         """`quantity key` → value, of one probed cell run."""
-        return self._counts[instrument][str(cell["id"])]
+        return {
+            f"{quantity} {key}".strip(): value
+            for name in cell["scripts"]  # another is blind to its transport, and left zeros
+            if (script := self._scripts.get(name)) and script.instrument == instrument
+            for (quantity, key), value in script.counts[cell["id"]].items()
+        }
 
     def running(self, script: str) -> list[dict[str, Any]]:
         """Cell runs that had `script` attached."""
@@ -51,60 +58,33 @@ class Collected:
         lines = (self.folder / "ftrace" / f"{cell['id']}.tsv").read_text().splitlines()
         return {name: int(calls) for name, calls in (line.split("\t") for line in lines)}
 
-    def _read_maps(self, instrument: str) -> dict[str, Counts]:
-        counts: dict[str, Counts] = defaultdict(dict)
-        for file in self.folder.glob(f"{instrument}/*/*.json"):
-            for line in filter(None, file.read_text(encoding="utf-8").splitlines()):
-                record = json.loads(line)
-                if record["type"] == "map":
-                    for name, entries in record["data"].items():
-                        for keys, value in entries.items():
-                            cell, _, key = keys.partition(",")
-                            counts[cell][f"{name.lstrip('@')} {key}".strip()] = value
-        return counts
-
 
 def switches(cell: dict[str, Any]) -> dict[str, int]:
     """Both processes' context switches by getrusage, over the window."""
-    usages = [cell["result"][side]["rusage"] for side in ("client", "server")]
-    return {kind: sum(usage[kind] for usage in usages) for kind in ("voluntary", "involuntary")}
+    return {kind: both(cell["result"], "rusage", kind) for kind in ("voluntary", "involuntary")}
 
 
 def out_segments(cell: dict[str, Any]) -> int:
     """TCP segments sent over the window, those sent again included, by /proc/net/snmp."""
-    return _delta(cell, "Tcp", "OutSegs") + segments_again(cell)
+    return _grown(cell, "snmp", sum_of("Tcp", "OutSegs", "RetransSegs"))
 
 
 def sent_elsewhere(cell: dict[str, Any]) -> int:
     """Packets that other devices than lo sent over the window: the machine's own traffic."""
-    before, after = (
-        sum(
-            int(counts.split()[9])
-            for device, _, counts in (line.partition(":") for line in text.splitlines())
-            if counts and device.strip() != "lo"
-        )
-        for text in cell["result"]["proc"]["/proc/net/dev"]
-    )
-    return after - before
+    return _grown(cell, "dev", others)
 
 
 def segments_again(cell: dict[str, Any]) -> int:
     """TCP segments sent again over the window: a starved guest's timers send one now and then."""
-    return _delta(cell, "Tcp", "RetransSegs")
+    return _grown(cell, "snmp", sum_of("Tcp", "RetransSegs"))
 
 
 def datagrams(cell: dict[str, Any]) -> tuple[int, int]:
     """UDP datagrams sent and received over the window, by /proc/net/snmp."""
-    return _delta(cell, "Udp", "OutDatagrams"), _delta(cell, "Udp", "InDatagrams")
+    sent, received = (sum_of("Udp", f"{way}Datagrams") for way in ("Out", "In"))
+    return _grown(cell, "snmp", sent), _grown(cell, "snmp", received)
 
 
-def _delta(cell: dict[str, Any], protocol: str, counter: str) -> int:
-    texts = cell["result"]["proc"]["/proc/net/snmp"]
-    before, after = (_row(text, protocol)[counter] for text in texts)
+def _grown(cell: dict[str, Any], name: str, read: Callable[[str], int]) -> int:
+    before, after = map(read, cell["result"]["proc"][f"/proc/net/{name}"])
     return after - before
-
-
-def _row(text: str, protocol: str) -> dict[str, int]:
-    lines = (line for line in text.splitlines() if line.startswith(f"{protocol}:"))
-    names, values = (line.split()[1:] for line in lines)
-    return dict(zip(names, map(int, values), strict=True))

@@ -82,14 +82,14 @@ def machine(cell: dict[str, Any]) -> Iterator[Count]:
 def _proc(texts: dict[str, list[str] | None]) -> Iterator[Count]:
     """How much the kernel's counters grew between the two texts of each file."""
     for path, quantity, key, read in (
-        ("/proc/net/snmp", "segments", "out", _sum_of("Tcp", "OutSegs", "RetransSegs")),
-        ("/proc/net/netstat", "segments", "data", _sum_of("TcpExt", "TCPOrigDataSent")),
-        ("/proc/net/snmp", "segments", "again", _sum_of("Tcp", "RetransSegs")),
-        ("/proc/net/netstat", "delayed_acks", "", _sum_of("TcpExt", "DelayedACKs")),
-        ("/proc/net/netstat", "syns_again", "", _sum_of("TcpExt", "TCPSynRetrans")),
+        ("/proc/net/snmp", "segments", "out", sum_of("Tcp", "OutSegs", "RetransSegs")),
+        ("/proc/net/netstat", "segments", "data", sum_of("TcpExt", "TCPOrigDataSent")),
+        ("/proc/net/snmp", "segments", "again", sum_of("Tcp", "RetransSegs")),
+        ("/proc/net/netstat", "delayed_acks", "", sum_of("TcpExt", "DelayedACKs")),
+        ("/proc/net/netstat", "syns_again", "", sum_of("TcpExt", "TCPSynRetrans")),
         ("/proc/net/dev", "lo_packets", "", lambda text: _sent(text)["lo"][1]),
         ("/proc/net/dev", "lo_bytes", "ip", lambda text: _sent(text)["lo"][0]),
-        ("/proc/net/dev", "nic_packets", "", _others),
+        ("/proc/net/dev", "nic_packets", "", others),
         ("/proc/softirqs", "softirqs", "NET_RX", _softirqs),
     ):
         pair = texts.get(path)
@@ -100,7 +100,7 @@ def _proc(texts: dict[str, list[str] | None]) -> Iterator[Count]:
                 continue  # a counter that this kernel does not have
 
 
-def _sum_of(group: str, *names: str) -> Callable[[str], int]:
+def sum_of(group: str, *names: str) -> Callable[[str], int]:
     """A line of names follows the group's name, and then a line of values."""
 
     def read(text: str) -> int:
@@ -122,7 +122,7 @@ def _sent(text: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _others(text: str) -> int:
+def others(text: str) -> int:
     return sum(packets for name, (_, packets) in _sent(text).items() if name != "lo")
 
 
