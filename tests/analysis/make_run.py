@@ -57,6 +57,7 @@ class MadeUp:
     functions: Callable[[str, str], dict[str, int]] = lambda *_: {}
     loopback: dict[str, Any] | None = None  # what lay on the host's loopback; None: an older run
     said: str = ""  # more lines of what bpftrace prints for a script, as JSON
+    options: dict[str, Any] = field(default_factory=dict)  # what was asked for, beside sizes
 
 
 def make_run(folder: Path, made: MadeUp | None = None) -> Path:
@@ -66,7 +67,8 @@ def make_run(folder: Path, made: MadeUp | None = None) -> Path:
     if made.guest:
         for kernel in (GUEST, *made.more_guests):
             targets.append(_target(run, made, f"guest-{kernel}", "guest", kernel, "function"))
-    _write_json(run / "run.json", manifest("made-up-run", targets=targets, missing=made.missing))
+    more = {"missing": made.missing, "options": {"sizes": str(SIZE)} | made.options}
+    _write_json(run / "run.json", manifest("made-up-run", targets=targets, **more))
     return run
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Verdicts: of made-up figures by each kind of rule, of made-up runs, and of wrong files."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.analyse import analyse
 from analysis.claims.files import load_claims
 from analysis.claims.judge import BESIDE, judge
 from analysis.claims.rules import ABOUT
 from analysis.claims.verdict import Verdict, claims_table, tally
-from analysis.raw.run import Missing, read_run
+from analysis.raw.run import Missing
 from analysis.statistics import LEAST_REPEATS
 from probes.messages import UsageError
 from probes.reasons import missing, reason
@@ -31,7 +29,7 @@ from tests.analysis.made_claims import (
     measured,
     verdict,
 )  # fmt: skip
-from tests.analysis.make_run import MadeUp, make_run
+from tests.analysis.make_run import MadeUp
 
 
 @pytest.mark.parametrize(
@@ -282,12 +280,9 @@ def test_claims_table_goes_from_a_figure_to_its_cell_runs(plain_report: tuple[Pa
     assert all((run / file).exists() for file in claims["raw"])
 
 
-def test_a_run_for_one_claim_is_silent_about_what_it_did_not_settle(tmp_path: Path) -> None:
-    run = make_run(tmp_path, MadeUp(guest=False))
-    manifest = json.loads((run / "run.json").read_text())
-    manifest["options"]["claims"] = ["packet-copies"]
-    (run / "run.json").write_text(json.dumps(manifest))
-    verdicts = {verdict.claim.id: verdict.verdict for verdict in analyse(read_run(run)).verdicts}
+def test_a_run_for_one_claim_is_silent_about_what_it_did_not_settle(analysed: Analyse) -> None:
+    asked = MadeUp(guest=False, options={"claims": ["packet-copies"]})
+    verdicts = {verdict.claim.id: verdict.verdict for verdict in analysed(asked).verdicts}
     assert verdicts["packet-copies"] == "NOT MEASURED"  # asked for, so it is said
     assert verdicts["context-switches"] == "REFUTED"  # its cells settle this one too
     others = [name for name, said in verdicts.items() if said == "NOT MEASURED"]
