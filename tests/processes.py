@@ -27,6 +27,16 @@ def wait_for(seen: Callable[[], object], seconds: float = SECONDS) -> bool:
 
 
 @contextmanager
+def running(*argv: object, **given: Any) -> Iterator[subprocess.Popen[str]]:
+    """A program that runs beside the block, and ends with it."""
+    with subprocess.Popen([*map(str, argv)], text=True, **given) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
 def repeating(step: Callable[[], object], pause: float = 0.0) -> Iterator[None]:
     """A thread that does a step again and again while the block runs."""
     done = threading.Event()

@@ -3,8 +3,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -25,17 +24,10 @@ from runners.guest.qemu import HangError
 from runners.guest.store import Cache
 from runners.process import RunError
 from tests.exact.conftest import cell_run
+from tests.processes import running
 
 
-@contextmanager
-def two_busy_processes() -> Iterator[None]:
-    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
+BUSY = (sys.executable, "-c", "while True: pass")
 
 
 def conserved(guest: ExactGuest, run: CellRun) -> tuple[set[str], str]:
@@ -84,7 +76,7 @@ def test_fresh_boots_and_the_stored_machine_are_identical_whatever_else_runs(
     exact_guest: ExactGuest, fresh: bool
 ) -> None:
     run = cell_run("tcp", sched="other")
-    with two_busy_processes():
+    with running(*BUSY), running(*BUSY):
         records = {measure(exact_guest, run, fresh=fresh)[2] for _ in range(2)}
     records.add(measure(exact_guest, run)[2])
     assert len(records) == 1

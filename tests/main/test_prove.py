@@ -6,12 +6,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from runners.process import REPOSITORY, free_port
+from tests.processes import running, wait_for
 from tests.runners.test_prove import CLIENT, SERVER
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -47,14 +47,9 @@ def test_turns_and_bytes_are_the_clients(tmp_path: Path) -> None:
 def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     note = tmp_path / "note"
     client = f"open({str(note)!r}, 'w'); import time; time.sleep(60)"
-    process = subprocess.Popen(words(tmp_path, client), cwd=REPOSITORY)
-    try:
-        while not note.exists():
-            assert process.poll() is None
-            time.sleep(0.05)
+    with running(*words(tmp_path, client), cwd=REPOSITORY) as process:
+        assert wait_for(lambda: note.exists() or process.poll() is not None)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-    finally:
-        process.kill()
     assert not (tmp_path / "out").exists()
     assert subprocess.run(["pgrep", "-f", str(note)], check=False).returncode == 1

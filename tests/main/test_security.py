@@ -20,7 +20,7 @@ import pytest
 from runners.process import REPOSITORY
 from runners.store import invoker
 from tests.build import environment
-from tests.processes import captured
+from tests.processes import captured, running
 
 pytestmark = pytest.mark.guest
 USER = 12345
@@ -107,16 +107,9 @@ def base() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     (folder / "cache").mkdir()
-    entries = [str(path) for name in ("qemu-*", "kernel-*", "image-*") for path in cached(name)]
-    copy = [
-        "cp",
-        "--archive",
-        "--sparse=always",
-        *entries,
-        str(environment()),
-        str(folder / "cache"),
-    ]
-    subprocess.run(copy, check=True)
+    entries = [path for name in ("qemu-*", "kernel-*", "image-*") for path in cached(name)]
+    copy = ["cp", "--archive", "--sparse=always"]
+    subprocess.run([*copy, *entries, environment(), folder / "cache"], check=True)
     subprocess.run(["chown", "-R", f"{USER}:{USER}", folder / "cache"], check=True)
     yield folder
     shutil.rmtree(folder)
@@ -188,14 +181,8 @@ def test_no_path_of_the_users_leads_root_elsewhere(place: Place) -> None:
     with socket.socket(socket.AF_UNIX) as holder:
         holder.bind("\0pathcost-is-measuring")
         holder.listen()
-        attacker = subprocess.Popen(
-            [*AS_USER, sys.executable, "-c", ATTACK, str(place.home), str(place.victim)]
-        )
-        try:
+        with running(*AS_USER, sys.executable, "-c", ATTACK, place.home, place.victim):
             done = place.run("--target", "host", *SHORT)
-        finally:
-            attacker.kill()
-            attacker.wait()
     assert "Traceback" not in done.stderr
     assert "another run is measuring" not in done.stderr
     place.check_untouched()

@@ -30,7 +30,7 @@ from runners.store import invoker
 from tests.docs.reference import RUN, unpack
 from tests.main.threads import THREADS, answered, splice_back, talking
 from tests.main.ways import WAYS, ZERO_COPY_RING
-from tests.processes import captured, repeating, wait_for
+from tests.processes import captured, repeating, running, wait_for
 
 pytestmark = pytest.mark.usefixtures("tracefs")
 REQUESTS = 4000
@@ -40,18 +40,14 @@ REQUESTS = 4000
 def watching(seconds: float, limit: str = "100") -> Iterator[dict[str, Any]]:
     """The probes count in the block, which must end before `seconds`; then the dict is filled."""
     argv = [instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), str(seconds), limit]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout and process.stderr
     found: dict[str, Any] = {}
-    try:
+    with running(*argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
         assert process.stderr.readline() == "attached\n"
         assert process.stderr.readline() == "counting\n"
         yield found
         process.terminate()
         found |= json.loads(process.stdout.read())
-    finally:
-        process.kill()
-        process.wait()
 
 
 def paired(seen: dict[str, Any]) -> list[Pair]:
@@ -242,9 +238,8 @@ def test_its_limit_holds_beside_many_who_open_connections(tmp_path: Path) -> Non
         began = time.monotonic()
         for number in range(50):
             (folder := tmp_path / str(number)).mkdir()
-            argv = [str(WORKLOAD), *words, "--dir", str(folder)]
-            process = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.DEVNULL))
-            stack.callback(process.kill)
+            argv = [WORKLOAD, *words, "--dir", folder]
+            stack.enter_context(running(*argv, stdout=subprocess.DEVNULL))
         time.sleep(5)
         lasted = time.monotonic() - began
     assert seen["seconds"] < lasted + 2

@@ -2,7 +2,6 @@
 """Probes on programs of several threads and processes: what is counted is what they must do."""
 
 import socket
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -19,6 +18,7 @@ from runners.programs.program import find
 from runners.programs.watch import Probes, Watch
 from runners.store import invoker
 from tests.build import packages_or_skip
+from tests.processes import running
 
 pytestmark = pytest.mark.root
 N = 23
@@ -81,22 +81,16 @@ sys.stdin.read()
 """
 
 
-def run(argv: list[str], server: int, watch: Watch) -> dict[str, Any]:
-    return engine.run_beside(argv, lambda: [server], watch=watch, waits=True)
+def yielding(client: str, watch: Watch) -> dict[str, Any]:
+    argv = [sys.executable, "-c", client]
+    with running("sleep", 60) as server:
+        return engine.run_beside(argv, lambda: [server.pid], watch=watch, waits=True)
 
 
 def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> None:
     busy_loop = "import os\nwhile True: os.sched_yield()"
-    with subprocess.Popen([sys.executable, "-c", busy_loop]) as busy:
-        try:
-            with subprocess.Popen(["sleep", "60"]) as server:
-                try:
-                    argv = [sys.executable, "-c", YIELDS]
-                    found = run(argv, server.pid, watch)
-                finally:
-                    server.kill()
-        finally:
-            busy.kill()
+    with running(sys.executable, "-c", busy_loop):
+        found = yielding(YIELDS, watch)
     assert found["error"] is None
     counted = found["probed"]["counts"]
     # Early, three more threads, two children, and the main thread.
@@ -105,12 +99,7 @@ def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> N
 
 
 def test_a_window_forgets_the_one_before(watch: Watch) -> None:
-    argv = [sys.executable, "-c", YIELDS.replace("os.sched_yield()", "pass")]
-    with subprocess.Popen(["sleep", "60"]) as server:
-        try:
-            found = run(argv, server.pid, watch)
-        finally:
-            server.kill()
+    found = yielding(YIELDS.replace("os.sched_yield()", "pass"), watch)
     assert found["error"] is None
     assert "sched_yield" not in found["probed"]["counts"]["syscount"]["syscalls"]
 

@@ -20,7 +20,7 @@ from runners.process import REPOSITORY, Progress, RunError
 from runners.programs import engine, keeper, place, watch
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
-from tests.processes import is_gone, wait_for
+from tests.processes import is_gone, running, wait_for
 from tests.runners.echo_program import write
 
 CLIENT = """
@@ -116,20 +116,17 @@ def test_a_daemon_of_the_server_ends_with_it(tmp_path: Path, how: Any) -> None:
     """Also one in a session of its own, whose parent has ended."""
     note = tmp_path / "pid"
     argv = [*engine.KEEPER, sys.executable, "-c", GRANDCHILD, str(note)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) as keeping:
-        try:
-            assert wait_for(lambda: note.exists() and note.read_text())
-            daemon = int(note.read_text())
-            assert daemon in keeper.descendants(keeping.pid)
-            assert keeping.stdin is not None
-            if how == signal.SIGTERM:
-                keeping.send_signal(signal.SIGTERM)
-            else:
-                keeping.stdin.close()
-            keeping.wait(20)
-            assert not Path(f"/proc/{daemon}").exists()
-        finally:
-            keeping.kill()
+    with running(*argv, stdin=subprocess.PIPE, start_new_session=True) as keeping:
+        assert wait_for(lambda: note.exists() and note.read_text())
+        daemon = int(note.read_text())
+        assert daemon in keeper.descendants(keeping.pid)
+        assert keeping.stdin is not None
+        if how == signal.SIGTERM:
+            keeping.send_signal(signal.SIGTERM)
+        else:
+            keeping.stdin.close()
+        keeping.wait(20)
+        assert not Path(f"/proc/{daemon}").exists()
 
 
 # Starts the server, says where it is, and waits to be killed.
