@@ -13,18 +13,8 @@ from hypothesis import strategies as st
 from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.paths.cells import read_exact
-from analysis.paths.changes import (
-    CALLS,
-    INLINED,
-    OUTLINED,
-    RENAMED,
-    WORK,
-    ExactPair,
-    Moved,
-    knob_name,
-    knob_pairs,
-    parts,
-)
+from analysis.paths import changes
+from analysis.paths.changes import ExactPair, Moved, knob_name, knob_pairs, parts
 from analysis.paths.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN, parse_allowance
 from analysis.paths.tree import Span
 from analysis.raw.run import read_run
@@ -63,17 +53,17 @@ def test_work_is_told_from_inlining_both_ways(
     before: Tree, after: Tree, inlined: list[str], work: dict[str, int]
 ) -> None:
     for made, sign in ((parts_between(before, after), 1), (parts_between(after, before), -1)):
-        kind = INLINED if sign > 0 else OUTLINED
+        kind = changes.INLINED if sign > 0 else changes.OUTLINED
         moved = sorted(f"{one.name} in {one.other}" for one in made if one.kind == kind)
         assert moved == inlined
-        rows = (one for one in made if one.kind == WORK)
+        rows = (one for one in made if one.kind == changes.WORK)
         assert {row.name: sign * row.difference for row in rows} == work
 
 
 def test_a_rename_alone_is_no_work() -> None:
     after = SEND | {"write;send;copy_fast": (4, 120)}
     (part,) = parts_between(LEAF, after, copy="copy_fast")
-    assert (part.kind, part.name, part.other) == (RENAMED, "copy_fast", "copy")
+    assert (part.kind, part.name, part.other) == (changes.RENAMED, "copy_fast", "copy")
 
 
 TREES = st.dictionaries(
@@ -86,7 +76,7 @@ TREES = st.dictionaries(
 def test_the_parts_add_up_to_the_difference(before: Tree, after: Tree) -> None:
     made = parts_between(before, after)
     totals = [sum(own for _, own in tree.values()) for tree in (before, after)]
-    own = (one.difference for one in made if one.kind in (WORK, CALLS))
+    own = (one.difference for one in made if one.kind in (changes.WORK, changes.CALLS))
     assert sum(own) == totals[1] - totals[0]
     assert parts_between(before, before) == []
 

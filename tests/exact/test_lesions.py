@@ -8,35 +8,12 @@ from typing import Any
 
 import pytest
 
+from runners.exact import lesion as code
+from runners.exact import lesion_study as study
 from runners.exact.cells import path_of
 from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.knobs import find
-from runners.exact.lesion import (
-    COUNTERS,
-    END,
-    FILLED,
-    LEAKS,
-    MAIN_MEMORY,
-    PAGE,
-    RETURNS,
-    SAME_BLOCK,
-    SECTION,
-    WHOLE,
-    Lesion,
-    Patient,
-    Trial,
-    find_pages,
-)
-from runners.exact.lesion_study import (
-    NO_PURPOSE,
-    ORDERS,
-    Subject,
-    Trials,
-    calls,
-    combine,
-    purpose_of,
-    tax,
-)
+from runners.exact.lesion import COUNTERS, LEAKS, RETURNS, Lesion, Patient, Trial, find_pages
 from runners.process import UsageError
 from runners.store import invoker
 from tests.exact.conftest import cell_run
@@ -47,13 +24,15 @@ def test_pages_are_found_in_what_qemu_stored() -> None:
         return struct.pack(">Q", address | flags) + data
 
     state = b"".join([
-        page(0x9000, 4, MAIN_MEMORY + struct.pack(">Q", 0x9000)),
-        page(0, WHOLE, MAIN_MEMORY + b"a" * PAGE), page(0x1000, FILLED | SAME_BLOCK, b"\0"),
-        page(0, END, bytes(SECTION)), page(0x7000, WHOLE | SAME_BLOCK, b"b" * PAGE),
-        page(0x1000, WHOLE, b"\4vram" + b"v" * PAGE),
+        page(0x9000, 4, code.MAIN_MEMORY + struct.pack(">Q", 0x9000)),
+        page(0, code.WHOLE, code.MAIN_MEMORY + b"a" * code.PAGE),
+        page(0x1000, code.FILLED | code.SAME_BLOCK, b"\0"),
+        page(0, code.END, bytes(code.SECTION)),
+        page(0x7000, code.WHOLE | code.SAME_BLOCK, b"b" * code.PAGE),
+        page(0x1000, code.WHOLE, b"\4vram" + b"v" * code.PAGE),
     ])  # fmt: skip
-    found = {at: state[place : place + PAGE] for at, place in find_pages(state).items()}
-    assert found == {0: b"a" * PAGE, 0x7000: b"b" * PAGE}
+    found = {at: state[place : place + code.PAGE] for at, place in find_pages(state).items()}
+    assert found == {0: b"a" * code.PAGE, 0x7000: b"b" * code.PAGE}
     assert find_pages(b"QEVM") == {}
 
 
@@ -83,20 +62,20 @@ def test_what_survives_together_is_kept_and_a_study_goes_on_without_a_run_twice(
 ) -> None:
     patient = MadeUp()
     for _ in range(2):
-        subject = Subject(patient, "6.12", Counter())
-        trials = Trials(tmp_path / "trials.jsonl")
+        subject = study.Subject(patient, "6.12", Counter())
+        trials = study.Trials(tmp_path / "trials.jsonl")
         for name in "abcd":
             trial = trials.run(patient, [Lesion(name, "0", 0, b"")])
             subject.singles[name] = {"0": trial}
-        for order in ORDERS:
-            combine(trials, subject, order)
+        for order in study.ORDERS:
+            study.combine(trials, subject, order)
         for made in subject.together.values():
             ((first, left_first), (second, left_second)) = made.values()
             assert (left_first, left_second) == (90, 80)
             assert len(first) == len(second) == 1
             assert first[0].name in "ab"
             assert second[0].name == "c"
-        tax(trials, subject)
+        study.tax(trials, subject)
         assert [saved for _, _, saved in subject.taxes] == [10, 10]
         whole = len(patient.tried)
         assert whole == len(set(patient.tried)), "a trial was made twice"
@@ -109,20 +88,20 @@ def test_what_survives_together_is_kept_and_a_study_goes_on_without_a_run_twice(
 def test_single_calls_are_tried_of_what_is_called_twice_and_cannot_go() -> None:
     patient = MadeUp()
     patient.calls = dict.fromkeys(("f+0x1>d", "f+0x2>d", "f+0x3>a", "f+0x4>a", "f+0x5>e"), 0)
-    subject = Subject(patient, "6.12", Counter("ade"))
+    subject = study.Subject(patient, "6.12", Counter("ade"))
     for name, trial in (
         ("a", Trial("arrives", (), 90)),
         ("d", Trial("hangs")),
         ("e", Trial("hangs")),
     ):
         subject.singles[name] = {"0": trial}
-    assert calls(subject) == ["f+0x1>d", "f+0x2>d"]
+    assert study.calls(subject) == ["f+0x1>d", "f+0x2>d"]
 
 
 def test_a_function_has_the_purpose_of_the_first_pattern_that_it_fits() -> None:
-    assert purpose_of("psi_task_change") == purpose_of("caller+0x12>psi_task_change")
-    assert purpose_of("psi_task_change") != NO_PURPOSE
-    assert purpose_of("no_such_function") == NO_PURPOSE
+    assert study.purpose_of("psi_task_change") == study.purpose_of("caller+0x12>psi_task_change")
+    assert study.purpose_of("psi_task_change") != study.NO_PURPOSE
+    assert study.purpose_of("no_such_function") == study.NO_PURPOSE
 
 
 @pytest.mark.emulated

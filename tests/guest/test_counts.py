@@ -12,17 +12,8 @@ import pytest
 
 from probes.scripts import read_scripts
 from tests.collected import Collected, out_segments, segments_again, switches
-from tests.guest.exactness import (
-    EDGE_PACKETS,
-    EDGE_SLEEPS,
-    EDGE_TICKS,
-    LONGEST_HEADER,
-    PAGE,
-    SMALL,
-    missed,
-    of,
-    total,
-)
+from tests.guest import exactness
+from tests.guest.exactness import PAGE, SMALL, missed, of, total
 
 pytestmark = pytest.mark.guest
 # Once a message, in each transport's own words.
@@ -76,7 +67,7 @@ def test_each_byte_is_copied_once_in_and_once_out(collected: Collected, transpor
         # timers send one again now and then, which the window's RetransSegs need not know.
         for part in ("kernel", "linear"):
             copies = counts[f"copy_calls {part}"]
-            assert counts[f"copy_bytes {part}"] <= LONGEST_HEADER * copies
+            assert counts[f"copy_bytes {part}"] <= exactness.LONGEST_HEADER * copies
             assert copies <= messages // 100 + 1 + counts["segments again"]
         assert counts["copy_calls in"] >= messages
         assert counts["copy_calls out"] >= messages
@@ -193,10 +184,10 @@ def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) 
         kinds = ("data", "ack", "data elsewhere", "ack elsewhere")
         segments = sum(counts[f"segments {kind}"] for kind in kinds)
         lost = missed(cell, "segments", "packets")
-        assert abs(segments - counts["lo_packets"]) <= EDGE_PACKETS + lost, cell["id"]
+        assert abs(segments - counts["lo_packets"]) <= exactness.EDGE_PACKETS + lost, cell["id"]
         equal.append(segments == counts["lo_packets"])
         # What is sent again at an edge is acknowledged again as well.
-        slack = EDGE_PACKETS + lost + 2 * segments_again(cell)
+        slack = exactness.EDGE_PACKETS + lost + 2 * segments_again(cell)
         assert abs(out_segments(cell) - segments) <= slack, cell["id"]
     assert sum(equal) > len(equal) / 2, "an edge is the exception"
 
@@ -206,8 +197,8 @@ def test_switches_agree_with_getrusage(collected: Collected) -> None:
         counts, usage = collected.counts(cell), switches(cell)
         kinds = ("voluntary", "involuntary")
         more = {kind: usage[kind] - counts[f"switches {kind}"] for kind in kinds}
-        assert 0 <= sum(more.values()) <= EDGE_TICKS, cell["id"]
-        assert 0 <= more["voluntary"] <= EDGE_SLEEPS, cell["id"]
+        assert 0 <= sum(more.values()) <= exactness.EDGE_TICKS, cell["id"]
+        assert 0 <= more["voluntary"] <= exactness.EDGE_SLEEPS, cell["id"]
 
 
 @pytest.mark.parametrize("transport", HEART)
@@ -248,7 +239,7 @@ WAYS = {("fifo", "one"), ("fifo", "two"), ("batch", "one")}
 def ticks(cell: dict[str, Any]) -> int:
     """How many ticks may preempt. SCHED_BATCH in the whole window: Debian has 250 a second."""
     window: int = cell["result"]["window_ns"]
-    return EDGE_TICKS + (window // TICK_NS if cell["sched"] == "batch" else 0)
+    return exactness.EDGE_TICKS + (window // TICK_NS if cell["sched"] == "batch" else 0)
 
 
 def name(cell: dict[str, Any]) -> str:
@@ -264,9 +255,10 @@ def test_each_message_is_one_switch(collected: Collected) -> None:
     """Whoever is not preempted runs until it sleeps. A tick preempts SCHED_BATCH, and not FIFO."""
     for cell in collected.unusual():
         found = switches(cell)
-        assert -EDGE_SLEEPS <= sum(found.values()) - cell["messages"] <= ticks(cell), name(cell)
+        more = sum(found.values()) - cell["messages"]
+        assert -exactness.EDGE_SLEEPS <= more <= ticks(cell), name(cell)
         if cell["sched"] == "fifo":
-            assert 0 <= found["voluntary"] - cell["messages"] <= EDGE_SLEEPS, name(cell)
+            assert 0 <= found["voluntary"] - cell["messages"] <= exactness.EDGE_SLEEPS, name(cell)
             assert found["involuntary"] <= ticks(cell), name(cell)
 
 
