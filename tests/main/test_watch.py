@@ -301,8 +301,8 @@ COUNTERS = (
     *("TcpExtDelayedACKs", "TcpExtTCPTimeouts", "TcpExtTCPSynRetrans"),
     *("TcpExtListenOverflows", "TcpRetransSegs"),
 )
-# In a network of its own: 20 requests of two writes, with Nagle's algorithm; then four clients of an accept queue for two,
-# of whom two repeat their SYN after a second, and get in after two.
+# In a network of its own: 20 requests of two writes, with Nagle's algorithm; then four clients of
+# an accept queue for two, of whom two repeat their SYN after a second, and get in after two.
 SCRIPT = """
 import json, os, socket, subprocess, sys, time
 from contextlib import ExitStack

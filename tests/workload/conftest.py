@@ -90,11 +90,9 @@ def refusal(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Refusal:
 
 
 @pytest.fixture
-def need(refusal: Refusal) -> Callable[..., None]:
-    """Skips a test where a pair cannot be had, with the program's own reason."""
-
-    def check(transport: str, pattern: str = "pingpong") -> None:
-        if reason := refusal(transport, pattern):
-            pytest.skip(f"{transport}: {reason}")
-
-    return check
+def need(request: pytest.FixtureRequest, refusal: Refusal) -> None:
+    """Skips a test whose pair cannot be had, with the program's own reason."""
+    given = request.node.callspec.params
+    pair = given.get("pair") or (given["transport"], given.get("pattern", "pingpong"))
+    if reason := refusal(*pair):
+        pytest.skip(f"{pair[0]}: {reason}")

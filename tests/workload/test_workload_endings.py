@@ -4,7 +4,6 @@
 import os
 import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,14 +44,10 @@ def check_end(running: InWindow, private: Path, status: int, words: str, gate: b
 
 @pytest.mark.parametrize("end", ENDS, ids=str)
 @pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.usefixtures("need")
 def test_signal(
-    sanitized: Path,
-    private: Path,
-    need: Callable[[str], None],
-    transport: str,
-    end: tuple[str, signal.Signals],
+    sanitized: Path, private: Path, transport: str, end: tuple[str, signal.Signals]
 ) -> None:
-    need(transport)
     running = caught(sanitized, private, transport)
     os.kill(running.server if end[0] == "server" else running.process.pid, end[1])
     check_end(running, private, *ENDS[end])

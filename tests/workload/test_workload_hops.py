@@ -3,7 +3,6 @@
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,11 +30,11 @@ def users_of(namespace: str) -> list[str]:
 
 @pytest.mark.parametrize("transport", HOPS)
 @pytest.mark.parametrize("killed", ["client", "server"])
+@pytest.mark.usefixtures("need")
 def test_nothing_outlives_the_cell(
-    program: Path, private: Path, need: Callable[[str], None], transport: str, killed: str
+    program: Path, private: Path, transport: str, killed: str
 ) -> None:
     """Not even after SIGKILL: a namespace is gone with its last process and descriptor."""
-    need(transport)
     running = InWindow(program, "--transport", transport, "--dir", private)
     client = running.process.pid
     links = [Path(f"/proc/{client}/ns/net"), *Path(f"/proc/{client}/fd").iterdir()]
@@ -57,12 +56,13 @@ def test_nothing_outlives_the_cell(
         (NO_PROGRAMS, "tcp-veth cannot be set up here: ip link add"),
     ],
 )
+@pytest.mark.parametrize("transport", ["tcp-veth"])
+@pytest.mark.usefixtures("need")
 def test_what_lacks_has_one_sentence(
-    program: Path, need: Callable[[str], None], obstacle: str, sentence: str
+    program: Path, transport: str, obstacle: str, sentence: str
 ) -> None:
-    need("tcp-veth")
     own = ["unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c"]
-    argv = [*own, f'{obstacle}; exec "$0" --transport tcp-veth', str(program)]
+    argv = [*own, f'{obstacle}; exec "$0" --transport {transport}', str(program)]
     ended = captured(argv, timeout=PATIENCE)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert sentence in ended.stderr and ended.stderr.count("\n") == 1

@@ -3,7 +3,6 @@
 
 import array
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +79,12 @@ def test_transports_know_the_patterns_that_they_lack(refusal: Refusal) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+@pytest.mark.usefixtures("need")
 def test_pair_interrupted(
-    sanitized: Path, private: Path, need: Callable[..., None], fault: Fault, pair: tuple[str, str]
+    sanitized: Path, private: Path, fault: Fault, pair: tuple[str, str]
 ) -> None:
     """Signals in the middle of every call, for the whole of the cell."""
     transport, pattern = pair
-    need(transport, pattern)
     messages = few(transport, pattern, 4000)
     chosen = [*arguments(transport, pattern, private), "--messages", messages]
     result = run(sanitized, *chosen, environment=fault("signals")).result
@@ -94,11 +93,9 @@ def test_pair_interrupted(
 
 @pytest.mark.parametrize("size", [1, 15, 17, 4096, 8192, 65536, 1 << 20])
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_size(
-    program: Path, private: Path, need: Callable[[str], None], transport: str, size: int
-) -> None:
+@pytest.mark.usefixtures("need")
+def test_size(program: Path, private: Path, transport: str, size: int) -> None:
     """It is carried, or the sentence names the limit, and the limit itself is carried."""
-    need(transport)
     chosen = [*arguments(transport, "pingpong", private), "--messages", 48, "--verify"]
     ended = run(program, *chosen, "--size", size)
     if ended.status == 2:
@@ -112,16 +109,10 @@ def test_size(
 @pytest.mark.parametrize("option", ["--wait epoll", "--wait spin", "--topology two"])
 @pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.usefixtures("need", "two_cpus")
 def test_other_ways_to_wait_and_to_connect(
-    sanitized: Path,
-    private: Path,
-    need: Callable[..., None],
-    two_cpus: list[int],
-    transport: str,
-    pattern: str,
-    option: str,
+    sanitized: Path, private: Path, transport: str, pattern: str, option: str
 ) -> None:
-    need(transport, pattern)
     chosen = [*arguments(transport, pattern, private), "--messages", 240, "--size", 4096]
     ended = run(sanitized, *chosen, *option.split())
     if ended.status == 2:

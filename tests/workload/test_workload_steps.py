@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,29 +58,19 @@ def steps(
 
 @pytest.mark.parametrize("role", [0, 1], ids=["client", "server"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.usefixtures("need")
 def test_instructions(
-    stepper: Path,
-    program: Path,
-    private: Path,
-    need: Callable[[str], None],
-    transport: str,
-    role: int,
+    stepper: Path, program: Path, private: Path, transport: str, role: int
 ) -> None:
-    need(transport)
     check(steps(stepper, program, private, transport, role), transport)
 
 
 @pytest.mark.parametrize("pattern", ALONE)
 @pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.usefixtures("need")
 def test_instructions_of_one_thread(
-    stepper: Path,
-    program: Path,
-    private: Path,
-    need: Callable[..., None],
-    transport: str,
-    pattern: str,
+    stepper: Path, program: Path, private: Path, transport: str, pattern: str
 ) -> None:
-    need(transport, pattern)
     counts = steps(stepper, program, private, transport, 0, "--pattern", pattern)
     check(counts, transport)
     if transport not in RINGS:  # a message is one write and one read
