@@ -27,20 +27,15 @@ def measured(
     measure: str, figure: Figures, repeats: int = 6, patterns: tuple[str, ...] = PATTERNS
 ) -> pd.DataFrame:
     """One figure for each transport, pattern, placement and repeat of a made-up run."""
-    where = {"size": 77, "target": "host", "kernel": "9.9", "instrument": "kernel"}
+    where = {
+        **{"measure": measure, "size": 77, "target": "host", "kernel": "9.9"},
+        **{"instrument": "kernel", "probe_level": "function", "probed": False},
+        **{"messages": 20, "valid": True},
+    }
     rows = [
         {
-            **where,
-            "measure": measure,
-            "transport": transport,
-            "pattern": pattern,
-            "conditions": placement,
-            "repeat": repeat,
-            "probe_level": "function",
-            "probed": False,
-            "messages": 20,
-            "valid": True,
-            "value": figure(transport, pattern, placement, repeat),
+            **where | {"transport": transport, "pattern": pattern, "conditions": placement},
+            **{"repeat": repeat, "value": figure(transport, pattern, placement, repeat)},
         }
         for transport in ("unix", "tcp")
         for pattern in patterns

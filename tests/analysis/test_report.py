@@ -40,18 +40,12 @@ def test_all_files_are_there_and_the_same_again(tmp_path: Path) -> None:
         for name in ("ledger", "latency", "switches")
         for kind in ("svg", "png", "csv")
     }
-    tables = {
-        "measurements.parquet",
-        "measurements.csv",
-        "claims.csv",
-        "ledger.csv",
-        "agreement.csv",
-    }
     first = files(run)
-    assert set(first) == {
+    assert set(first) == figures | {
         *("run.json", "report.html", "report.md", "ledger.md", "answer.md", "answer.json"),
-        *tables, *figures,
-    }  # fmt: skip
+        *(f"{name}.csv" for name in ("measurements", "claims", "ledger", "agreement")),
+        "measurements.parquet",
+    }
     parquet = pd.read_parquet(run / "measurements.parquet")
     assert len(parquet) == len(pd.read_csv(run / "measurements.csv"))
     assert main([str(run), "--quiet"]) == 0

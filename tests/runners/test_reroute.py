@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from runners.process import REPOSITORY, free_port
 from runners.programs.place import TOOLS
 from tests.build import make
+from tests.processes import wait_for
 
 # Two listening sockets at one port, four processes that block in accept(), each echoes; what accept
 # says of the client is what the connection says.
@@ -125,11 +125,8 @@ def serving(mode: str, folder: Path, program: str = FORKS) -> Iterator[int]:
     server = subprocess.Popen(words(mode, port, folder, "server", program), process_group=0)
     end = str(folder / "socket") if mode == "unix" else ("127.0.0.1", port)
     try:
-        deadline = time.monotonic() + 10
         with socket.socket(socket.AF_UNIX if mode == "unix" else socket.AF_INET) as probe:
-            while probe.connect_ex(end) != 0:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            assert wait_for(lambda: probe.connect_ex(end) == 0, 10)
         yield port
     finally:
         os.killpg(server.pid, signal.SIGKILL)
