@@ -84,10 +84,10 @@ def read_slowly(pair: tuple[socket.socket, ...], size: int, times: int, pause: f
         writes.join()
 
 
-def slow_log() -> None:
-    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+def slow_reader(kind: socket.SocketKind, size: int) -> None:
+    pair = socket.socketpair(socket.AF_UNIX, kind)
     pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
-    read_slowly(pair, 1000, 60, 0.05)
+    read_slowly(pair, size, 60, 0.05)
 
 
 def slow_subscriber() -> None:
@@ -214,12 +214,6 @@ def split_both_ways() -> None:
                 sink.recv(512, socket.MSG_WAITALL)
 
 
-def slow_reader() -> None:
-    pair = socket.socketpair()
-    pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
-    read_slowly(pair, 4096, 60, 0.05)
-
-
 BYTES, OPENED = "bytes, request / answer", "opened"
 CORKED = (socket.IPPROTO_TCP, socket.TCP_CORK, 1, 4, b"head", b"body")
 PACED = (socket.SOL_SOCKET, SO_MAX_PACING_RATE, 500_000, 40, bytes(10_000))
@@ -228,7 +222,7 @@ THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "python/cpython#108736": (head_and_body, "delayed-ack", {}),
     "uNetworking/uWebSockets#639": (partial(tuned, *CORKED), "cork", {}),
     "golang/go#10948": (partial(splice_back, os.SPLICE_F_MORE), "cork", {}),
-    "systemd/systemd#5720": (slow_log, "blocked", {}),
+    "systemd/systemd#5720": (partial(slow_reader, socket.SOCK_DGRAM, 1000), "blocked", {}),
     "winstonjs/winston-syslog#84": (full_log, "full", {}),
     "curl/curl#18748": (
         partial(at_once, socket.AF_UNIX, "\0at once", 7), "failed-unix", {"count": "5"}
@@ -247,7 +241,7 @@ THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "jinhailang/blog#37": (partial(connect_each, 1200), "time-wait", {}),
     "wg/wrk#197": (partial(connect_each, 30), "row", {"requests": "30", OPENED: "30"}),
     "Icinga/icingadb#583": (gone, "failed-unix", {"count": "3"}),
-    "mastra-ai/mastra#17302": (slow_reader, "blocked", {}),
+    "mastra-ai/mastra#17302": (partial(slow_reader, socket.SOCK_STREAM, 4096), "blocked", {}),
     "warmcat/libwebsockets#638": (
         partial(turns, (70,) * 5, (90,) * 5, 10, False), "row",
         {"requests": "10", BYTES: "350 B / 450 B", "sends": "10"},
