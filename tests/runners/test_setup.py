@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners.process import REPOSITORY
-from tests.processes import captured, is_gone, wait_for
+from tests.processes import captured, is_gone, running, wait_for
 
 SETUP = REPOSITORY / "runners/environment.sh"
 # Set-up's last part, with an installation of two files; PIP may have it fail or last.
@@ -110,14 +110,9 @@ def test_of_two_at_once_one_waits_and_finds_what_the_other_made(tmp_path: Path) 
 
 def test_what_a_killed_set_up_started_dies_and_is_removed(tmp_path: Path) -> None:
     pip = f"mkdir {tmp_path}/python-0123456789ab.partial; echo $$ >{tmp_path}/pid; exec sleep 600"
-    killed = subprocess.Popen(
-        ["bash", "-c", SCRIPT, "bash", str(SETUP), str(tmp_path)],
-        stdout=subprocess.DEVNULL, env=os.environ | {"PIP": pip},
-    )  # fmt: skip
-    note = tmp_path / "pid"
-    assert wait_for(lambda: note.exists() and note.read_text())
-    killed.kill()
-    killed.wait()
+    note, words = tmp_path / "pid", ("bash", "-c", SCRIPT, "bash", SETUP, tmp_path)
+    with running(*words, stdout=subprocess.DEVNULL, env=os.environ | {"PIP": pip}):
+        assert wait_for(lambda: note.exists() and note.read_text())
     assert is_gone(note.read_text().strip())
     assert printed(set_up(tmp_path)) == (0, "making the Python environment\n", "")
     assert not list(tmp_path.glob("*.partial"))
