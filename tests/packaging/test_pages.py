@@ -27,11 +27,7 @@ COMPLETED = {
     "pathcost prove --program memca": "memcached",
     "pathcost diff RU": "RUN",
 }
-START = {
-    "bash": "bash --norc --noprofile -i",
-    "zsh": "zsh -f -i",
-    "fish": "fish --no-config",
-}
+START = {"bash": "bash --norc --noprofile -i", "zsh": "zsh -f -i"}
 # What a shell is told before the first line; it then prints the last word that it would run with.
 TOLD = {
     "bash": "source {share}/bash-completion/completions/pathcost",
