@@ -34,6 +34,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callsite, "all_call_offsets", lambda call: (call.split(">")[0], [7]))
 
 
+def blocks(script: Script) -> list[program.Block]:
+    made = program.made(script.counters, "/w", program.first_names)
+    return [*program.written(script, "/w"), *made]
+
+
 def test_where_hooks_are_roots_alone_a_script_has_their_first_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -49,11 +54,11 @@ def test_where_hooks_are_roots_alone_a_script_has_their_first_names(
 
 @pytest.mark.parametrize("script", WRITTEN, ids=lambda script: script.name)
 def test_a_written_script_has_the_frame_and_a_short_question(script: Script) -> None:
-    blocks = program.written(script, "/w")
-    probes = [block.probe for block in blocks]
+    written = program.written(script, "/w")
+    probes = [block.probe for block in written]
     assert len(probes) == len(set(probes)), "bpftrace 0.23 loads no two blocks at one hook"
     assert {"uprobe:/w:window_begin", "uprobe:/w:window_end", "END"} <= set(probes)
-    body = "".join(block.body for block in blocks)
+    body = "".join(block.body for block in written)
     assert body.count("{") == body.count("}")
     assert script.text.count("\n") <= 60
     for word in ("HOOK", "OUTPUT", "READ"):
@@ -108,16 +113,7 @@ def test_what_cannot_run_is_missing_and_its_cells_are_left_out(
 def test_a_hook_that_bpftrace_only_warns_about_is_missing(tmp_path: Path, words: str) -> None:
     """It goes on without that probe, whose counts would pass for zeros; versions word it so."""
     scripts = [read_scripts()[name] for name in ("migrations", "switches")]
-    parts = [
-        bpftrace.Part(
-            script,
-            [
-                *program.written(script, "/w"),
-                *program.made(script.counters, "/w", program.first_names),
-            ],
-        )
-        for script in scripts
-    ]
+    parts = [bpftrace.Part(script, blocks(script)) for script in scripts]
     group = bpftrace.Group("made-up", parts, tmp_path)
     group.words.write_text(f"{words}\n{bpftrace.NOTIFY}\n", encoding="utf-8")
     with pytest.raises(ReasonError, match="sched:sched_migrate_task"):
@@ -157,11 +153,7 @@ def test_a_path_checks_what_it_has(path: Transport) -> None:
 
 
 def test_all_scripts_together_are_one_program() -> None:
-    parts = []
-    for script in SCRIPTS:
-        parts.append((script.name, program.written(script, "/w")))
-        parts.append((script.name, program.made(script.counters, "/w", program.first_names)))
-    text = program.merge(parts)
+    text = program.merge((script.name, blocks(script)) for script in SCRIPTS)
     heads = re.findall(r"^(\S+)\n\{", text, re.MULTILINE)
     assert len(heads) == len(set(heads))
     begin = text.partition("\n}\n")[0]
