@@ -16,13 +16,16 @@ FEW = 0.01  # of the writes: an ACK may come between a write() and the look at i
 NAMESPACE = "unshare -n sh -c 'ip link set lo up; {} bpftrace {} {} -c \"{} {}\"'"
 
 
+def printed(command: str) -> list[str]:
+    step = transcripts.Step(REPOSITORY / "docs/lessons/README.md", 0, command, (), False)
+    return transcripts.run(step, REPOSITORY)
+
+
 def seen(script: str, options: str, set_up: str = "") -> str:
     """What a script of the lessons prints about the workload in a network namespace of its own."""
     make(REPOSITORY / "runners/workload")
     path = REPOSITORY / "docs/lessons" / script
-    command = NAMESPACE.format(set_up, path, WORKLOAD, WORKLOAD, options)
-    step = transcripts.Step(REPOSITORY / "docs/lessons/README.md", 0, command, (), False)
-    return "\n".join(transcripts.run(step, REPOSITORY))
+    return "\n".join(printed(NAMESPACE.format(set_up, path, WORKLOAD, WORKLOAD, options)))
 
 
 def waits(set_up: str = "") -> list[int]:
@@ -48,10 +51,7 @@ def test_a_request_with_a_connection_of_its_own_is_ten_segments() -> None:
 
 
 def test_a_quarter_of_a_unix_socket_s_buffer_is_in_use_when_its_writer_may_go_on() -> None:
-    step = transcripts.Step(
-        REPOSITORY / "docs/lessons/README.md", 0, "python3 docs/lessons/fill.py", (), False
-    )
-    for line in transcripts.run(step, REPOSITORY):
+    for line in printed("python3 docs/lessons/fill.py"):
         size, writes, taken, read = (int(n) for n in re.findall(r"\d+", line.replace(",", "")))
         assert 0 < read < taken <= writes * size
         if line.startswith("unix") and size < 65536:  # a large message may go in by parts

@@ -24,10 +24,6 @@ PAGES = [REPOSITORY / "docs" / name for name in ("audit.md", "json.md")]
 OUT = re.compile(r"--out (\S+)")
 
 
-def a_step(*shown: str, exact: bool = False) -> Step:
-    return Step(REPOSITORY / "README.md", 1, "true", shown, exact)
-
-
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree, with the workload built, where the lessons leave their runs."""
@@ -77,7 +73,8 @@ def test_a_lesson_can_be_repeated(page: Path, tmp_path: Path) -> None:
 
 
 def test_numbers_may_differ_and_words_may_not() -> None:
-    step = a_step("switches / round trip   2.00 (1.99\u20132.01)   9.25 µs")
+    shown = ("switches / round trip   2.00 (1.99\u20132.01)   9.25 µs",)
+    step = Step(REPOSITORY / "README.md", 1, "true", shown, exact=False)
     assert transcripts.differences(step, ["switches / round trip  3.1  812 ns"]) == ""
     assert transcripts.differences(step, [*step.shown, "  2.04  9.3 ms  b"]) == ""
     assert "-switches\n+sleeps\n" in transcripts.differences(
