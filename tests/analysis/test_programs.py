@@ -34,10 +34,13 @@ from tests.analysis.make_run import MadeUp
 
 
 @pytest.mark.parametrize("emulated", [False, True])
-def test_a_program_on_an_emulated_cpu_has_no_times(tmp_path: Path, emulated: bool) -> None:
+def test_an_emulated_cpu_and_a_program_on_it_have_no_times(tmp_path: Path, emulated: bool) -> None:
     lines = (redis("unix", 0), round_trips("unix", 0))
     run = write_lines(tmp_path, lines, MadeUp(emulated=emulated))
     tidy = analyse(read_run(run)).tables.tidy
+    timed = {target: TIMES & set(rows["quantity"]) for target, rows in tidy.groupby("target")}
+    assert timed["guest"] == set()
+    assert (timed["host"] == set()) is emulated
     program = tidy[tidy["instrument"] == INSTRUMENT]
     assert set(program["quantity"]) & TIMES == (
         set() if emulated else {"requests_per_s", "server_ns", "messages_per_s", "cpu_ns", "rtt_ns"}

@@ -6,7 +6,6 @@ import pytest
 
 from analysis.analyse import Analysis
 from analysis.counts.ledger import version
-from analysis.counts.measures import TIMES
 from analysis.counts.validity import Counted
 from analysis.tidy import of_records
 from probes.transports import read_transports
@@ -60,17 +59,6 @@ def test_a_cells_rows(
 def test_the_head_of_an_encrypted_record_is_no_payload(transport: str, key: str) -> None:
     counted = Counted("bpftrace", "copy_bytes", "kernel", 42)
     assert of_records(counted, read_transports()[transport]).key == key
-
-
-def test_guest_gives_no_times(plain: Analysis) -> None:
-    tidy = plain.tables.tidy
-    assert not TIMES & set(tidy[tidy["target"] == "guest"]["quantity"])
-
-
-def test_an_emulated_host_gives_no_times(analysed: Analyse) -> None:
-    tidy = analysed(MadeUp(emulated=True)).tables.tidy
-    assert "host" in set(tidy["target"])
-    assert not TIMES & set(tidy["quantity"])
 
 
 def test_measures_by_hand(plain: Analysis) -> None:
