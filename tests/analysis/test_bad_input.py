@@ -2,7 +2,6 @@
 """A damaged run folder ends in one sentence, and leaves no half report."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,16 +66,6 @@ def remove(name: str) -> Damage:
     return lambda run: (run / name).unlink()
 
 
-def instead(name: str, make: Callable[[Path], None]) -> Damage:
-    """Put something that is no regular file in the place of one."""
-
-    def damage(run: Path) -> None:
-        (run / name).unlink()
-        make(run / name)
-
-    return damage
-
-
 @pytest.mark.parametrize(
     ("damage", "place"),
     [
@@ -84,7 +73,6 @@ def instead(name: str, make: Callable[[Path], None]) -> Damage:
         (manifest(format=99), "run.json, 'format'"),
         (manifest(**{"made\nup": 1}), r"run.json, 'made\nup': Extra inputs"),
         (whole("run.json", b"[" * 200_000), "run.json: Invalid JSON: recursion limit"),
-        (instead("run.json", os.mkfifo), "run.json: "),
         (manifest(missing=[LACK | {"code": "made-up"}]), "run.json: the reason"),
         (manifest(missing=[LACK | {"values": {}}]), "run.json: the reason"),
         (cell(transport="a/b"), "cells.jsonl, line 1, 'transport'"),
