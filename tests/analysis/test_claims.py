@@ -69,14 +69,10 @@ def test_true_false_and_mixed(
     assert found.evidence and all(evidence.cells for evidence in found.evidence)
 
 
-def everywhere(placement: str) -> bool:
-    return True
-
-
 @pytest.mark.parametrize(
     ("fails", "condition", "kernel"),
     [
-        (everywhere, "kernel: holds for 7.7 and 9.9, does not hold for 8.8", "REFUTED"),
+        (bool, "kernel: holds for 7.7 and 9.9, does not hold for 8.8", "REFUTED"),
         (
             "same-cpu".__eq__,
             "conditions and kernel: holds for cross-cpu, same-cpu (7.7) and same-cpu (9.9), "
