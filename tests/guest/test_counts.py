@@ -32,10 +32,6 @@ OF_OTHER_TRANSPORTS = {
 }
 
 
-def total_of(counts: dict[str, int], quantity: str, ending: str) -> int:
-    return sum(v for name, v in counts.items() if name.startswith(quantity) and ending in name)
-
-
 def test_every_cell_ran_lost_nothing_and_has_every_script_of_the_table(
     collected: Collected, kernel: str
 ) -> None:
@@ -173,8 +169,8 @@ def test_the_unfiltered_count_stands_beside_the_filtered_one(collected: Collecte
     for cell in collected.probed("tcp"):
         counts = collected.counts(cell)
         # A segment is a clone, whoever sends it; what is put off is not lost.
-        clones = counts["skb_clones"] + total_of(counts, "skb_clones", "elsewhere")
-        assert clones >= counts["segments data"] + counts["segments data elsewhere"]
+        data = counts["segments data"] + counts["segments data elsewhere"]
+        assert total(counts, "skb_clones") >= data
 
 
 def test_tcp_segments_agree_with_the_kernels_own_counters(collected: Collected) -> None:
@@ -267,13 +263,9 @@ def test_nothing_is_lost_to_ksoftirqd(collected: Collected) -> None:
     for cell in collected.unusual():
         counts = collected.counts(cell)
         assert counts["messages sent"] == counts["messages received"] == cell["messages"]
-        received = sum(n for key, n in counts.items() if key.startswith("receives "))
         # The last ACK may be received after the client's window.
-        assert 0 <= counts["lo_packets"] - received <= LAST, name(cell)
-        whole = {
-            what: sum(n for key, n in counts.items() if key.partition(" ")[0] == f"skb_{what}")
-            for what in ("allocs", "clones", "frees")
-        }
+        assert 0 <= counts["lo_packets"] - total(counts, "receives") <= LAST, name(cell)
+        whole = {what: total(counts, f"skb_{what}") for what in ("allocs", "clones", "frees")}
         data = counts["segments data"] + counts["segments data elsewhere"]
         sent = cell["messages"] if cell["transport"] == "tcp" else 0
         again = segments_again(cell)
