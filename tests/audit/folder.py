@@ -106,23 +106,11 @@ class Folder:
 
 
 def _parse(row: dict[str, str]) -> tuple[Where, Figure]:
-    where = Where(
-        **{name: row[name] for name in ("target", "kernel", "instrument", "transport", "pattern")},
-        size=int(row["size"]),
-        conditions=row["conditions"],
-        repeat=int(row["repeat"]),
-        cell=int(row["cell"]),
-        probed=row["probed"] == "True",
-        quantity=row["quantity"],
-        key=row["key"],
-    )
-    return where, Figure(
-        float(row["value"]),
-        row["unit"],
-        int(row["messages"]),
-        row["probe_level"],
-        row["valid"] == "True",
-    )
+    typed: dict[str, Any] = row | {"value": float(row["value"])}
+    typed |= {name: int(row[name]) for name in ("size", "repeat", "cell", "messages")}
+    typed |= {name: row[name] == "True" for name in ("probed", "valid")}
+    where, figure = ([typed[name] for name in each._fields] for each in (Where, Figure))
+    return Where(*where), Figure(*figure)
 
 
 def open_folder(path: Path, place: Path) -> Folder:
