@@ -28,19 +28,14 @@ def digest(lines: Iterator[str]) -> str:
 
 def row(cell: ExactCell, programs: str) -> dict[str, str]:
     tree = [(";".join(s.path), s.calls, s.steps, s.instructions, s.in_user) for s in cell.tree]
-    return {
-        "release": cell.kernel,
-        "qemu": cell.qemu,
-        "transport": cell.transport,
-        "scheduling": cell.sched,
-        "placement": cell.placement,
-        "instructions": str(cell.total),
-        "kernel": digest(repr(line) for line in tree if not line[-1]),
-        "tree": digest(repr(line) for line in tree),
-        "order": digest(f"{s.cpu} {';'.join(s.path)} {s.instructions}" for s in cell.order),
-        "record": cell.record_sha256[:16],
-        "programs": programs,
-    }
+    values = (
+        *(cell.kernel, cell.qemu, cell.transport, cell.sched, cell.placement, str(cell.total)),
+        digest(repr(line) for line in tree if not line[-1]),
+        digest(repr(line) for line in tree),
+        digest(f"{s.cpu} {';'.join(s.path)} {s.instructions}" for s in cell.order),
+        *(cell.record_sha256[:16], programs),
+    )
+    return dict(zip(COLUMNS, values, strict=True))
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
