@@ -46,10 +46,6 @@ def check_conservation(result: dict[str, Any], pattern: str, messages: int, size
             assert server[f"sent_{field}"] == client[f"received_{field}"] == back * each
 
 
-def command(program: Path, arguments: tuple[object, ...]) -> list[str]:
-    return [str(program), *(str(argument) for argument in arguments)]
-
-
 def run(
     program: Path,
     *arguments: object,
@@ -59,7 +55,7 @@ def run(
 ) -> Ended:
     """`before` runs in the new process, just before it becomes the program."""
     ended = captured(
-        command(program, arguments),
+        [program, *arguments],
         timeout=PATIENCE,
         pass_fds=pass_fds,
         env={**os.environ, **(environment or {})},
@@ -73,13 +69,11 @@ class InWindow:
 
     def __init__(self, program: Path, *arguments: object, messages: int = 4_000_000_000) -> None:
         self.gate, gate_for_child = os.pipe()
+        words = (program, *arguments, "--messages", messages, "--gate", gate_for_child)
         self.process = subprocess.Popen(
-            command(program, (*arguments, "--messages", messages, "--gate", gate_for_child)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            pass_fds=(gate_for_child,),
-        )
+            [*map(str, words)], text=True, pass_fds=(gate_for_child,),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
         os.close(gate_for_child)
         assert os.read(self.gate, 1) == b"1", "it ended before its window"
         self.server = child_of(self.process.pid)
