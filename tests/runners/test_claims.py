@@ -29,15 +29,11 @@ def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, A
 
 
 WANTED: dict[str, Any] = {
-    "claims": 3,
+    **{"claims": 3, "quantities": ["segments"], "functions": False},
     "timed": [cell(name, "pingpong", 77, "same-cpu") for name in ("unix", "tcp")],
     "unprobed": [cell("unix", "pingpong", 77, "cross-cpu")],
     "counted": [cell("tcp", "connect", 17, "same-cpu")],
-    "quantities": ["segments"],
-    "functions": False,
-    "checks": [],
-    "tools": {},
-    "programs": [],
+    **{"checks": [], "tools": {}, "programs": []},
 }
 GIVEN = parse(["--claims", "--seed", "1"])
 
