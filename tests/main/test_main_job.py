@@ -154,10 +154,8 @@ def test_its_stored_guest_counts_the_plan_of_the_next_run_exactly(job: Job) -> N
         pytest.skip("this machine's guests are not stored")
     out = job.home / "next"
     own = ("--placements", "same-cpu", "--repeats", "1", "--sizes", "4K", "--messages", "46")
-    subprocess.run(
-        [job.clone / "runners/run.sh", *own, "--out", out],
-        check=True, capture_output=True, env=os.environ | job.sudo,
-    )  # fmt: skip
+    words = [job.clone / "runners/run.sh", *own, "--out", out]
+    captured(words, check=True, env=os.environ | job.sudo)
     assert {*job.cache.glob("guest-*")} == stored
     tidy = pd.read_csv(out / "measurements.csv")
     copied = tidy[(tidy["quantity"] == "copy_bytes") & tidy["key"].isin(["in", "out"])]

@@ -10,6 +10,7 @@ import pytest
 
 from runners.process import REPOSITORY, version
 from tests.docs.transcripts import clone
+from tests.processes import captured
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "GIT_COMMITTER_NAME": "x", "GIT_COMMITTER_EMAIL": "x"}
 
@@ -22,13 +23,11 @@ def test_the_changelog_begins_with_the_version() -> None:
 
 def git(tree: Path, *words: str) -> str:
     who = ("-c", "user.name=x", "-c", "user.email=x")
-    return subprocess.run(["git", *who, *words], cwd=tree, check=True, capture_output=True,
-                          text=True).stdout  # fmt: skip
+    return captured(["git", *who, *words], cwd=tree, check=True).stdout
 
 
 def script(tree: Path, name: str, *words: str) -> tuple[int, str]:
-    command = [str(tree / "packaging" / name), *words]
-    done = subprocess.run(command, cwd="/", capture_output=True, text=True, env=ENVIRONMENT)
+    done = captured([tree / "packaging" / name, *words], cwd="/", env=ENVIRONMENT)
     return done.returncode, done.stderr
 
 
@@ -70,8 +69,7 @@ def test_a_release_is_built_twice_to_the_same_bytes(tmp_path: Path) -> None:
     git(tree, "init", "-q")
     git(tree, "add", "-A")
     git(tree, "commit", "-qm", "x")
-    done = subprocess.run([tree / "packaging/release.sh", "--images", tmp_path / "out"], text=True,
-                          capture_output=True)  # fmt: skip
+    done = captured([tree / "packaging/release.sh", "--images", tmp_path / "out"])
     assert done.returncode == 0, done.stderr
     subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path / "out", check=True)
     names = {path.name for path in (tmp_path / "out").iterdir()}
