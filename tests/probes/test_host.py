@@ -7,7 +7,7 @@ import pytest
 
 from runners.cli import parse
 from runners.plan import HOST, plan_for
-from tests.analysis.contract import check_contract
+from tests.analysis.test_schema import check_contract
 from tests.collected import Collected, out_segments, sent_elsewhere, switches
 from tests.probes.conftest import collect
 
