@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from analysis.__main__ import main
 from analysis.analyse import analyse
-from analysis.paths.cells import read_exact
 from analysis.paths import changes
+from analysis.paths.cells import read_exact
 from analysis.paths.changes import ExactPair, Moved, knob_name, knob_pairs, parts
 from analysis.paths.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN, parse_allowance
 from analysis.paths.tree import Span

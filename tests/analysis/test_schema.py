@@ -14,6 +14,7 @@ from runners.process import REPOSITORY
 from tests.analysis.make_run import MadeUp, make_run
 from tests.docs import reference
 
+
 def check_contract(run: Path) -> set[str]:
     """The names in the schema of the files that were there. Raises ValidationError.
 

@@ -26,7 +26,6 @@ from runners.process import RunError
 from tests.exact.conftest import cell_run
 from tests.processes import running
 
-
 BUSY = (sys.executable, "-c", "while True: pass")
 
 

@@ -14,7 +14,6 @@ from runners.programs.experiments import Experiment
 from runners.programs.program import find
 from tests.build import packages_or_skip
 
-
 ARTICLES = ("asyncio", "dotnet", "gin", "go", "java", "redis")
 OTHERS = sorted({*PROGRAMS} - {"memcached", *ARTICLES})
 
