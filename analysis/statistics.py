@@ -20,8 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 LEAST_REPEATS = 6  # below that an interval would say nothing
-# Above twenty the interval is narrower than what runs differ by.
-MOST_REPEATS = 20
 TRIM = 0.2
 CERTAINTY = 0.95  # of an interval
 MOST_CORRELATED = 0.8  # more cannot be told from a trend

@@ -49,11 +49,6 @@ def amount(value: float, unit: str) -> str:
     return f"{number(value)} {'' if unit == RATE else unit}".strip()
 
 
-def signed_amount(value: float, unit: str) -> str:
-    """With its sign: `+12.0 ns`."""
-    return f"{'+' if value > 0 else ''}{amount(value, unit)}"
-
-
 def spread(low: float, high: float, unit: str = "") -> str:
     """`1.00` to `2.00` with a dash between where the two are written differently, else empty.
 
@@ -87,10 +82,10 @@ def title_of(conditions: str) -> str:
     return title[:1].lower() + title[1:] if title else place(conditions)
 
 
-def conditions_text(cells: Any, joint: str = " · ") -> str:
+def conditions_text(cells: Any) -> str:
     """`pingpong · 64 B · two CPUs`."""
     title = place_title(cells.conditions)
-    return joint.join((cells.pattern, size_text(cells.size), title[:1].lower() + title[1:]))
+    return f"{cells.pattern} · {size_text(cells.size)} · {title[:1].lower() + title[1:]}"
 
 
 def extent(low: float, high: float, unit: str = "") -> str:
@@ -151,12 +146,11 @@ def source_text(instrument: str, target: str, kernel: str, probed: bool) -> str:
     return f"{instrument} · {EXACT.get(target, target)} · {kernel}"
 
 
-def listed(items: list[str], joint: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`; `or` is the other joint."""
+def listed(items: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
     if len(items) < 2:
         return "".join(items)
-    first, last = ", ".join(items[:-1]), items[-1]
-    return f"{first} {joint} {last}"
+    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def counted(count: int, single: str, many: str = "") -> str:

@@ -32,7 +32,6 @@ NOT_COMPARED = (
     *("program_runs", "program_ns"),
 )
 PAGE = 4096
-REASONS = Path(__file__).with_name("reasons.tsv")
 
 
 def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
@@ -147,8 +146,9 @@ class Allowance(NamedTuple):
 
 
 @cache
-def read_reasons(path: Path = REASONS) -> tuple[Allowance, ...]:
-    return tuple(Allowance(**typed(Allowance, row)) for row in read_rows(path))
+def read_reasons() -> tuple[Allowance, ...]:
+    rows = read_rows(Path(__file__).with_name("reasons.tsv"))
+    return tuple(Allowance(**typed(Allowance, row)) for row in rows)
 
 
 def explain(

@@ -133,9 +133,7 @@ RUN_OF_CELL = (*WORKLOAD, "transport", "repeat", "cell", *SOURCE, "messages", "v
 
 
 def groups(rows: pd.DataFrame, *by: str) -> Iterator[tuple[Any, pd.DataFrame]]:
-    """The values of these columns, or levels of the index, sorted, and the rows that have them."""
-    if set(by) <= set(rows.index.names):
-        return iter(rows.groupby(level=list(by), sort=True))
+    """The values of these columns, sorted, and the rows that have them."""
     return iter(rows.groupby(list(by), sort=True))
 
 

@@ -52,8 +52,7 @@ class Modes:
 
     modes: tuple[Mode, ...]
     cuts: tuple[float, ...]
-    dip: float
-    p: float
+    p: float  # of the dip test
 
     @property
     def several(self) -> bool:
@@ -126,12 +125,12 @@ def find_modes(values: Values) -> Modes | None:
         values = chance.choice(values, MOST_VALUES, replace=False)
     tick = _tick(values)
     logs = np.log(_off_the_comb(values, tick, chance))
-    dip, p = diptest.diptest(logs)
+    _, p = diptest.diptest(logs)
     density = _Density(logs, max(LEAST_WIDTH, tick / 2 / float(np.median(values))))
     peaks = density.peaks() if p < SIGNIFICANT else [int(density.heights.argmax())]
     cuts = density.valleys(peaks)
     modes = map(Mode, map(density.time, peaks), density.shares(cuts))
-    return Modes(tuple(modes), tuple(map(density.time, cuts)), float(dip), float(p))
+    return Modes(tuple(modes), tuple(map(density.time, cuts)), float(p))
 
 
 def _tick(values: Values) -> float:

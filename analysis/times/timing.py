@@ -15,7 +15,7 @@ from analysis.raw.files import read_samples
 from analysis.raw.run import Run, Target
 from analysis.statistics import Estimate, Values, compared, estimates, mean
 from analysis.times.modes import Modality, modality
-from analysis.wording import amount, counted, number, place, signed_amount, size_text
+from analysis.wording import amount, counted, number, place, size_text
 from runners.cell import ONE_WAY, Conditions
 
 Key = tuple[str, int, str, str]  # pattern, size, conditions, transport
@@ -172,11 +172,6 @@ class Disturbed(NamedTuple):
     runs: tuple[tuple[Target, Cell, Shares], ...]
 
     @property
-    def cells(self) -> set[tuple[str, int]]:
-        """Folder and id of each disturbed cell run."""
-        return {(target.folder, cell.id) for target, cell, _ in self.runs}
-
-    @property
     def many(self) -> bool:
         """Whether a reader must know it before any time."""
         return len(self.runs) > MOST_DISTURBED * self.watched
@@ -321,9 +316,9 @@ STACK_OF = {
 REST = {"same-cpu": "switching between the processes", "cross-cpu": "sleeping and waking"}
 
 
-def part_text(part: Estimate, *, signed: bool = False) -> str:
+def part_text(part: Estimate) -> str:
     """`2.51 µs (2.40 to 2.60)`: the ends without a unit where it is the same."""
-    value = (signed_amount if signed else amount)(part.value, "ns")
+    value = amount(part.value, "ns")
     if part.low is None or part.high is None:
         return value
     ends = [amount(part.low, "ns"), amount(part.high, "ns")]
