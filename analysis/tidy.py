@@ -12,12 +12,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts import programs
-from analysis.counts.measures import (
-    MACHINE_WIDE,
-    SAMPLED,
-    TIMES,
-    unit_of,
-)
+from analysis.counts.measures import MACHINE_WIDE, SAMPLED, TIMES, unit_of
 from analysis.counts.validity import Counted, invalid_reasons, sees
 from analysis.paths import cells as exact
 from analysis.raw.cells import Cell, Result

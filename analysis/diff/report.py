@@ -14,19 +14,11 @@ from matplotlib.figure import Figure
 
 from analysis.analyse import analyse
 from analysis.counts.measures import measure_of, rows_of
-from analysis.diff.compare import (
-    BEYOND,
-    SAME,
-    UNKNOWN,
-    WITHIN,
-    Diff,
-    compare,
-    of_first_conditions,
-)
+from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, compare, of_first_conditions
 from analysis.drawing import Drawn, drawn
 from analysis.paths import gate
 from analysis.paths.changes import ExactPair, df_parts
-from analysis.paths.figures import legend, painted
+from analysis.paths.figures import UNIT, legend, painted
 from analysis.paths.tree import Box, flame_graph, own_by_path
 from analysis.raw.run import read_run
 from analysis.report import frames, output
@@ -186,7 +178,6 @@ def show(diff: Diff, path: Path) -> None:
     print(*map(one_line, lines), "", f"Comparison: {path}", sep="\n")
 
 
-UNIT = "instructions a round trip"
 # Told apart by colour-blind readers, and by lightness from what did not change.
 SHRANK, EQUAL, GREW = "#4a9ad4", "#dadcdf", "#e8743b"
 SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, EQUAL, GREW])

@@ -66,14 +66,12 @@ class Result(NamedTuple):
         change = f"{more:+,} ({more / before:+.2%})" if more else "the same"
         return f"{self.name:{width}}  {before:>9,} -> {before + more:>9,}  {change}"
 
-    def parts(self) -> list[Moved]:
-        return self.pair.parts() if self.pair else []
-
     def reasons(self) -> Iterator[str]:
         """Yield what is behind the difference, the most important line first."""
-        pair, parts = self.pair, self.parts()
+        pair = self.pair
         if pair is None or not pair.functions():
             return
+        parts = pair.parts()
         number = Counter(part.kind for part in parts)
         of_work, of_calls = (
             sum(part.difference for part in parts if part.kind == kind) for kind in (WORK, CALLS)
@@ -213,7 +211,7 @@ def ktap(gate: Gate) -> str:
     lines.append(f"# {NOT_TIME}")
     for number, result in enumerate(gate.results, 1):
         if result.pair is not None:
-            rows = (f"{p.fate} {p.name}: {p.before} -> {p.after}" for p in result.parts())
+            rows = (f"{p.fate} {p.name}: {p.before} -> {p.after}" for p in result.pair.parts())
             lines += [f"# {line}" for line in (result.line(), *result.reasons(), *rows)]
         outcome = "ok" if result.status == WITHIN else "not ok"
         error = f" # ERROR {result.why.replace('#', '')}" if result.why else ""

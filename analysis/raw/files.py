@@ -12,15 +12,7 @@ import numpy.typing as npt
 from pydantic import ConfigDict, TypeAdapter
 
 from analysis.raw.cells import Cell
-from analysis.raw.record import (
-    Change,
-    Count,
-    check,
-    damaged,
-    parse_lines,
-    read_bytes,
-    read_text,
-)
+from analysis.raw.record import Change, Count, check, damaged, parse_lines, read_bytes, read_text
 from analysis.raw.run import Target
 from runners.cell import ONE_WAY
 
@@ -33,10 +25,7 @@ IMPLIED_ZERO = "function_calls"
 # bpftrace's message when its buffer overflows, and the message when a map is full.
 LOST = re.compile(r"\b[Ll]ost ([0-9]{1,15}) events|\b(?:[Mm]ap full|map_update_elem)")
 # Scripts that leave a file of their own for each cell, and where.
-BY_CELL = {
-    "functions": "ftrace/{}.tsv",
-    "profile": "perf/*/profile-{}.folded",
-}
+BY_CELL = {"functions": "ftrace/{}.tsv", "profile": "perf/*/profile-{}.folded"}
 # A difference of two counts, so it may be negative: validity.py says what that means.
 DIFFERENCE = "background_packets"
 NUMBER = re.compile(r"[0-9]{1,16}")

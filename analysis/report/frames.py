@@ -226,13 +226,10 @@ def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
     lines = []
     for comparison in found:
         for cell in comparison.cells:
-            each, payload = cell.messages_per_iteration, cell.payload
-            size = payload.messages * cell.size if payload else 0
-            copies = (
-                (number(payload.copied[way] / size) for way in ("in", "kernel", "out"))
-                if payload
-                else ()
-            )
+            each, copies = cell.messages_per_iteration, list[str]()
+            if payload := cell.payload:
+                size = payload.messages * cell.size
+                copies = [number(payload.copied[way] / size) for way in ("in", "kernel", "out")]
             lines.append((
                 comparison.title, cell.transport, f"{cell.of_message:,.0f}",
                 number(cell.of_message / comparison.cells[0].of_message),
@@ -306,12 +303,11 @@ def probe_summary(found: pd.DataFrame) -> str:
     added = [row.added for row in rows if row.added is not None]
     more = [row.switches_with.value - row.switches_without.value for row in rows
             if row.switches_with and row.switches_without]  # fmt: skip
-    texts = (
-        [f"{amount(min(added), 'ns')} to {amount(max(added), 'ns')} to a message"] if added else []
-    )
-    texts += (
-        [f"{number(min(more))} to {number(max(more))} switches to a round trip"] if more else []
-    )
+    texts = []
+    if added:
+        texts.append(f"{amount(min(added), 'ns')} to {amount(max(added), 'ns')} to a message")
+    if more:
+        texts.append(f"{number(min(more))} to {number(max(more))} switches to a round trip")
     return f"From cell to cell it added {listed(texts)}." if texts else ""
 
 
@@ -345,11 +341,8 @@ def missing(found: Iterable[Missing]) -> pd.DataFrame:
         names = dict.fromkeys(name for lack in group for name in (lack.quantities or (lack.what,)))
         targets = dict.fromkeys(lack.target or "all" for lack in group)
         why, *others = dict.fromkeys(lack.why for lack in group)
-        more = (
-            GUEST
-            if kind == GUEST
-            else others and f"{counted(len(others), 'more reason')} in answer.json"
-        )
+        more = others and f"{counted(len(others), 'more reason')} in answer.json"
+        more = GUEST if kind == GUEST else more
         lines.append((", ".join(names), ", ".join(targets), f"{why} ({more})" if more else why))
     return frame(("what", "target", "why"), lines)
 

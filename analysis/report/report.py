@@ -37,10 +37,7 @@ from probes.transports import holding
 EARLY = "unix_write_space"
 RUN, SIZES = PROGRAM, "--target host --sizes 64,2K,16K,64K"
 MOSTLY = 0.5  # of the round trips, so that the median one is among them
-COUNTS = {
-    "payload_copies": "copies of each byte",
-    "instructions": "instructions a message",
-}
+COUNTS = {"payload_copies": "copies of each byte", "instructions": "instructions a message"}
 
 
 class Report:
@@ -129,12 +126,8 @@ class Report:
         """Say where a transport itself waits, as the kernel's own counters show."""
         nagle = holding("tcp-nagle")
         for times in (each for each in self.analysis.timings if where in ("", each.conditions)):
-            delayed = self._counted("delayed_acks", times)
-            if (
-                times.transport in nagle
-                and times.pattern == "write-write-read"
-                and delayed > MOSTLY
-            ):
+            writes_twice = times.pattern == "write-write-read" and times.transport in nagle
+            if writes_twice and (delayed := self._counted("delayed_acks", times)) > MOSTLY:
                 yield sentence("nagle", times, delayed)
             refused, again = (self._counted(m, times) for m in ("connects_refused", "syns_again"))
             if times.pattern == "backlog" and (refused or again):

@@ -43,7 +43,7 @@ def probe_costs(
     switches = switches.assign(value=switches["value"] / round_trips(switches))
     switches = switches.groupby([*key, "repeat", "cell"])["value"].sum().reset_index()
     costs = pd.DataFrame({
-        "rtt": _over_repeats(p50.groupby(key)["value"], _trimmed),
+        "rtt": _over_repeats(p50.groupby(key)["value"], lambda ns: mean(ns.to_numpy()).value),
         "switches": _over_repeats(switches.groupby(key)["value"], "median"),
     }).reset_index()  # fmt: skip
     events = _events(rows, key)
@@ -78,10 +78,6 @@ def probe_costs(
 def _over_repeats(groups: Any, middle: Any) -> "pd.Series[Any]":
     table = groups.agg([middle, "min", "max", "size"])
     return pd.Series([Estimate(*row) for row in table.itertuples(index=False)], table.index, object)
-
-
-def _trimmed(values: "pd.Series[Any]") -> float:
-    return mean(values.to_numpy()).value
 
 
 def _events(rows: pd.DataFrame, key: list[str]) -> dict[Any, dict[Any, float]]:

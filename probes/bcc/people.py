@@ -77,20 +77,15 @@ def identity(pid: int, listeners: "Listeners") -> dict[str, Any]:
     """Whose process it is, where its files are, and the ports of its network's listeners."""
     folder = Path(f"/proc/{pid}")
     try:
-        places = [shared(folder / "root" / name) for name in PLACES]
-        ports = listeners.ports(folder)
-        allowed = sorted(os.sched_getaffinity(pid))
-        comm = (folder / "comm").read_text(errors="replace").strip()
-        container = container_of((folder / "cgroup").read_text(errors="replace"))
+        return {
+            "comm": (folder / "comm").read_text(errors="replace").strip(),
+            "container": container_of((folder / "cgroup").read_text(errors="replace")),
+            "places": [shared(folder / "root" / name) for name in PLACES],
+            "allowed": sorted(os.sched_getaffinity(pid)),
+            "listening": listeners.ports(folder),
+        }
     except OSError:
         return {"ended": True}
-    return {
-        "comm": comm,
-        "container": container,
-        "places": places,
-        "allowed": allowed,
-        "listening": ports,
-    }
 
 
 def container_of(groups: str) -> str:
