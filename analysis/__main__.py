@@ -11,18 +11,8 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from probes.messages import (
-    CLONE,
-    Parser,
-    RunError,
-    SentenceError,
-    UsageError,
-    complain,
-    exit_status,
-    is_plain,
-    reader_may_leave,
-    shown,
-)
+from probes import messages
+from probes.messages import Parser, RunError, UsageError, complain, shown
 
 COMMAND = __name__ == "__main__"
 if COMMAND:
@@ -63,7 +53,7 @@ EPILOG = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return exit_status(lambda: carry_out(arguments))
+    return messages.exit_status(lambda: carry_out(arguments))
 
 
 def carry_out(arguments: list[str] | None) -> int:
@@ -100,14 +90,14 @@ def carry_out(arguments: list[str] | None) -> int:
 
 def folder(name: str) -> Path:
     """The name of a folder. Raises UsageError where nobody could read it."""
-    if not is_plain(name):
+    if not messages.is_plain(name):
         raise UsageError(f"{shown(name)} is empty or has a control character: rename the folder.")
     return Path(name)
 
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="python -m analysis" if CLONE else "pathcost-analysis",
+        prog="python -m analysis" if messages.CLONE else "pathcost-analysis",
         description="Make the tables, figures and report of a stored run from its raw files.",
         epilog=EPILOG,
     )
@@ -138,7 +128,7 @@ def make_report(run: Path, how: str | None = None) -> Analysis:
         path = path.relative_to(Path.cwd())
     report = Report(analysis)
     output.write_all(run, _files(report))
-    with reader_may_leave():
+    with messages.reader_may_leave():
         match how:
             case "quiet":
                 print(path)
@@ -156,7 +146,7 @@ def make_report(run: Path, how: str | None = None) -> Analysis:
 
 def first_answer(run: Path) -> str:
     """Say what the times of an unfinished run decide already; empty where they decide nothing."""
-    with suppress(SentenceError):
+    with suppress(messages.SentenceError):
         answer = build_answer(Figures(read_run(run)))
         decision = sentence("decision", answer)
         return f"{decision} Counts follow." if decision else ""

@@ -15,16 +15,9 @@ from analysis.counts import programs
 from analysis.counts.measures import MACHINE_WIDE, SAMPLED, TIMES, unit_of
 from analysis.counts.validity import Counted, invalid_reasons, sees
 from analysis.paths import cells as exact
+from analysis.raw import files
 from analysis.raw.cells import Cell, Result
-from analysis.raw.files import (
-    BY_CELL,
-    MAPPING,
-    Scripts,
-    proc_counters,
-    read_ftrace,
-    read_samples,
-    read_scripts,
-)
+from analysis.raw.files import BY_CELL, Scripts
 from analysis.raw.run import Missing, Run, Target
 from analysis.wording import counted, listed, size_text
 from probes.files import read_rows
@@ -82,7 +75,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     invalid: list[Invalid] = []
     missing = list(run.missing)
     for target in run.targets:
-        scripts = read_scripts(target)
+        scripts = files.read_scripts(target)
         missing += failures(target)
         for transport in sorted(forwarded() & {cell.transport for cell in target.cells}):
             missing.append(Missing(f"most counts of {transport}", target.folder, TWO_ENDS))
@@ -184,7 +177,7 @@ def _from_kernel(result: Result) -> Iterator[Counted]:
     for key in ("user", "system"):
         yield Counted("kernel", "cpu_ns", key, result.both(f"rusage.{key}_us") * 1000)
     texts = {path: pair for path, pair in result.proc.items() if pair}
-    counters = {path: tuple(map(proc_counters, pair)) for path, pair in texts.items()}
+    counters = {path: tuple(map(files.proc_counters, pair)) for path, pair in texts.items()}
     for row in PROC:
         before, after = counters.get(row["file"], ({}, {}))
         others = [name for name in after if name.endswith(".9") and name != "lo.9"]
@@ -210,7 +203,7 @@ def _from_machine(cell: Cell) -> Iterator[Counted]:
 def _from_samples(target: Target, cell: Cell) -> Iterator[Counted]:
     if not target.timed or "ftrace" in cell.instruments:
         return
-    samples = read_samples(target, cell)
+    samples = files.read_samples(target, cell)
     if not len(samples):
         return
     time = SAMPLED.get(cell.pattern, "rtt_ns")
@@ -223,7 +216,7 @@ def _from_samples(target: Target, cell: Cell) -> Iterator[Counted]:
 
 def _from_probes(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Counted]:
     for name in cell.scripts:
-        by = scripts.instruments.get(name, MAPPING[0])
+        by = scripts.instruments.get(name, files.MAPPING[0])
         if lost := scripts.lost(cell.id, name):
             yield Counted(by, "lost", f"{by} {name}", lost)
         if (missed := cell.missed.get(name)) is not None:
@@ -234,7 +227,7 @@ def _from_probes(target: Target, cell: Cell, scripts: Scripts) -> Iterator[Count
         by = cell.instruments[-1] if cell.instruments else "ftrace"
         yield Counted(by, "lost", by, cell.lost)
     if "functions" in cell.scripts:
-        for function, count in sorted(read_ftrace(target, cell).items()):
+        for function, count in sorted(files.read_ftrace(target, cell).items()):
             yield Counted("ftrace", "function_calls", function, count)
     # How often an instrument's BPF programs ran, and how long they took.
     for instrument, ran in cell.bpf_programs.items():

@@ -8,18 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.counts.measures import (
-    MEASURES,
-    SOURCE,
-    WORKLOAD,
-    Measure,
-    estimate_of,
-    groups,
-    measure_of,
-    rows_of,
-    source_of,
-    source_rank,
-)
+from analysis.counts import measures
+from analysis.counts.measures import WORKLOAD, Measure, groups, rows_of
 from analysis.raw.run import Missing
 from analysis.statistics import Estimate
 from runners.cell import Conditions
@@ -85,7 +75,7 @@ def best_first(figures: pd.DataFrame, *within: str) -> pd.DataFrame:
     figures come first, then the better source; among equal ones the source with more figures, then
     the newer kernel.
     """
-    by = [*within, "measure", *SOURCE]
+    by = [*within, "measure", *measures.SOURCE]
     sources = figures.groupby(by)["valid"].agg(any_valid="any", fills="size").reset_index()
     sources = ordered(sources, map(_source_order, rows_of(sources)))
     sources = sources[by].assign(place=range(len(sources)))
@@ -93,9 +83,9 @@ def best_first(figures: pd.DataFrame, *within: str) -> pd.DataFrame:
 
 
 def _source_order(row: Any) -> tuple[Any, ...]:
-    measure = measure_of(row.measure)
+    measure = measures.measure_of(row.measure)
     assert measure
-    rank, fills = source_rank(measure, row), -row.fills
+    rank, fills = measures.source_rank(measure, row), -row.fills
     newest = tuple(-number for number in version(row.kernel))
     if measure.scheduler:
         return (not row.any_valid, *rank, fills, newest)
@@ -115,7 +105,7 @@ def build_ledgers(figures: pd.DataFrame, missing: Iterable[Missing]) -> tuple[Le
 def _ledger(pattern: str, size: int, group: pd.DataFrame, missing: tuple[Missing, ...]) -> Ledger:
     pairs = set(zip(group["conditions"], group["transport"], strict=True))
     columns = sorted(pairs, key=lambda c: (*conditions_order(c[0]), *transport_order(c[1])))
-    rows = tuple(_row(measure, group, missing) for measure in MEASURES if measure.ledger)
+    rows = tuple(_row(measure, group, missing) for measure in measures.MEASURES if measure.ledger)
     return Ledger(pattern, size, tuple(columns), rows)
 
 
@@ -125,11 +115,11 @@ def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) ->
         failed = any(lack.requested for lack in _about(measure, missing))
         return Row(measure, {}, why_missing=why_missing(measure, missing), failed=failed)
     best = rows[rows["place"] == rows["place"].iloc[0]]
-    entries = {(row["conditions"], row["transport"]): estimate_of(row)
+    entries = {(row["conditions"], row["transport"]): measures.estimate_of(row)
                for row in best.to_dict("records")}  # fmt: skip
     names = ("instrument", "target", "kernel")
     place = {name: best.iloc[0][name] for name in names}
-    return Row(measure, entries, source=source_of(best), **place)
+    return Row(measure, entries, source=measures.source_of(best), **place)
 
 
 def df_kernels(figures: pd.DataFrame) -> pd.DataFrame:
@@ -138,7 +128,7 @@ def df_kernels(figures: pd.DataFrame) -> pd.DataFrame:
     Columns: those of `measures.over_repeats`; empty for one kernel. The host is one machine with
     one kernel, so kernels are compared in guests.
     """
-    listed = [measure.id for measure in MEASURES if measure.ledger and not measure.again]
+    listed = [measure.id for measure in measures.MEASURES if measure.ledger and not measure.again]
     rows = figures[(figures["target"] == "guest") & figures["measure"].isin(listed)]
     if rows["kernel"].nunique() < 2:
         return rows.iloc[:0]

@@ -13,21 +13,8 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from analysis.counts.measures import (
-    BASELINES,
-    MEASURE_BY_ID,
-    MEASURES,
-    PROGRAMS,
-    TIMES,
-    WORKLOAD,
-    Workload,
-    best_source,
-    estimate_of,
-    groups,
-    of_programs,
-    over_repeats,
-    unit_of,
-)
+from analysis.counts import measures
+from analysis.counts.measures import MEASURE_BY_ID, TIMES, WORKLOAD, Workload, groups, of_programs
 from analysis.raw import programs
 from analysis.raw.record import parse_lines
 from analysis.raw.run import Missing, Run, Target
@@ -80,7 +67,8 @@ def _rows(run: Run, target: Target, number: int, line: programs.MeasuredRun) -> 
         for (quantity, key), value in counts.items():
             if quantity in TIMES and not target.timed:
                 continue  # of an emulated CPU
-            figure = (probed, quantity, key, value, unit_of(quantity), messages, valid and complete)
+            unit = measures.unit_of(quantity)
+            figure = (probed, quantity, key, value, unit, messages, valid and complete)
             yield (*source, *workload, line.repeat, number, *figure)
 
 
@@ -169,22 +157,23 @@ def df_programs(measured: pd.DataFrame) -> pd.DataFrame:
     """
     table: list[Row] = []
     for (*workload, name), rows in groups(measured[of_programs(measured)], *WORKLOAD, "measure"):
-        best = best_source(rows, MEASURE_BY_ID[name])
+        best = measures.best_source(rows, MEASURE_BY_ID[name])
         valid = best[best["valid"].astype(bool)]
         table.append((*workload, MEASURE_BY_ID[name], entries(best), ratio(valid)))
-    table.sort(key=lambda row: (*program_order(*row[:2]), MEASURES.index(row[3])))
+    table.sort(key=lambda row: (*program_order(*row[:2]), measures.MEASURES.index(row[3])))
     return pd.DataFrame(table, columns=[*WORKLOAD, "measure", "entries", "ratio"])
 
 
 def program_order(pattern: str, size: int) -> tuple[int, str, int]:
     """The articles' programs in their order, then those of files by name."""
-    known = list(PROGRAMS)
+    known = list(measures.PROGRAMS)
     return known.index(pattern) if pattern in known else len(known), pattern, size
 
 
 def entries(rows: pd.DataFrame) -> dict[str, Estimate]:
     """Transport → its figure; of rows of one measure, source and conditions."""
-    return {row["transport"]: estimate_of(row) for row in over_repeats(rows).to_dict("records")}
+    figures = measures.over_repeats(rows).to_dict("records")
+    return {row["transport"]: measures.estimate_of(row) for row in figures}
 
 
 def ratio(rows: pd.DataFrame) -> Estimate | None:
@@ -231,7 +220,7 @@ def read_c_baseline() -> dict[str, tuple[str, int | None, str]]:
     """Program's pattern → pattern, size (None: its own) and how they differ."""
     return {
         row["pattern"]: (row["in_c"], int(row["size"]) if row["size"] else None, row["why"])
-        for row in BASELINES
+        for row in measures.BASELINES
         if row["in_c"]
     }
 
@@ -265,7 +254,7 @@ def _side(rows: pd.DataFrame, workload: tuple[str, int, str], speed: str) -> Sid
     unprobed = (rows["target"] == "host") & (rows["value"] > 0) & ~rows["probed"].astype(bool)
     measure, times = MEASURE_BY_ID[speed], rows[unprobed & (rows["measure"] == speed)]
     if not times.empty:
-        times = best_source(times, measure)
+        times = measures.best_source(times, measure)
         times = times.assign(value=1e9 / times["value"]) if measure.unit == RATE else times
     over, under = _both(times)
     if not len(under):

@@ -7,17 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from analysis.paths import changes
 from analysis.paths.cells import ExactCell, failed_cells
-from analysis.paths.changes import (
-    CALLS,
-    INLINED,
-    OUTLINED,
-    RENAMED,
-    WORK,
-    ExactPair,
-    Moved,
-    cell_name,
-)
+from analysis.paths.changes import CALLS, WORK, ExactPair, Moved, cell_name
 from analysis.raw.run import Run
 from analysis.wording import counted
 from probes.messages import UsageError, shown
@@ -82,11 +74,10 @@ class Result(NamedTuple):
         copies = [f"{payload.per_byte(pair.after.size):.2f}" for payload in payloads if payload]
         if len(set(copies)) == 2:
             yield f"copies of each payload byte: {' -> '.join(copies)}"
-        if number[INLINED] or number[OUTLINED] or number[RENAMED]:
-            yield (
-                f"compiler {of_calls:+,}: {number[INLINED]} inlined, {number[OUTLINED]} no longer "
-                f"inlined, {number[RENAMED]} renamed"
-            )
+        moves = [number[kind] for kind in (changes.INLINED, changes.OUTLINED, changes.RENAMED)]
+        if any(moves):
+            counts = "{} inlined, {} no longer inlined, {} renamed".format(*moves)
+            yield f"compiler {of_calls:+,}: {counts}"
         steps = pair.after.steps - pair.before.steps
         if steps != pair.more:
             yield f"{steps:+,} steps, with each repetition of a string instruction"

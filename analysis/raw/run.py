@@ -7,19 +7,10 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, model_validator
 
+from analysis.raw import record
 from analysis.raw.cells import Cell
 from analysis.raw.exact import ExactLine, FailedExactLine
-from analysis.raw.record import (
-    Count,
-    Model,
-    Name,
-    NotNegative,
-    Positive,
-    Word,
-    damaged,
-    parse_lines,
-    read_object,
-)
+from analysis.raw.record import Count, Model, Name, NotNegative, Positive, Word
 from probes.messages import UsageError
 from probes.reasons import Reason
 
@@ -205,7 +196,7 @@ def read_run(path: Path) -> Run:
     """Read a run folder's manifest, environments and cells. Raises UsageError, RunError."""
     if not path.is_dir():
         raise UsageError(f"{path} is not a folder: name the folder of a run, with its run.json.")
-    manifest = read_object(path / "run.json", Manifest)
+    manifest = record.read_object(path / "run.json", Manifest)
     targets = tuple(_read_target(path, entry, manifest) for entry in manifest.targets)
     missing = tuple(_missing(entry, path) for entry in manifest.missing)
     # Where a guest took part, it counted what needs its probes, or says itself why not.
@@ -218,14 +209,14 @@ def _missing(entry: MissingEntry, run: Path) -> Missing:
     try:
         why = str(Reason(entry.code, entry.values))
     except KeyError as error:
-        raise damaged(run / "run.json", f"the reason {entry.code!r} lacks {error}") from None
+        raise record.damaged(run / "run.json", f"the reason {entry.code!r} lacks {error}") from None
     what = ", ".join(entry.what) + (f" ({entry.by})" if entry.by else "")
     return Missing(what, entry.target, why, entry.requested, quantities=entry.what, code=entry.code)
 
 
 def _read_target(run: Path, entry: TargetEntry, manifest: Manifest) -> Target:
     path = run / "raw" / entry.folder
-    environment = read_object(path / "environment.json", Environment)
+    environment = record.read_object(path / "environment.json", Environment)
     check_kernel(entry, environment.kernel, path)
     cells = read_cells(path, entry, TypeAdapter(Cell))
     lacks = (lack for lack in manifest.missing if lack.target in ("", entry.folder))
@@ -236,7 +227,7 @@ def _read_target(run: Path, entry: TargetEntry, manifest: Manifest) -> Target:
 def check_kernel(entry: TargetEntry | ExactEntry, kernel: str, folder: Path) -> None:
     """Raise RunError where a target's own file names another kernel than the manifest does."""
     if kernel != entry.kernel:
-        raise damaged(
+        raise record.damaged(
             folder / "environment.json", f"it is of kernel {kernel}, and run.json of {entry.kernel}"
         )
 
@@ -246,9 +237,9 @@ def read_cells(
 ) -> tuple[Numbered, ...]:
     """The lines of a target's cells.jsonl: as many as the manifest names, each cell once."""
     path /= "cells.jsonl"
-    cells = tuple(parse_lines(path, adapter))
+    cells = tuple(record.parse_lines(path, adapter))
     if len(cells) != entry.runs or len({cell.id for cell in cells}) < len(cells):
-        raise damaged(
+        raise record.damaged(
             path, f"it has {len(cells)} lines, and {entry.runs} cells ran, each with an id"
         )
     return cells

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from analysis import wording
 from analysis.claims.verdict import Verdict
 from analysis.counts.ledger import GUEST, Ledger, Row, transport_order
 from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
@@ -21,20 +22,7 @@ from analysis.report.answer import Answer
 from analysis.report.render import code, link
 from analysis.statistics import Estimate
 from analysis.times.timing import Times
-from analysis.wording import (
-    MINUS,
-    NOT_MEASURED,
-    amount,
-    conditions_text,
-    counted,
-    listed,
-    number,
-    place_title,
-    signed,
-    size_text,
-    spread,
-    title_of,
-)
+from analysis.wording import amount, conditions_text, counted, number, place_title, size_text
 from runners.cell import Conditions
 
 TIMES = (
@@ -52,8 +40,8 @@ Line = Sequence[object]
 def spanned(figure: Estimate | None, unit: str = "") -> str:
     """A figure with its range, or the sign that nobody measured it."""
     if figure is None:
-        return NOT_MEASURED
-    text, ends = amount(figure.value, unit), spread(*figure.ends, unit)
+        return wording.NOT_MEASURED
+    text, ends = amount(figure.value, unit), wording.spread(*figure.ends, unit)
     return f"{text} ({ends})" if ends else text
 
 
@@ -115,7 +103,7 @@ def times(timings: Iterable[Times]) -> pd.DataFrame:
     lines = [
         (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.p99, "ns"),
          spanned(t.messages_per_s), spanned(t.ratio),
-         t.modality.words() if t.modality else NOT_MEASURED)
+         t.modality.words() if t.modality else wording.NOT_MEASURED)
         for t in timings
     ]  # fmt: skip
     return frame(heads, lines)
@@ -135,7 +123,7 @@ def placed_freely(timings: Iterable[Times]) -> pd.DataFrame:
 def _short(row: Any, found: pd.DataFrame) -> str:
     """The conditions of a row; pattern and size only where the rows have several."""
     one = len(found.groupby(["pattern", "size"])) == 1
-    return title_of(row.conditions) if one else conditions_text(row)
+    return wording.title_of(row.conditions) if one else conditions_text(row)
 
 
 def wakeups(found: pd.DataFrame) -> pd.DataFrame:
@@ -257,8 +245,8 @@ def knobs(pairs: Sequence[ExactPair]) -> pd.DataFrame:
         lines.append((
             name, pair.transport,
             f"{pair.before.steady:,.0f} → {pair.after.steady:,.0f}",
-            signed(pair.difference) + ("" if pair.valid else " invalid"),
-            f"{pair.share:+.1%}".replace("-", MINUS), signed(pair.steps),
+            wording.signed(pair.difference) + ("" if pair.valid else " invalid"),
+            f"{pair.share:+.1%}".replace("-", wording.MINUS), wording.signed(pair.steps),
             f"{pair.events:,.1f}" if pair.events else None,
             None if pair.of_an_event is None else f"{pair.of_an_event:,.0f}",
         ))  # fmt: skip
@@ -270,12 +258,12 @@ def moved(
 ) -> pd.DataFrame:
     """The functions or layers that a difference is made of, a round trip, without callees."""
     lines: list[Line] = [
-        (code(one.name), one.fate, f"{one.before:,}", f"{one.after:,}", signed(one.difference),
-         f"{one.calls_before} → {one.calls_after}")
+        (code(one.name), one.fate, f"{one.before:,}", f"{one.after:,}",
+         wording.signed(one.difference), f"{one.calls_before} → {one.calls_after}")
         for one in rows[:most]
     ]  # fmt: skip
     if others := rows[most:]:
-        rest = signed(sum(one.difference for one in others))
+        rest = wording.signed(sum(one.difference for one in others))
         lines.append((counted(len(others), "other function"), "", "", "", rest, ""))
     heads = ("function", "what became of it", first, second, "difference", "calls")
     return frame(heads, lines)
@@ -308,7 +296,7 @@ def probe_summary(found: pd.DataFrame) -> str:
         texts.append(f"{amount(min(added), 'ns')} to {amount(max(added), 'ns')} to a message")
     if more:
         texts.append(f"{number(min(more))} to {number(max(more))} switches to a round trip")
-    return f"From cell to cell it added {listed(texts)}." if texts else ""
+    return f"From cell to cell it added {wording.listed(texts)}." if texts else ""
 
 
 def invalid(found: Iterable[Any]) -> pd.DataFrame:

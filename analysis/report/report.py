@@ -17,16 +17,7 @@ from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import same_table
 from analysis.paths.figures import alike_first, needed, one_of_each_family, usual_first
 from analysis.report import frames
-from analysis.report.answer import (
-    PLACES,
-    RATES,
-    Answer,
-    Document,
-    Pair,
-    Share,
-    build_answer,
-    document,
-)  # fmt: skip
+from analysis.report.answer import PLACES, RATES, Answer, Pair, Share, build_answer, document
 from analysis.report.render import render, sentence
 from analysis.statistics import LEAST_REPEATS
 from analysis.times.timing import Times, part_text
@@ -49,7 +40,7 @@ class Report:
         # The median of a burst lies between those that get through at once and those that wait.
         burst = two.times[0] if two and two.times and two.pattern == "backlog" else None
         waits = " ".join(self.waits(burst.conditions)) if burst else ""
-        self.document: Document = document(
+        self.document = document(
             analysis,
             self.answer,
             decision=waits or sentence("decision", two),

@@ -14,17 +14,8 @@ from matplotlib.ticker import LogLocator
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import CARD, COLOURS, FAINT, INK, Drawn, colour, drawn, not_drawn, words
-from analysis.times.timing import (
-    ITERATION,
-    REST,
-    ROUND_TRIP,
-    STACK_OF,
-    Iterations,
-    Parts,
-    Times,
-    lacking,
-    uneven,
-)
+from analysis.times import timing
+from analysis.times.timing import Iterations, Parts, Times
 from analysis.wording import amount, listed, place, place_title, size_text
 from probes.transports import read_transports
 
@@ -60,7 +51,7 @@ def _latency(
     ledger: Ledger, requested: set[str], iterations: Iterations, timings: Sequence[Times],
     source: str,
 ) -> Drawn:  # fmt: skip
-    iteration = ITERATION.get(ledger.pattern, ROUND_TRIP)
+    iteration = timing.ITERATION.get(ledger.pattern, timing.ROUND_TRIP)
     pattern, size = ledger.pattern, ledger.size
     cells = {key[2:]: repeats for key, repeats in iterations.items() if key[:2] == (pattern, size)}
     if not cells:
@@ -108,12 +99,12 @@ def _sizes(timings: Sequence[Times], source: str) -> Drawn:
 def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
     divided = [part for part in parts if "rest" in part.figures]
     alone = [part for part in parts if not part.than]
-    why = [text for part in alone for text in (uneven(part), lacking(part)) if text]
+    why = [text for part in alone for text in (timing.uneven(part), timing.lacking(part)) if text]
     if not divided:
         none = not_drawn("waterfall")
         return replace(none, caption=" ".join([none.caption, *why]))
     cells = "; ".join(
-        f"{place(conditions)}, the stack is {stack}" for conditions, stack in STACK_OF.items()
+        f"{place(where)}, the stack is {stack}" for where, stack in timing.STACK_OF.items()
     )
     table = pd.DataFrame(
         [
@@ -276,7 +267,7 @@ def _draw_bars(ax: Axes, part: Parts, *, first: bool) -> float:
         ax.annotate(text, (edge, row), xytext=(5, 0),
                     textcoords="offset points", va="center", fontsize=9)  # fmt: skip
         start, furthest = start + width, max(furthest, edge)
-    ax.set_yticks(range(2), [f"stack, {place(part.placement)}", REST[part.placement]])
+    ax.set_yticks(range(2), [f"stack, {place(part.placement)}", timing.REST[part.placement]])
     ax.tick_params(labelleft=first)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)

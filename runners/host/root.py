@@ -23,19 +23,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from probes.callsite import TRACEFS
-from probes.messages import shown
+from probes.messages import UsageError, shown
 from probes.scripts import PROBES
 from runners.host import ftrace, instrument
-from runners.process import (
-    REPOSITORY,
-    SIGNALS,
-    WORKLOAD,
-    RunError,
-    UsageError,
-    attempt,
-    command,
-    stop,
-)
+from runners.process import REPOSITORY, SIGNALS, WORKLOAD, RunError, attempt, command, stop
 from runners.store import LOCK, ROOT, Invoker, inherited, invoker, measuring, sweep, workspace
 
 CHANNEL = "PATHCOST_MONITOR"  # in the environment of the user's process: the descriptor's number

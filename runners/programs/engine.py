@@ -26,17 +26,7 @@ from runners.host.workload import private_directory
 from runners.process import RunError, attempt, command, last_line, last_words, stop
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import Place, answers, run_as, socket_address
-from runners.programs.program import (
-    HERE,
-    NS,
-    TIME,
-    Case,
-    Command,
-    Process,
-    Program,
-    Values,
-    client_command,
-)
+from runners.programs.program import HERE, NS, TIME, Case, Process, Program, Values, client_command
 from runners.programs.watch import Watch, between, counters_of, time_wait
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
@@ -140,7 +130,7 @@ class Service:
             raise RunError(f"{what} failed: {last_words(done.stderr or done.stdout)}.")
         return done.stdout
 
-    def prepare(self, commands: Sequence[Command], values: Values) -> None:
+    def prepare(self, commands: Sequence[Sequence[str]], values: Values) -> None:
         """Raises RunError."""
         for line in commands:
             self._attempt(values.command(line), PREPARE_SECONDS)

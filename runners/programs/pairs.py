@@ -18,13 +18,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from probes.messages import PROGRAM
+from probes.messages import PROGRAM, UsageError
 from runners.guest.store import read_json, write_json
 from runners.host.environment import cpu_model
 from runners.host.root import Root
 from runners.host.session import Session
 from runners.host.workload import private_directory
-from runners.process import DONE, WORKLOAD, RunError, UsageError, attempt, last_line, last_words
+from runners.process import DONE, WORKLOAD, RunError, attempt, last_line, last_words
 from runners.programs.engine import serving
 from runners.programs.experiments import interleaved
 from runners.programs.place import unpacked
