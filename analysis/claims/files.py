@@ -160,12 +160,10 @@ class Claim(ClaimEntry):
 
     @property
     def measure(self) -> Measure | None:
-        """What its quantity is."""
         return measure_of(self.quantity)
 
     @property
     def timed(self) -> bool:
-        """Whether it is over times."""
         return self.measure is not None and self.measure.quantity in TIMES
 
     @property

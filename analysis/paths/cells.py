@@ -90,7 +90,6 @@ class ExactCell(ExactLine):
 
     @property
     def steps(self) -> int:
-        """Return the steps of the steady round trip."""
         return sum(span.steps for span in self.tree)
 
     @property
@@ -112,7 +111,6 @@ class ExactCell(ExactLine):
 
     @property
     def frequency(self) -> str:
-        """Say how many of the iterations are the steady round trip."""
         return f"{self.identical} of {self.iterations} alike"
 
     def functions(self) -> Counter[str]:
@@ -120,7 +118,6 @@ class ExactCell(ExactLine):
         return by_function(self.tree)
 
     def calls(self) -> Counter[str]:
-        """Return the calls of each function."""
         return calls_of(self.tree)
 
     def layers(self) -> Counter[str]:
@@ -272,7 +269,6 @@ def failures(run: Run) -> Iterator[Missing]:
 
 
 def failed_cells(run: Run) -> list[FailedExactLine]:
-    """Return the exact cells of which there is only the error."""
     return [line for _, line in _lines(run) if isinstance(line, FailedExactLine)]
 
 

@@ -145,7 +145,6 @@ class ExactPair:
         return renames(callers(self.before.tree), callers(self.after.tree))
 
     def parts(self) -> list[Moved]:
-        """Return the parts of the difference."""
         return parts(self.before.tree, self.after.tree, self.renamed())
 
 

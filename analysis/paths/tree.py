@@ -106,7 +106,6 @@ class Mark(NamedTuple):
 
 
 def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
-    """Return name → the sum of its parts."""
     sums: Counter[Name] = Counter()
     for name, count in parts:
         sums[name] += count
@@ -133,7 +132,6 @@ def by_function(spans: Iterable[Span]) -> Counter[str]:
 
 
 def calls_of(spans: Iterable[Span]) -> Counter[str]:
-    """Return the calls of each function."""
     return summed((span.path[-1], span.calls) for span in spans)
 
 
