@@ -47,12 +47,7 @@ class Counts:
         """
         tidy, knobs = self.tables.tidy, {str(c.conditions) for c in self.cells if c.knob}
         tidy = tidy[~tidy["conditions"].isin(knobs) & ~of_two_ends(tidy)]
-        extra = {
-            (target.kind, target.kernel, cell.id)
-            for target in self.run.targets
-            for cell in target.cells
-            if cell.extra
-        }
+        extra = {(at.kind, at.kernel, cell.id) for at, cell in self.run.cells() if cell.extra}
         cells = zip(tidy["target"], tidy["kernel"], tidy["cell"], strict=True)
         asked = pd.Series([cell not in extra for cell in cells], tidy.index, dtype=bool)
         return exact.as_sources(tidy[asked])

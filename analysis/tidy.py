@@ -103,9 +103,7 @@ def build_tables(run: Run, cells: tuple[exact.ExactCell, ...]) -> Tables:
     rows += program_rows
     missing += [*program_failures, *exact.failures(run), *left_out()]
     tidy = pd.DataFrame(rows, columns=list(COLUMNS))
-    probes = {
-        (target.folder, cell.id): cell.probes for target in run.targets for cell in target.cells
-    }
+    probes = {(target.folder, cell.id): cell.probes for target, cell in run.cells()}
     return Tables(tidy.astype({"value": "float64"}), tuple(invalid), tuple(missing), probes)
 
 

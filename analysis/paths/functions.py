@@ -58,15 +58,14 @@ class Profile(Workload):
 def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
     """Make one for each cell that perf record watched; `invalid` is (target's folder, cell)."""
     made: dict[Any, Counter[Path]] = {}
-    for target in run.targets:
-        for cell in target.cells:
-            if "profile" not in cell.scripts or (target.folder, cell.id) in invalid:
-                continue
-            workload = (cell.pattern, cell.size, str(cell.conditions))
-            emulated = target.accelerator == "tcg"
-            key = (*workload, target.kind, target.kernel, cell.transport, emulated)
-            for path in sorted(target.path.glob(f"perf/*/profile-{cell.id}.folded")):
-                made.setdefault(key, Counter()).update(read_folded(read_text(path)))
+    for target, cell in run.cells():
+        if "profile" not in cell.scripts or (target.folder, cell.id) in invalid:
+            continue
+        workload = (cell.pattern, cell.size, str(cell.conditions))
+        emulated = target.accelerator == "tcg"
+        key = (*workload, target.kind, target.kernel, cell.transport, emulated)
+        for path in sorted(target.path.glob(f"perf/*/profile-{cell.id}.folded")):
+            made.setdefault(key, Counter()).update(read_folded(read_text(path)))
     profiles = [Profile(*(*key, stacks)) for key, stacks in made.items() if stacks.total()]
     return tuple(sorted(profiles, key=lambda p: (
         p.target != "host", p.kernel, p.pattern, p.size, conditions_order(p.conditions),

@@ -123,9 +123,7 @@ def read_prices(path: Path) -> Prices:
 def prices_of_run(folder: Path) -> list[PricedCell]:
     """The unprobed cells of a stored run that say what a message costs. Raises UsageError."""
     repeats: dict[tuple[str, str, int, str], list[list[float]]] = {}
-    for cell in (
-        cell for target in read_run(folder).targets if target.timed for cell in target.cells
-    ):
+    for cell in (cell for target, cell in read_run(folder).cells() if target.timed):
         result, usual = cell.result, cell.pattern in PATTERNS and cell.transport in TRANSPORTS
         plain = str(cell.conditions) in (ONE, TWO) and not cell.probed
         if plain and usual and result and result.round_trips:

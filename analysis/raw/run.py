@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a run left behind: its manifest, its targets, and their cells."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -179,6 +180,10 @@ class Run:
     manifest: Manifest
     targets: tuple[Target, ...]
     missing: tuple[Missing, ...]
+
+    def cells(self) -> Iterator[tuple[Target, Cell]]:
+        """Every run of a cell, exact ones apart, with the kernel that ran it."""
+        return ((target, cell) for target in self.targets for cell in target.cells)
 
     @property
     def named_claims(self) -> frozenset[str]:

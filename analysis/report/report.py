@@ -97,7 +97,7 @@ class Report:
 
     def unmeasured(self) -> Iterator[tuple[str, str, str]]:
         """What a reader may ask for and this run did not measure: words, command, page."""
-        cells = [cell for target in self.analysis.run.targets for cell in target.cells]
+        cells = [cell for _, cell in self.analysis.run.cells()]
         timed = {times.conditions for times in self.analysis.timings}
         for conditions, option in PLACES.items():
             if conditions not in timed:

@@ -59,9 +59,9 @@ def read_iterations(run: Run, invalid: set[tuple[str, int]]) -> Iterations:
     """The raw times of the host's valid, unprobed cells. `invalid`: (folder, cell)."""
     cells = [
         ((cell.pattern, cell.size, str(cell.conditions), cell.transport), target, cell)
-        for target in run.targets
-        for cell in (target.cells if target.timed else ())
-        if cell.result and not cell.probed and (target.folder, cell.id) not in invalid
+        for target, cell in run.cells()
+        if target.timed and cell.result and not cell.probed
+        if (target.folder, cell.id) not in invalid
     ]
     results: dict[Key, list[Values]] = {}
     for key, target, cell in sorted(cells, key=lambda row: (row[0], row[2].repeat)):
@@ -204,8 +204,7 @@ def share_disturbed(run: Run) -> Disturbed:
     """The cell runs of the host that give times."""
     watched = [
         (target, cell, shares)
-        for target in run.targets
-        for cell in target.cells
+        for target, cell in run.cells()
         if target.timed and cell.result and not cell.probed and (shares := shares_of(cell))
     ]
     return Disturbed(len(watched), tuple(each for each in watched if each[2].disturbed))
