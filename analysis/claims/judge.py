@@ -155,7 +155,10 @@ def _one_condition(
             _, *both, ratio = statistics.compared(under, over)
             means = both[::-1] if claim.timed else means
         if under.all():
-            quotient[rule.quotient] = ratio = _with_ends(ratio, over / under)
+            if ratio.low is None:  # the range, where repeats are few
+                each = over / under
+                ratio = replace(ratio, low=float(each.min()), high=float(each.max()))
+            quotient[rule.quotient] = ratio
         if claim.timed:
             # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
             holds = _by_interval(rule, ratio) if quotient else None
@@ -182,15 +185,6 @@ def _words(variable: str, value: object) -> str:
     if variable != "size" or not text:
         return text
     return size_text(int(text)) if text.isdecimal() else f"{text} B"
-
-
-def _with_ends(ratio: Estimate, each: statistics.Values) -> Estimate:
-    """A quotient with its interval, or the range where repeats are few."""
-    return replace(
-        ratio,
-        low=float(each.min()) if ratio.low is None else ratio.low,
-        high=float(each.max()) if ratio.high is None else ratio.high,
-    )
 
 
 def _by_interval(rule: Quotient, figure: Estimate) -> bool | None:

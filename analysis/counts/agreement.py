@@ -6,7 +6,6 @@ Compared are instruments that watched the same cell run, event for event. Where 
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -145,10 +144,8 @@ class Allowance(NamedTuple):
         return not names or any(n in known or cell["kernel"].startswith(f"{n}.") for n in names)
 
 
-@cache
-def read_reasons() -> tuple[Allowance, ...]:
-    rows = read_rows(Path(__file__).with_name("reasons.tsv"))
-    return tuple(Allowance(**typed(Allowance, row)) for row in rows)
+ROWS = read_rows(Path(__file__).with_name("reasons.tsv"))
+ALLOWANCES = tuple(Allowance(**typed(Allowance, row)) for row in ROWS)
 
 
 def explain(
@@ -162,7 +159,7 @@ def explain(
 
     `cell` has the kernel, the pattern, the transport and the size.
     """
-    firsts, seconds = ([r for r in read_reasons() if r.holds(name, what, cell)] for name in names)
+    firsts, seconds = ([r for r in ALLOWANCES if r.holds(name, what, cell)] for name in names)
     # The fewest reasons that are enough: one instrument's, the other's, or both.
     for ones, others in ((firsts, []), ([], seconds), (firsts, seconds)):
         low, high = _bounds(ones, messages)

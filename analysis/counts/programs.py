@@ -216,19 +216,17 @@ class Survival:
     why: str
 
 
-def read_c_baseline() -> dict[str, tuple[str, int | None, str]]:
-    """Program's pattern → pattern, size (None: its own) and how they differ."""
-    return {
-        row["pattern"]: (row["in_c"], int(row["size"]) if row["size"] else None, row["why"])
-        for row in measures.BASELINES
-        if row["in_c"]
-    }
+# A program's pattern → its pattern in C, the size (0: its own) and how they differ.
+IN_C = {
+    row["pattern"]: (row["in_c"], int(row["size"] or 0), row["why"])
+    for row in measures.BASELINES
+    if row["in_c"]
+}
 
 
 def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     """In the order of PROGRAMS; a program with no time over one of the two transports has none."""
     valid = measured[measured["valid"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
-    known = read_c_baseline()
     sides = []
     for workload, rows in groups(valid[of_programs(valid)], *WORKLOAD):
         timed = ((_side(rows, workload, speed), speed) for speed in SPEEDS)
@@ -236,7 +234,7 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     groups_of: dict[object, Survival] = {}
     sides.sort(key=lambda side: program_order(side[0].pattern, side[0].size))
     for program, speed in sides:
-        name, size, why = known.get(program.pattern, ("", None, ""))
+        name, size, why = IN_C.get(program.pattern, ("", 0, ""))
         alone = not Conditions.parse(program.conditions).unusual  # C has no cell with 20 clients
         cells = valid[(valid["pattern"] == name) & (valid["size"] == (size or program.size))]
         in_c = (_side(rows, workload, speed) for workload, rows in groups(cells, *WORKLOAD))

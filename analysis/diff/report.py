@@ -50,7 +50,9 @@ def make_diff(
             f"{first} and {second} have nothing that was measured alike: ask both for the same "
             "transports, sizes and placements, on one kernel each."
         )
-    figures, path, judged = list(draw_diff(diff.exact)), target / "diff.html", None
+    alike = of_first_conditions(diff.exact)
+    figures = [drawn("diff-flame", _plot, alike)] if alike else []
+    path, judged = target / "diff.html", None
     text = markdown(diff, figures)
     files: dict[str, output.Content] = {
         "diff.md": text,
@@ -181,12 +183,6 @@ def show(diff: Diff, path: Path) -> None:
 # Told apart by colour-blind readers, and by lightness from what did not change.
 SHRANK, EQUAL, GREW = "#4a9ad4", "#dadcdf", "#e8743b"
 SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, EQUAL, GREW])
-
-
-def draw_diff(pairs: Sequence[ExactPair]) -> Iterator[Drawn]:
-    """Of the first scheduling, size and placement."""
-    if pairs:
-        yield drawn("diff-flame", _plot, of_first_conditions(pairs))
 
 
 def folded(pair: ExactPair) -> tuple[str, str]:

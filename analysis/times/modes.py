@@ -124,7 +124,8 @@ def find_modes(values: Values) -> Modes | None:
     if len(values) > MOST_VALUES:
         values = chance.choice(values, MOST_VALUES, replace=False)
     tick = _tick(values)
-    logs = np.log(_off_the_comb(values, tick, chance))
+    off_the_comb = values + chance.uniform(-tick / 2, tick / 2, len(values))
+    logs = np.log(np.maximum(off_the_comb, values.min() / 2 or 1))
     _, p = diptest.diptest(logs)
     density = _Density(logs, max(LEAST_WIDTH, tick / 2 / float(np.median(values))))
     peaks = density.peaks() if p < SIGNIFICANT else [int(density.heights.argmax())]
@@ -137,11 +138,6 @@ def _tick(values: Values) -> float:
     gaps = np.diff(np.unique(values))
     largest = max(LARGEST_TICK, LARGEST_TICK_SHARE * float(np.median(values)))
     return min(float(np.median(gaps)), largest) if len(gaps) else 0.0
-
-
-def _off_the_comb(values: Values, tick: float, chance: np.random.Generator) -> Values:
-    moved = values + chance.uniform(-tick / 2, tick / 2, len(values))
-    return np.maximum(moved, values.min() / 2 or 1)
 
 
 class _Density:

@@ -60,15 +60,12 @@ def _settings() -> dict[str, str | None]:
     for path in (row["path"] for row in read_rows(SETTINGS)):
         texts = {str(file): _read(file) for file in sorted(ROOT.glob(path[1:]))}
         if "/cpu*/" in path:
-            groups = sorted({*texts.values()} - {None, ""}, key=_first_number)
-            found[path] = " ".join(map(str, groups)) or None
+            groups = filter(None, {*texts.values()})
+            in_order = sorted(groups, key=lambda group: int(re.split("[,-]", group)[0]))
+            found[path] = " ".join(in_order) or None
         else:
             found |= texts if path.endswith("*") else {path: texts.get(path)}
     return found
-
-
-def _first_number(text: str | None) -> int:
-    return int(re.split("[,-]", text or "")[0])
 
 
 def cpu_model() -> str | None:

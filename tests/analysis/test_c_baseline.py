@@ -15,9 +15,7 @@ def test_the_same_in_c_stands_beside_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program is redis with kept connections; the run's ping-pong has another size."""
-    monkeypatch.setattr(
-        c_baseline, "read_c_baseline", lambda: {"redis-keep": ("pingpong", SIZE, "")}
-    )
+    monkeypatch.setattr(c_baseline, "IN_C", {"redis-keep": ("pingpong", SIZE, "")})
     lines = [
         redis(t, r, clients=1, variant="keep", window_ns=w)
         for r in range(6)
@@ -54,4 +52,4 @@ def test_a_program_is_compared_repeat_by_repeat(tmp_path: Path) -> None:
 
 def test_every_program_but_one_question_has_a_c_baseline() -> None:
     """fastcgi asks which protocol answers; there is nothing to time."""
-    assert set(PROGRAMS) - set(c_baseline.read_c_baseline()) == {"gin-fastcgi"}
+    assert set(PROGRAMS) - set(c_baseline.IN_C) == {"gin-fastcgi"}
