@@ -21,20 +21,9 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from analysis import drawing
 from analysis.counts.ledger import MOST_TOGETHER
-from analysis.drawing import (
-    CARD,
-    FAINT,
-    INK,
-    PNG_DPI,
-    RULE,
-    STYLE,
-    Drawn,
-    colour,
-    drawn,
-    not_drawn,
-    words,
-)
+from analysis.drawing import CARD, FAINT, INK, RULE, Drawn, colour, drawn, not_drawn, words
 from analysis.paths.cells import DEFAULT, Comparison, ExactCell
 from analysis.paths.functions import Profile
 from analysis.paths.journey import journeys
@@ -307,8 +296,8 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
 def needs(table: Path, picture: Path) -> None:
     """Draw needs.csv of a study of lesions: for each cell a bar, delivery first."""
     rows = pd.read_csv(table, keep_default_na=False)
-    with mpl.rc_context(STYLE):
-        plot_needs(rows).savefig(picture, dpi=PNG_DPI, metadata={"Software": None})
+    with mpl.rc_context(drawing.STYLE):
+        plot_needs(rows).savefig(picture, dpi=drawing.PNG_DPI, metadata={"Software": None})
 
 
 def needed(kernel: str, table: Path = STORED_NEEDS) -> list[tuple[str, int, int]]:
