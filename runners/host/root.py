@@ -261,15 +261,11 @@ class Monitor:
         stdin, stdout, stderr = streams
         process = subprocess.Popen(
             command(argv(self._who, out, words), bounds=MEASURING if bound else None),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=REPOSITORY,
-            env=os.environ | {"TMPDIR": str(self._workspace())},
+            stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True,
+            cwd=REPOSITORY, env=os.environ | {"TMPDIR": str(self._workspace())},
             # Not to set-up, whose compilers may leave a server behind.
             pass_fds=inherited() if bound else (),
-            start_new_session=True,
-        )
+        )  # fmt: skip
         ended = os.pidfd_open(process.pid)
         self._running[ended] = Running(process, out, answer)
         return ended
@@ -299,14 +295,11 @@ def main(argv: list[str]) -> int:
         with theirs:
             # It answers signals when it is ready to: see runners.__main__.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            words, groups = [*MODULE, "runners", *argv], "init" if who.named else "clear"
             process = subprocess.Popen(
-                command(
-                    [*MODULE, "runners", *argv], who.drop, groups="init" if who.named else "clear"
-                ),
-                env=environment,
-                pass_fds=[theirs.fileno()],
-                umask=umask,
-            )
+                command(words, who.drop, groups=groups),
+                env=environment, pass_fds=[theirs.fileno()], umask=umask,
+            )  # fmt: skip
         for number in SIGNALS:
             signal.signal(number, lambda number, _: process.send_signal(number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)

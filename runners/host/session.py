@@ -69,12 +69,10 @@ class Session:
             else:
                 process = subprocess.Popen(
                     command([str(REPOSITORY / "runners/setup.sh"), *words]),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=complaints,
-                    start_new_session=True,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
                     env=os.environ | {"PATHCOST_CACHE": str(self.invoker.cache)},
-                )
+                    start_new_session=True,
+                )  # fmt: skip
                 assert process.stdout is not None
                 stdout = process.stdout
             for line in stdout:

@@ -85,13 +85,9 @@ def run_cell(
 def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str, Any]:
     before = Moment.now()
     process = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=descriptors,
-        start_new_session=True,
-    )
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        pass_fds=descriptors, start_new_session=True,
+    )  # fmt: skip
     patience = timeout + 10  # the workload has a time-out, with a better message; ours is for hangs
     try:
         output, complaint = process.communicate(timeout=patience)
