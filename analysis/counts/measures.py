@@ -245,18 +245,10 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
     by = ["measure", *WORKLOAD, "transport", *SOURCE]
     any_valid = measured.groupby(by)["valid"].transform("any")
     used = measured[measured["valid"] | ~any_valid.astype(bool)]
-    table = (
-        used.groupby(by, sort=True)
-        .agg(
-            value=("value", "median"),
-            mean=("value", "mean"),
-            low=("value", "min"),
-            high=("value", "max"),
-            repeats=("value", "size"),
-            valid=("valid", "all"),
-        )
-        .reset_index()
-    )
+    table = used.groupby(by, sort=True).agg(
+        value=("value", "median"), mean=("value", "mean"), low=("value", "min"),
+        high=("value", "max"), repeats=("value", "size"), valid=("valid", "all"),
+    ).reset_index()  # fmt: skip
     measures = {name: measure_of(name) for name in set(table["measure"])}
     times = [name for name, measure in measures.items() if measure and measure.quantity in TIMES]
     timed = table["measure"].isin(times)

@@ -105,9 +105,8 @@ class ExactCell(ExactLine):
     @property
     def steady(self) -> float:
         """Return a message's part of the steady iteration; of a pattern without one, the mean."""
-        return (
-            self.total / self.messages_per_iteration if self.pattern in WHOLE else self.of_message
-        )
+        whole = self.pattern in WHOLE
+        return self.total / self.messages_per_iteration if whole else self.of_message
 
     @property
     def frequency(self) -> str:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -148,12 +149,8 @@ def _small_multiples(
     plots = []
     for axes, family in zip(grid, families, strict=True):
         others = [name for name in rows[family] if name not in COLOURS]
-        looks: dict[str, tuple[str, Any]] = {
-            name: (COLOURS[name], "-")
-            if name in COLOURS
-            else (colour(name, others), STYLES[others.index(name) % len(STYLES)])
-            for name in rows[family]
-        }
+        dashed: dict[str, Any] = dict(zip(others, cycle(STYLES), strict=False))
+        looks = {name: (colour(name, others), dashed.get(name, "-")) for name in rows[family]}
         axes[0].set_ylabel(axis[1])
         for ax, panel in zip(axes, panels, strict=True):
             ax.set_title(place_title(f"{panel} · {family}" if family else panel))

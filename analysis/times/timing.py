@@ -16,7 +16,7 @@ from analysis.raw.run import Run, Target
 from analysis.statistics import Estimate, Values, compared, estimates, mean
 from analysis.times.modes import Modality, modality
 from analysis.wording import amount, counted, number, place, size_text
-from runners.cell import ONE_WAY, Conditions
+from runners.cell import ONE_WAY
 
 Key = tuple[str, int, str, str]  # pattern, size, conditions, transport
 Iterations = Mapping[Key, Sequence[Values]]  # nanoseconds of each iteration, repeat by repeat
@@ -213,10 +213,7 @@ def share_disturbed(run: Run) -> Disturbed:
 # Placement → pattern and conditions of the cell that shows the stack alone, and of the whole.
 CELLS = {
     "same-cpu": (("selfecho", "same-cpu"), ("pingpong", "same-cpu")),
-    "cross-cpu": (
-        ("pingpong", str(Conditions("cross-cpu", wait="spin"))),
-        ("pingpong", "cross-cpu"),
-    ),
+    "cross-cpu": (("pingpong", "cross-cpu+spin"), ("pingpong", "cross-cpu")),
 }
 MESSAGES = 2
 # Where TCP's ACKs travel alone in the one cell and on data in the other, the first is not the stack
