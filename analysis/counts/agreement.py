@@ -149,12 +149,9 @@ ALLOWANCES = tuple(Allowance(**typed(Allowance, row)) for row in ROWS)
 
 
 def explain(
-    names: tuple[str, str],
-    difference: float,
-    messages: int,
-    what: tuple[str, str],
+    names: tuple[str, str], difference: float, messages: int, what: tuple[str, str],
     cell: Mapping[str, Any],
-) -> str | None:
+) -> str | None:  # fmt: skip
     """Why the first count is `difference` events above the second; None if nobody knows.
 
     `cell` has the kernel, the pattern, the transport and the size.

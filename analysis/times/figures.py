@@ -29,10 +29,7 @@ Plots = list[tuple[str, Axes, dict[str, tuple[str, Any]]]]
 
 
 def draw_times(
-    ledger: Ledger,
-    timings: Sequence[Times],
-    parts: Sequence[Parts],
-    iterations: Iterations,
+    ledger: Ledger, timings: Sequence[Times], parts: Sequence[Parts], iterations: Iterations
 ) -> tuple[Drawn, ...]:
     """The figures of a ledger's pattern and size, in the order of the report."""
     same = [times for times in timings if times.pattern == ledger.pattern]

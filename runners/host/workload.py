@@ -58,12 +58,9 @@ def private_directory(user: User | None = None) -> Iterator[Path]:
 
 
 def run_cell(
-    execution: Execution,
-    plan: Plan,
-    run: CellRun,
-    samples: Path | None,
+    execution: Execution, plan: Plan, run: CellRun, samples: Path | None,
     windows: Sequence[WindowOptions],
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Run a cell: `result`, what the workload printed, and `disturbance`.
 
     `samples` is the file for raw round-trip times. Raises CellError with the workload's message.

@@ -44,12 +44,9 @@ USUAL = {"requests", "window_ns", "latency_ns"}  # what a client that prints JSO
 
 @contextmanager
 def serving(
-    program: Program,
-    case: Case,
-    transport: str,
-    root: Path | None,
+    program: Program, case: Case, transport: str, root: Path | None,
     arrange: Callable[[Path, Path | None, Program], Place] = Place,
-) -> Iterator["Service"]:
+) -> Iterator["Service"]:  # fmt: skip
     """Start the server. It listens, and ends with the block. Raises RunError."""
     user, _ = run_as()
     with private_directory(user) as directory, ExitStack() as stack:
@@ -79,13 +76,9 @@ class Service:
         return [pid for keeper in self.keepers for pid in descendants(keeper.pid)]
 
     def drive(
-        self,
-        case: Case,
-        transport: str,
-        requests: int | None = None,
-        watch: Watch | None = None,
-        alone: bool = False,
-    ) -> Result:
+        self, case: Case, transport: str, requests: int | None = None,
+        watch: Watch | None = None, alone: bool = False,
+    ) -> Result:  # fmt: skip
         """Run the client to its end; the case says how long, unless `requests` do.
 
         Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
@@ -270,15 +263,11 @@ def ask(end: str, text: str) -> str:
 
 
 def run_beside(
-    argv: Sequence[str],
-    servers: Callable[[], list[int]],
-    parse: Callable[[str], Result] = json.loads,
-    cwd: Path | None = None,
-    watch: Watch | None = None,
-    waits: bool = False,
-    wrap: Callable[[Sequence[str]], list[str]] = command,
-    seconds: float | None = None,
-) -> Result:
+    argv: Sequence[str], servers: Callable[[], list[int]],
+    parse: Callable[[str], Result] = json.loads, cwd: Path | None = None,
+    watch: Watch | None = None, waits: bool = False,
+    wrap: Callable[[Sequence[str]], list[str]] = command, seconds: float | None = None,
+) -> Result:  # fmt: skip
     """Run a client, which `wrap` makes a full command of, beside the processes of its server.
 
     Returns what `parse` makes of its output, with `error` null, or only `error`. The result also
