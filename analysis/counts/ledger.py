@@ -176,9 +176,8 @@ def _about(measure: Measure, missing: tuple[Missing, ...]) -> list[Missing]:
 def in_reading_order(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by pattern, size, conditions and transport as everywhere; else in their order."""
     cells = zip(*(rows[name] for name in (*WORKLOAD, "transport")), strict=True)
-    return ordered(
-        rows, ((*_workload_order(*cell), transport_order(name)) for *cell, name in cells)
-    )
+    keys = ((*_workload_order(*cell), transport_order(name)) for *cell, name in cells)
+    return ordered(rows, keys)
 
 
 def ordered(rows: pd.DataFrame, keys: Iterable[Any]) -> pd.DataFrame:

@@ -191,10 +191,8 @@ def _figures(by_quantity: dict[str, pd.DataFrame], measure: Measure) -> pd.DataF
         quantity, _, key = measure.over.partition(" ")
         others = by_quantity.get(quantity, rows.iloc[:0])
         totals = _over(totals, others[others["key"] == key] if key else others)
-    counted = "count" if measure.hit == "number" else "sum"
-    return totals.assign(
-        measure=measure.id, value=totals[counted] / _divisor(totals, measure)
-    ).drop(columns=["sum", "count"])
+    value = totals["count" if measure.hit == "number" else "sum"] / _divisor(totals, measure)
+    return totals.assign(measure=measure.id, value=value).drop(columns=["sum", "count"])
 
 
 def _calls(tidy: pd.DataFrame, measure: Measure) -> pd.DataFrame:

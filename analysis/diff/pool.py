@@ -77,9 +77,8 @@ def verdicts(runs: list[Run]) -> Iterator[str]:
     """How many verdicts are the same in all runs, and the others."""
     claims = load_claims()
     alone, together = [judge_again([run], claims) for run in runs], judge_again(runs, claims)
-    for name, judged in zip(
-        [*(run.name for run in runs), "together"], [*alone, together], strict=True
-    ):
+    names = [*(run.name for run in runs), "together"]
+    for name, judged in zip(names, [*alone, together], strict=True):
         yield f"{name}  {tally(judged)}"
     for words, timed in (("counts and answers", False), ("times", True)):
         rows = [

@@ -200,9 +200,7 @@ def _plot(pairs: Sequence[ExactPair]) -> Figure:
         change.subtract(own_by_path(pair.before.tree))
     most = max((abs(n) for change in changes for n in change.values()), default=0) or 1
     titles = (f"{p.words}: {p.before.total:,} → {p.after.total:,} ({p.more:+,})" for p in pairs)
-    graphs = [
-        flame_graph(title, pair.after.tree) for title, pair in zip(titles, pairs, strict=True)
-    ]
+    graphs = list(map(flame_graph, titles, (pair.after.tree for pair in pairs)))
     figure = painted(graphs, UNIT, [partial(_colour, change, most) for change in changes])
     legend(figure, {"takes less itself": SHRANK, "as much": EQUAL, "takes more itself": GREW})
     return figure

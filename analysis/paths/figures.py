@@ -219,16 +219,12 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
     comparison, shown = views[0]
     costs = [f"{message.total:,} over {message.transport}" for message in shown]
     softirqs = (
-        words(
-            "journey",
-            "softirq",
-            transport=message.transport,
-            share=sum(message.softirq.values()) / message.total,
-            calls=listed(list(message.softirq)),
-        )
+        words("journey", "softirq", transport=message.transport,
+              share=sum(message.softirq.values()) / message.total,
+              calls=listed(list(message.softirq)))
         for message in shown
         if message.softirq
-    )
+    )  # fmt: skip
     stages = "; ".join(
         f"{message.transport}: " + ", ".join(f"{name} {n:,}" for name, n in message.by_stage())
         for message in shown
@@ -354,7 +350,6 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(f"{UNIT} (hatched: memory leaks without it; outlined: more without it)")
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    legend(
-        figure, colours | ({"all other purposes": REST_COLOUR} if ranked[len(PALETTE) :] else {})
-    )
+    others = {"all other purposes": REST_COLOUR} if ranked[len(PALETTE) :] else {}
+    legend(figure, colours | others)
     return figure

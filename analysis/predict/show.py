@@ -49,9 +49,7 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
     elif how == "quiet":
         print(folder / PAGE)
     elif predicted:
-        print(
-            "\n".join((*lines(watched, predicted), *priced_by(foreign), f"Report: {folder / PAGE}"))
-        )
+        print(*lines(watched, predicted), *priced_by(foreign), f"Report: {folder / PAGE}", sep="\n")
     if not predicted:
         raise RunError(nothing(watched))
 
@@ -100,9 +98,7 @@ def lines(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
     for pair, prediction in asked[:MOST_SENTENCES]:
         for text in ([spoken(pair, prediction)] if prediction else []) + remedies(pair):
             yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
-        if not prediction:
-            continue
-        if prediction.time.ends[0] > 0 and (known := "; ".join(advice(pair))):
+        if prediction and prediction.time.ends[0] > 0 and (known := "; ".join(advice(pair))):
             yield from [f"  {text}" for text in textwrap.wrap(known, WIDTH - 2)[:2]]
     yield from remarks(watched, predicted)
 

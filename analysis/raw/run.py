@@ -232,9 +232,8 @@ def _read_target(run: Path, entry: TargetEntry, manifest: Manifest) -> Target:
 def check_kernel(entry: TargetEntry | ExactEntry, kernel: str, folder: Path) -> None:
     """Raise RunError where a target's own file names another kernel than the manifest does."""
     if kernel != entry.kernel:
-        raise record.damaged(
-            folder / "environment.json", f"it is of kernel {kernel}, and run.json of {entry.kernel}"
-        )
+        why = f"it is of kernel {kernel}, and run.json of {entry.kernel}"
+        raise record.damaged(folder / "environment.json", why)
 
 
 def read_cells(
@@ -244,7 +243,6 @@ def read_cells(
     path /= "cells.jsonl"
     cells = tuple(record.parse_lines(path, adapter))
     if len(cells) != entry.runs or len({cell.id for cell in cells}) < len(cells):
-        raise record.damaged(
-            path, f"it has {len(cells)} lines, and {entry.runs} cells ran, each with an id"
-        )
+        why = f"it has {len(cells)} lines, and {entry.runs} cells ran, each with an id"
+        raise record.damaged(path, why)
     return cells

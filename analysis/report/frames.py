@@ -196,9 +196,8 @@ def survivals(found: Iterable[Survival]) -> pd.DataFrame:
 def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.DataFrame:
     lines = []
     for one in verdict.evidence:
-        figures = [
-            spanned(figure) if figure else "" for figure in map(one.figures.get, verdict.labels)
-        ]
+        known = map(one.figures.get, verdict.labels)
+        figures = (spanned(figure) if figure else "" for figure in known)
         file = f"raw/{folders[one.machine]}/{one.file}"
         cells = Markup("{} in {}").format(
             ", ".join(map(str, one.cells)), link(folders[one.machine], file)

@@ -103,7 +103,7 @@ class Service:
             lambda: [] if alone else [keeper.pid for keeper in self.keepers] + self.pids,
             lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
             self.place.cwd, watch, self.program.client.waits, self.place.client,
-            self.program.client.seconds or CLIENT_SECONDS,
+            self.program.client.seconds,
         )  # fmt: skip
         if result["error"] is None:
             if self.program.counter:

@@ -168,9 +168,8 @@ class Place:
         """A command as its user, with the program's own folders, and below its `keeper`."""
         own = [f"HOME={self.directory}", f"TMPDIR={self.directory}", "LC_ALL=C.UTF-8"]
         env = ["env", *environment(self.program.path, self.root), *own]
-        words = command(
-            [*env, *keeper, *self.through("server"), *argv], *run_as(), death=death_of(keeper)
-        )
+        words = [*env, *keeper, *self.through("server"), *argv]
+        words = command(words, *run_as(), death=death_of(keeper))
         if self.packages is None or (self.root == self.packages and not self.program.over):
             return words
         # Some programs read files at a place that was fixed when they were compiled.

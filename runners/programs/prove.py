@@ -107,9 +107,8 @@ class Subject:
         """A server of this arm. Raises RunError."""
         serving = partial(engine.serving, self.program, self.case, arm.transport, self.root)
         if self.port:
-            with serving(
-                partial(OwnPlace, ends={"port": str(self.port)}, mode=arm.mode)
-            ) as service:
+            own = partial(OwnPlace, ends={"port": str(self.port)}, mode=arm.mode)
+            with serving(own) as service:
                 yield service
             return
         if arm not in self._kept:
