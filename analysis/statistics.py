@@ -63,10 +63,14 @@ class Estimate:
 
     def __mul__(self, factor: float) -> "Estimate":
         """The figure in another unit."""
+        return self.mapped(lambda figure: figure * factor)
+
+    def mapped(self, to: Callable[[float], float]) -> "Estimate":
+        """Another figure, which grows or falls with this one."""
         if self.low is None or self.high is None:
-            return replace(self, value=self.value * factor)
-        low, high = sorted((self.low * factor, self.high * factor))
-        return replace(self, value=self.value * factor, low=low, high=high)
+            return replace(self, value=to(self.value))
+        low, high = sorted((to(self.low), to(self.high)))
+        return replace(self, value=to(self.value), low=low, high=high)
 
 
 @cache

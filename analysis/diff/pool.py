@@ -66,9 +66,10 @@ def show_pool(folders: list[Path]) -> None:
         print(one_line(f"{conditions}: median of {pair}"))
         for name, ratio in ratios.items():
             print(one_line(f"  {_text(ratio)}  {name}"))
-        mean, next_run = between_runs(np.log([ratio.value for ratio in ratios.values()]))
-        low, high = (number(float(np.exp(end))) for end in next_run.ends)
-        print(f"  {_text(mean, np.exp)}  mean of the runs, 95 %")
+        figures = between_runs(np.log([ratio.value for ratio in ratios.values()]))
+        mean, next_run = (figure.mapped(np.exp) for figure in figures)
+        low, high = map(number, next_run.ends)
+        print(f"  {_text(mean)}  mean of the runs, 95 %")
         print(f"  {low} to {high}  another run, 95 %")
     print(*map(one_line, verdicts(runs)), sep="\n")
 
@@ -96,8 +97,8 @@ def verdicts(runs: list[Run]) -> Iterator[str]:
                 yield f"    {run.name}  {v.text}{f', {v.condition}' if v.condition else ''}"
 
 
-def _text(ratio: Estimate, scale: "np.ufunc" = np.positive) -> str:
+def _text(ratio: Estimate) -> str:
     if ratio.low is None:
-        return number(float(scale(ratio.value)))
-    value, low, high = (number(float(scale(end))) for end in (ratio.value, *ratio.ends))
-    return f"{value} ({low} to {high})"
+        return number(ratio.value)
+    low, high = map(number, ratio.ends)
+    return f"{number(ratio.value)} ({low} to {high})"

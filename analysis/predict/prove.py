@@ -125,12 +125,6 @@ def widened(part: Estimate, added: Estimate) -> Estimate:
     return replace(part, low=part.low - half, high=part.high + half)
 
 
-def mapped(figure: Estimate, to: Callable[[float], float]) -> Estimate:
-    """Another figure, which grows with it."""
-    low, high = (None if end is None else to(end) for end in (figure.low, figure.high))
-    return replace(figure, value=to(figure.value), low=low, high=high)
-
-
 def is_narrow(rows: Sequence[dict[str, Any]], narrow: float) -> bool:
     """Whether the ratio's interval, the filter left alone, is so narrow to either side."""
     part, _ = saved([Run.model_validate(row) for row in rows], lambda run: run.window_ns)
@@ -161,7 +155,7 @@ class Result:
         self.open = ""
         if self.fixed_time:
             self.speedup = compared(*both(probed, lambda run: run.turns / run.window_ns))[3]
-            self.saved = mapped(self.speedup, lambda times: 1 - 1 / times)
+            self.saved = self.speedup.mapped(lambda times: 1 - 1 / times)
         elif self.filter.value > MOST_ADDED:
             self.open = "the filter stops calls of new connections, and takes too much of a run"
             if self.filter.spans(0):
@@ -169,7 +163,7 @@ class Result:
         elif max(self.saved.value, self.saved.ends[1]) >= 1:
             self.open = DIFFER
         else:
-            self.speedup = mapped(self.saved, lambda part: 1 / (1 - part))
+            self.speedup = self.saved.mapped(lambda part: 1 / (1 - part))
         self.cpu = widened(*saved(timed, lambda run: run.cpu_ns))
         own = column(timed, "own", lambda run: run.window_ns)
         plain = column(timed, "plain", lambda run: run.window_ns)
