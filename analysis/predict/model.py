@@ -237,7 +237,7 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     time = capped(time, longest, observed.held_back_us)
     each = observed.held_back_us / max(1.0, observed.at_once)
     rated = capped(rated, 1e6 / observed.rate, each)
-    cpu = interval(cpu_of, cpu_us(observed))
+    cpu = interval(cpu_of, cpu_us(observed) if observed.read else longest)
     over_tcp = float(path(observed, prices, prices.over_tcp, states[0])[0])
     explained = max(observed.busy * 1e6 / observed.rate, observed.seen_us) + over_tcp
     # A client that pauses between two requests sees its answers sooner, if not more of them.

@@ -46,6 +46,7 @@ class Observed:
     held_back_us: float = 0.0  # how long a request waits for a timer that a Unix socket lacks
     seen_us: float = 0.0  # of an answer's time: what is known of it beside the path's price
     one_way: bool = False  # nothing is answered
+    read: bool = True  # else most of the processes of one had ended before their CPU time was read
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,13 @@ class Party:
     @property
     def ended(self) -> bool:
         return all(owner.ended for owner in self.owners.values())
+
+    @property
+    def read(self) -> bool:
+        """Whether most of what it sent is of processes that lived until they were looked at."""
+        gone = {pid for pid, owner in self.owners.items() if owner.ended and not owner.looks}
+        unread = sum(end.sends for end in self.ends if end.pid in gone)
+        return unread <= self.sum("sends") / 2
 
     @property
     def busy(self) -> float:
@@ -201,6 +209,7 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
         held_back_us=sum(waits[name, "ns"] for name in HELD_BACK) / 1000 / requests,
         seen_us=sum(parts.values()) - parts["open"],
         one_way=not server.sum("sends"),
+        read=client.read and server.read,
     )
 
 

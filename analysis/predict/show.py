@@ -136,8 +136,12 @@ def remarks(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
     if watched.lost:
         yield f"{watched.lost} ends were not counted: the kernel's table was full."
     parties = (party for pair, _ in predicted for party in (pair.client, pair.server))
-    for name in dict.fromkeys(_named(party) for party in parties if party.ended):
-        yield f"{name} ended while it was watched: rates are of the whole time."
+    ended = {_named(party): party.read for party in parties if party.ended or not party.read}
+    for name, read in ended.items():
+        yield (
+            f"{name} ended while it was watched: rates are of the whole time." if read else
+            f"{name} ended too soon to be read: its CPU time and sleeps are not known."
+        )  # fmt: skip
 
 
 def priced_by(foreign: str) -> Iterator[str]:
@@ -161,7 +165,8 @@ def cost_line(watched: Watched) -> str:
 
 def row(pair: Pair) -> dict[str, str]:
     parties, seen = (pair.client, pair.server), pair.observed
-    kernel = (f"{party.used('system_ms') / 10:.0f} %" for party in parties)
+    kernel = (f"{party.used('system_ms') / 10:.0f} %" if party.read else "?" for party in parties)
+    sleeps = (number(min(99, pair.slept(party))) if party.read else "?" for party in parties)
     return {
         "client": _named(pair.client),
         "server": _named(pair.server),
@@ -170,9 +175,7 @@ def row(pair: Pair) -> dict[str, str]:
         "bytes, request / answer": f"{size(seen.request)} / {size(seen.answer)}",
         "opened/s": number(seen.opened * seen.rate),
         "µs to the answer": number(seen.answer_us),
-        "sleeps a request, client / server": " / ".join(
-            number(min(99, pair.slept(party))) for party in parties
-        ),
+        "sleeps a request, client / server": " / ".join(sleeps),
         "CPUs": ",".join(map(str, sorted({cpu for party in parties for cpu in party.cpus}))),
         "in the kernel, client / server": " / ".join(kernel),
     }
@@ -207,8 +210,8 @@ def entry(pair: Pair, prediction: Prediction | None) -> dict[str, Any]:
             "bytes": party.sum("sent"),
             "received": party.sum("received"),
             "cpus": party.cpus,
-            "slept_per_request": pair.slept(party),
-            "cpu": party.busy,
+            "slept_per_request": pair.slept(party) if party.read else None,
+            "cpu": party.busy if party.read else None,
         }
         for name, party in (("client", pair.client), ("server", pair.server))
     }

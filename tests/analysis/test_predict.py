@@ -14,7 +14,7 @@ from analysis.__main__ import main
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
 from analysis.predict.pairs import Observed, Pair, pairs, unpaired
 from analysis.predict.prices import Described, Price, Prices
-from analysis.predict.show import change, predictions, remarks, unbound
+from analysis.predict.show import change, entry, predictions, remarks, row, unbound
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
 from probes.messages import UsageError
@@ -400,6 +400,16 @@ def test_who_may_be_placed_otherwise_and_who_ended_is_told(prices: Prices) -> No
         told = [*remarks(seen, predictions(seen, prices))]
         assert (unbound() in told) == (len(allowed) > 1)
         assert [text.split()[0] for text in told if "ended" in text] == ["1"]
+
+
+def test_what_ended_too_soon_to_be_read_has_no_cpu_time(prices: Prices) -> None:
+    (pair,) = made(*TALK, processes={"1": {"comm": "a"}, "2": {"comm": "b", "ended": True}})
+    assert not pair.server.read and pair.client.read
+    assert row(pair)["in the kernel, client / server"] == "0 % / ?"
+    assert entry(pair, None)["server"]["cpu"] is None
+    seen = (replace(PING, busy=0.0, read=read) for read in (False, True))
+    unread, idle = (predict(each, prices, Fitted(unbound=0.5)).cpu.ends for each in seen)
+    assert unread[0] < idle[0] < idle[1] < unread[1]
 
 
 SERVICE = "127.0.0.1:9999"
