@@ -26,6 +26,7 @@ from analysis.report.render import sentence as worded
 from analysis.statistics import Estimate
 from analysis.wording import DASH, capital, counted
 from probes.messages import PROGRAM, RunError
+from runners.process import REPORTS
 
 WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
 WHAT_IF, WIDTH = "what-if.json", 100
@@ -42,7 +43,10 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
     prices = read_prices(priced)
     predicted, foreign = predictions(watched, prices), prices.source if priced != folder else ""
     text = written(document(watched, predicted) | {"prices": prices.source}) + "\n"
-    html = watch_page(folder.resolve().name, watched, predicted, foreign)
+    whole = folder.resolve()
+    usual = whole.parent == REPORTS.resolve()  # the page names no other folder of this machine
+    name = f"{REPORTS.name}/{whole.name}" if usual else whole.name
+    html = watch_page(name, watched, predicted, foreign)
     output.write_all(folder, {PREDICTION: text, PAGE: html})
     if how == "json":
         print(text, end="")
