@@ -88,6 +88,17 @@ def text(word: str) -> str:
     return word
 
 
+def regex(word: str) -> str:
+    """Read a regular expression with a group, which is what it finds."""
+    try:
+        groups = re.compile(text(word)).groups
+    except re.error as error:
+        raise ArgumentTypeError(f"{shown(word)} is no regular expression: {error}") from None
+    if not groups:
+        raise ArgumentTypeError(f"{shown(word)} has no group: put the figure in parentheses")
+    return word
+
+
 def path(word: str) -> Path:
     return Path(text(word))
 
@@ -184,6 +195,7 @@ KINDS: dict[str, Kind] = {
     "programs": several(program, PROGRAMS),
     "claims": several(text),
     "text": text,
+    "regex": regex,
     "path": path,
     **{name: partial(word_of, *WORDS[name]) for name in ("cpus", "target")},
     "stored": existing,

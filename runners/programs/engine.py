@@ -186,7 +186,7 @@ class Service:
         for key, pattern in self.program.client.figures.items():
             match = re.search(pattern, text, re.MULTILINE)
             try:
-                figures[key] = float(match[1].replace(",", "") if match else "")
+                figures[key] = float(((match and match[1]) or "").replace(",", ""))
             except ValueError:
                 last = f"its last line: {last_words(text)}"
                 raise RunError(f"the client printed no {key} = '{pattern}' ({last})") from None
@@ -325,4 +325,5 @@ def run_beside(
             process.wait()
         if overdue.is_set():
             return {"error": f"the client did not end in {seconds:g} s"}
-        return {"error": last_line(complaints).rstrip(".") or "the client failed"}
+        ended = f"it ended with status {process.returncode} and gave no reason"
+        return {"error": last_line(complaints).rstrip(".") or ended}

@@ -69,6 +69,7 @@ def test_an_arm_runs_the_users_own_commands(arm: Arm) -> None:
         ("import time; time.sleep(60)", CLIENT, "does not listen"),
         (SERVER, HALF, "the client failed: 10 of 20 requests failed"),
         (SERVER, "print('rate: 1')", "has not used the port"),
+        (SERVER, "import sys; sys.exit(7)", "it ended with status 7"),
     ],
 )
 def test_what_fails_is_one_sentence_and_leaves_nothing(
