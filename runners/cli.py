@@ -27,7 +27,7 @@ from runners.guest.kernels import DEFAULT
 from runners.process import DONE, REPORTS, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.pairs import WATCH, watch, what_if
-from runners.programs.prove import prove
+from runners.programs.prove import PROOF, prove
 from runners.run import diff, report, run
 
 WIDTH = 100
@@ -275,7 +275,7 @@ WORK: dict[str, Callable[[Options], object]] = {
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
     "diff": ("runs", {"nargs": 2, "type": holding("run.json"), "metavar": "RUN"}),
-    "report": ("runs", {"nargs": "+", "type": holding("run.json", WATCH), "metavar": "RUN"}),
+    "report": ("runs", {"nargs": "+", "type": holding("run.json", WATCH, PROOF), "metavar": "RUN"}),
     "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),
 }
 PAGES = named(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))

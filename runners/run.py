@@ -42,6 +42,7 @@ from runners.process import (
 )
 from runners.programs.experiments import Experiments
 from runners.programs.pairs import WATCH, report_watched
+from runners.programs.prove import PROOF
 from runners.store import Manifest, RunFolder, place
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
@@ -100,6 +101,10 @@ def diff(options: Options) -> int:
 
 def report(options: Options) -> int:
     """Make a stored run's report, or pool several runs: the exit status. Raises RunError."""
+    if any((run / PROOF).exists() for run in options.runs):
+        if len(options.runs) > 1 or options.prices:
+            raise UsageError("what prove has left cannot be pooled or priced: name one folder.")
+        return _analyse(options, "--prove", str(options.runs[0]))
     if any((run / WATCH).exists() for run in options.runs):
         return report_watched(options)
     if options.prices:

@@ -33,6 +33,7 @@ from runners.store import place
 
 FORMAT = 1
 SECONDS = 3600  # for one run of a client
+PROOF = "prove.json"
 PROBED_REPEATS = 6
 NARROW = 0.02  # of the ratio, to either side: then no further repeat is worth its time
 LISTENS = 0x10000  # of a line's flags in /proc/net/unix: __SO_ACCEPTCON
@@ -163,7 +164,7 @@ def prove(options: Options) -> int:
         **{"narrow": NARROW, "timed": timed, "probed": probed, "lacks": probes.lacks},
     }
     destination.mkdir(parents=True, exist_ok=True)
-    write_files(destination, files | {"prove.json": proof})
+    write_files(destination, files | {PROOF: proof})
     return session.analyse("--prove", str(destination))
 
 

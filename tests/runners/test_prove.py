@@ -16,6 +16,7 @@ from analysis.predict.prove import Proof, Result, lines
 from runners.process import REPOSITORY, RunError, UsageError, free_port
 from runners.programs.keeper import descendants
 from runners.programs.prove import ARMS, Arm, subject_of
+from runners.run import report
 from tests.build import make
 
 # Serves one connection after another; a readiness check that connects would get an answer, too.
@@ -105,6 +106,16 @@ def test_what_cannot_be_meant_is_refused(given: dict[str, Any], reason: str) -> 
     options = dict.fromkeys(("program", "port", "server", "client", "metric"))
     with pytest.raises(UsageError, match=reason):
         subject_of(Namespace(**options | given))
+
+
+def test_report_shows_a_proof_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prove.json").touch()
+    shown: list[tuple[str, ...]] = []
+    monkeypatch.setattr("runners.run._analyse", lambda _, *arguments: shown.append(arguments))
+    report(Namespace(runs=[tmp_path], prices=None))
+    assert shown == [("--prove", str(tmp_path))]
+    with pytest.raises(UsageError, match="cannot be pooled"):
+        report(Namespace(runs=[tmp_path, tmp_path], prices=None))
 
 
 def proof(took: dict[str, int], turns: dict[str, int], moved: dict[str, int]) -> Result:
