@@ -12,7 +12,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
-from analysis.predict.pairs import Observed, Pair, pairs, unpaired
+from analysis.predict.pairs import Observed, Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
 from analysis.predict.show import change, entry, predictions, remarks, row, unbound
 from analysis.predict.waits import notes, remedies
@@ -89,31 +89,6 @@ def read(*ends: dict[str, Any], **changes: Any) -> Watched:
 
 def made(*ends: dict[str, Any], **changes: Any) -> list[Pair]:
     return pairs(read(*ends, **changes))
-
-
-def test_two_ends_make_a_pair_and_the_smaller_port_is_the_server() -> None:
-    (pair,) = made(*TALK)
-    assert (pair.client.comm, pair.server.comm, pair.place) == ("p1", "p2", SERVER)
-    seen = pair.observed
-    assert (pair.requests, seen.rate, seen.answer_us) == (10, 5.0, 80.0)
-    assert seen.near == 0.4
-    assert pair.slept(pair.client) == 2.0  # 20 in 2 s, 5 requests a second
-    assert seen.waiting == 1.0
-    assert pair.server.busy == 0.2
-
-
-def test_connections_between_processes_of_the_same_names_are_one_pair() -> None:
-    other = (end("127.0.0.1:40001", SERVER, 1), end(SERVER, "127.0.0.1:40001", 3))
-    people = {str(pid): {"comm": "client" if pid == 1 else "worker"} for pid in (1, 2, 3)}
-    (pair,) = made(*TALK, *other, processes=people)
-    assert (len(pair.client.ends), pair.requests, list(pair.server.owners)) == (2, 20, [2, 3])
-    apart = made(*TALK, *other, processes=people | {"3": people["3"] | {"container": "docker 5"}})
-    assert sorted(pair.server.container for pair in apart) == ["", "docker 5"]
-
-
-def test_only_these_processes_or_ports() -> None:
-    only: tuple[Any, ...] = ({"pids": [2]}, {"pids": [9]}, {"ports": [6379]}, {"ports": [80]})
-    assert [len(made(*TALK, only=each)) for each in only] == [1, 0, 1, 0]
 
 
 def test_a_price_lies_on_the_line_between_two_sizes(prices: Prices) -> None:
@@ -410,25 +385,3 @@ def test_what_ended_too_soon_to_be_read_has_no_cpu_time(prices: Prices) -> None:
     seen = (replace(PING, busy=0.0, read=read) for read in (False, True))
     unread, idle = (predict(each, prices, Fitted(unbound=0.5)).cpu.ends for each in seen)
     assert unread[0] < idle[0] < idle[1] < unread[1]
-
-
-SERVICE = "127.0.0.1:9999"
-THERE, BACK = end(CLIENT, SERVICE, 1), end(SERVER, CLIENT, 2)
-PEOPLE = {"1": {"comm": "p1"}, "2": {"comm": "p2", "listening": [6379]}}
-
-
-def test_a_client_behind_a_translated_destination_has_its_server() -> None:
-    (pair,) = made(THERE, BACK, processes=PEOPLE)
-    assert (pair.client.comm, pair.server.comm, pair.place) == ("p1", "p2", SERVER)
-    assert notes(pair) == [f"reached as {SERVICE}, which is translated (DNAT)"]
-    assert unpaired(read(THERE, BACK, processes=PEOPLE)) == 0
-
-
-def test_what_may_be_another_connection_has_no_other_end() -> None:
-    second = end(CLIENT, "127.0.0.1:9998", 1)
-    assert made(THERE, second, BACK, processes=PEOPLE) == []
-    # Of a listener's port each connection has an end, and one to another machine is no caller.
-    remote, silent = end(SERVER, "10.0.0.9:5555", 2), end(CLIENT, SERVER, 1)
-    assert made(remote, silent, processes=PEOPLE) == []
-    (pair,) = made(*TALK, processes=PEOPLE)
-    assert notes(pair) == []
