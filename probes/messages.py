@@ -16,6 +16,7 @@ from typing import NoReturn
 # A clone builds its C programs; a package brings them, and its command is in PATH.
 CLONE = Path(__file__).parents[1].joinpath("runners/c.mk").exists()
 PROGRAM = "./runners/run.sh" if CLONE else "pathcost"
+FOLDER = "reports" if CLONE else "pathcost-reports"  # where runs lie without --out
 LONGEST = 1000  # characters of a sentence
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60

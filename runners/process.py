@@ -19,12 +19,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from probes.messages import CLONE, exit_status
+from probes.messages import CLONE, FOLDER, exit_status
 from probes.messages import RunError as RunError
 from probes.messages import UsageError as UsageError
 
 REPOSITORY = Path(__file__).parent.parent
-REPORTS = REPOSITORY / "reports" if CLONE else Path("pathcost-reports")
+REPORTS = (REPOSITORY if CLONE else Path()) / FOLDER
 PROJECT = REPOSITORY / "pyproject.toml"
 RUN_SH = REPOSITORY / "runners/run.sh"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"

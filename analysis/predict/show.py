@@ -25,7 +25,7 @@ from analysis.report.render import page, render
 from analysis.report.render import sentence as worded
 from analysis.statistics import Estimate
 from analysis.wording import DASH, capital, counted
-from probes.messages import PROGRAM, RunError
+from probes.messages import FOLDER, PROGRAM, RunError
 
 WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
 WHAT_IF, WIDTH = "what-if.json", 100
@@ -33,7 +33,6 @@ MOST_ROWS, MOST_SENTENCES = 10, 4
 # In a terminal, of the columns of `row`
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
 Predicted = tuple[Pair, Prediction | None]
-USUAL = ("reports", "pathcost-reports")  # where folders lie without --out: of a clone, a package
 UNSETTLED = (Verdict.OPEN, Verdict.PLACED)
 
 
@@ -44,8 +43,8 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
     predicted, foreign = predictions(watched, prices), prices.source if priced != folder else ""
     text = written(document(watched, predicted) | {"prices": prices.source}) + "\n"
     whole = folder.resolve()
-    usual = whole.parent.name in USUAL  # the page names no other folder of this machine
-    name = f"{whole.parent.name}/{whole.name}" if usual else whole.name
+    usual = whole.parent.name == FOLDER  # the page names no other folder of this machine
+    name = f"{FOLDER}/{whole.name}" if usual else whole.name
     html = watch_page(name, watched, predicted, foreign)
     output.write_all(folder, {PREDICTION: text, PAGE: html})
     if how == "json":
