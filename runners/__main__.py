@@ -5,13 +5,13 @@ import os
 import signal
 import sys
 
-from runners.host.root import CHANNEL
+from runners.host.root import CHANNEL, is_confined
 from runners.process import SIGNALS, run_main
 
 if __name__ == "__main__":
     # All imports come first, while run.sh still holds signals back: Python would remember an
     # interrupt in the middle of one, and end by it whatever we do.
-    if os.geteuid() == 0 and CHANNEL not in os.environ:
+    if os.geteuid() == 0 and CHANNEL not in os.environ and not is_confined():
         from runners.host.root import main
     else:
         from runners.cli import main

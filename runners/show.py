@@ -48,11 +48,7 @@ def show_preflight(options: Options) -> None:
         show_limits(options)
         return
     session = Session(options)
-    try:
-        if session.root:
-            session.root.mounts()
-    except RunError as error:
-        print(f"pathcost: {error}", file=sys.stderr)
+    session.try_mounts()
     checks = session.preflight()
     checks += [*programs(), kvm(session.invoker.cache)]
     if options.show:
@@ -190,25 +186,43 @@ def show_dry_run(options: Options) -> None:
 
 
 def intention(
-    options: Options, planner: Planner, plans: Mapping[str, Plan], checks: list[preflight.Check]
+    options: Options,
+    planner: Planner,
+    plans: Mapping[str, Plan],
+    checks: list[preflight.Check],
+    unprobed: str = "",
 ) -> str:
-    """The cells, the targets and the expected time."""
+    """The cells, the targets and the expected time; and why this kernel is `unprobed`, if it is."""
+    level = preflight.probe_level(checks)
     targets = {
         ("host",): "everything on this kernel",
         ("guest",): "counts in a guest; no times",
         ("host", "guest"): "times and tracepoints on this kernel, kernel functions in a guest",
     }[tuple(plans)]
+    if level == "counters" and len(plans) > 1:
+        targets = "times on this kernel, all counts in a guest"
     if preflight.emulated(checks) and "host" in plans:
         targets += "; no times, as its CPU is emulated"
-    lack = preflight.why_not_function(checks)
-    allowed = preflight.ALLOWED[preflight.probe_level(checks)]
     cells = (
         f"{', '.join(options.transports)} · {', '.join(options.patterns)} · "
         f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
     )
+    if unprobed and "host" in plans:
+        kernel = f"without probes on this kernel: {targets}. {lacking_probes(unprobed)}"
+    else:
+        lack = preflight.why_not_function(checks)
+        allowed = preflight.ALLOWED[level]
+        kernel = f"this kernel allows {allowed}{f' ({lack})' if lack else ''}: {targets}"
+    if planner.needs is None:
+        kernel = cells + kernel
+    return f"{kernel}\n{expectation(options, planner, plans)}"
+
+
+def lacking_probes(why: str) -> str:
+    """Say what this kernel's probes would add to a run, and how to have them."""
     return (
-        f"{cells if planner.needs is None else ''}this kernel allows {allowed}"
-        f"{f' ({lack})' if lack else ''}: {targets}\n{expectation(options, planner, plans)}"
+        "Probes would add this kernel's own wake-ups, packets, stacks and a second count of "
+        f"context switches. {why[0].upper()}{why[1:]}."
     )
 
 
