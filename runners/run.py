@@ -239,7 +239,7 @@ def follow(line: str, progress: Progress) -> None:
 
 
 def prepare_guests(session: Session, refused: str = "") -> list[guest.Guest]:
-    """Prepare a guest for each kernel, unless set-up has `refused` it. Raises UsageError, RunError."""
+    """Prepare a guest for each kernel. Raises UsageError, RunError: also what set-up `refused`."""
     if refused:
         raise RunError(refused)
     options, progress = session.options, session.progress

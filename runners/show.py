@@ -199,8 +199,9 @@ def intention(
         ("guest",): "counts in a guest; no times",
         ("host", "guest"): "times and tracepoints on this kernel, kernel functions in a guest",
     }[tuple(plans)]
-    if level == "counters" and len(plans) > 1:
-        targets = "times on this kernel, all counts in a guest"
+    if level == "counters" and "host" in plans:
+        counts = "all counts in a guest" if "guest" in plans else "and its own counters"
+        targets = f"times on this kernel, {counts}"
     if preflight.emulated(checks) and "host" in plans:
         targets += "; no times, as its CPU is emulated"
     cells = (
