@@ -10,7 +10,6 @@ import select
 import shutil
 import tarfile
 import tempfile
-from argparse import Namespace as Options
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -29,6 +28,7 @@ from runners.guest.boot import stored_guest
 from runners.guest.store import Cache
 from runners.host import preflight
 from runners.host.session import Session
+from runners.options import DiffOptions, Options, ReportOptions, RunOptions
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
 from runners.process import (
     REPOSITORY,
@@ -76,7 +76,7 @@ class Prepared:
     no_guest: str = ""  # why set-up could not bring what a guest needs
 
 
-def run(options: Options) -> int:
+def run(options: RunOptions) -> int:
     """Measure, and make the report: the exit status. Raises UsageError, RunError."""
     session, destination = Session(options), place(options.out)
     session.try_mounts()
@@ -92,13 +92,13 @@ def run(options: Options) -> int:
     return session.report(destination)
 
 
-def diff(options: Options) -> int:
+def diff(options: DiffOptions) -> int:
     """Compare two stored runs: the exit status. Raises RunError."""
     out = ["--out", str(options.out.resolve())] if options.out else []
     return _analyse(options, "--diff", *map(str, options.runs), *out)
 
 
-def report(options: Options) -> int:
+def report(options: ReportOptions) -> int:
     """Make a stored run's report, or pool several runs: the exit status. Raises RunError."""
     if any((run / PROOF).exists() for run in options.runs):
         if len(options.runs) > 1 or options.prices:
@@ -118,7 +118,7 @@ def _analyse(options: Options, *arguments: str) -> int:
     return session.analyse(*arguments)
 
 
-def prepare(session: Session) -> Prepared:
+def prepare(session: Session[RunOptions]) -> Prepared:
     """Packages, workload; what this kernel allows; the plan of each target."""
     options, progress = session.options, session.progress
     session.set_up_step("--claims" if options.claims is not None else "--no-python")
@@ -144,7 +144,7 @@ def prepare(session: Session) -> Prepared:
 
 
 def collect(
-    session: Session, prepared: Prepared, folder: RunFolder, manifest: Manifest
+    session: Session[RunOptions], prepared: Prepared, folder: RunFolder, manifest: Manifest
 ) -> dict[str, list[Any]]:
     """Run every target; the parts of run.json. Raises UsageError, RunError.
 
@@ -195,7 +195,7 @@ def collect(
     }
 
 
-def run_on_host(session: Session, prepared: Prepared, raw: Path) -> Target:
+def run_on_host(session: Session[RunOptions], prepared: Prepared, raw: Path) -> Target:
     """Carry out this kernel's plan. Nothing else runs meanwhile: it has the times."""
     planner, plan = prepared.planner, prepared.plans["host"]
     probe_level = preflight.probe_level(prepared.checks)
@@ -238,7 +238,7 @@ def follow(line: str, progress: Progress) -> None:
         progress.count(int(done), int(total), text)
 
 
-def prepare_guests(session: Session, refused: str = "") -> list[guest.Guest]:
+def prepare_guests(session: Session[RunOptions], refused: str = "") -> list[guest.Guest]:
     """Prepare a guest for each kernel. Raises UsageError, RunError: also what set-up `refused`."""
     if refused:
         raise RunError(refused)
@@ -255,7 +255,7 @@ def prepare_guests(session: Session, refused: str = "") -> list[guest.Guest]:
 
 
 def run_in_guests(
-    session: Session, prepared: Prepared, guests: Sequence[guest.Guest], raw: Path
+    session: Session[RunOptions], prepared: Prepared, guests: Sequence[guest.Guest], raw: Path
 ) -> list[Target]:
     """Carry out the guests' plan on each kernel. Raises RunError."""
     if not guests:
@@ -356,7 +356,9 @@ def in_thread(work: Callable[[], Work]) -> Iterator[Future[Work]]:
             raise
 
 
-def exact_counting(session: Session, folder: RunFolder, wanted: bool) -> Callable[[], Exact]:
+def exact_counting(
+    session: Session[RunOptions], folder: RunFolder, wanted: bool
+) -> Callable[[], Exact]:
     """Fast exact counts, if wanted. Set-up asks root, so it is not in the thread."""
     if not wanted:
         return lambda: ([], [])

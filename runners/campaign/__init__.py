@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-from argparse import Namespace as Options
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
@@ -24,6 +23,7 @@ from runners.exact.count import code_digest
 from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
 from runners.host.session import Session
+from runners.options import CampaignOptions, ExactOptions, Options
 from runners.process import DONE, FAILED, REPORTS, RUN_SH, RunError, UsageError, command, last_words
 from runners.store import lock
 
@@ -32,7 +32,7 @@ SPLIT = ("kernel", "transports", "patterns", "sizes")  # each job has one of eac
 Parse = Callable[[list[str]], Options]
 
 
-def campaign(options: Options, parse: Parse) -> int:
+def campaign(options: CampaignOptions, parse: Parse) -> int:
     """Count what lacks, and write the table: the exit status. Raises UsageError, RunError."""
     folder = (options.out or REPORTS / options.plan.stem).absolute()
     session = Session(options)
@@ -40,7 +40,9 @@ def campaign(options: Options, parse: Parse) -> int:
     commands, lacks = dict[str, str](), list[str]()
     for argv in jobs(options.plan):
         try:
-            plan_cells(parse(argv))
+            asked = parse(argv)
+            assert isinstance(asked, ExactOptions)  # a job is a command of `exact`
+            plan_cells(asked)
         except UsageError as error:
             lacks.append(f"{shlex.join(argv)}: {error}")
             continue
@@ -104,7 +106,7 @@ def is_whole(folder: Path, name: str) -> bool:
     return (folder / "runs" / name / "run.json").is_file()
 
 
-def count(session: Session, folder: Path, commands: dict[str, str]) -> None:
+def count(session: Session[CampaignOptions], folder: Path, commands: dict[str, str]) -> None:
     """Have Snakemake run the jobs, one after the other: each uses all processors."""
     session.set_up_step("--campaign", name="set-up of Snakemake")
     packages = next(path for path in sys.path if Path(path, "snakemake").is_dir())

@@ -6,17 +6,18 @@ import os
 import socket
 import sys
 import tempfile
-from argparse import Namespace as Options
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Generic
 
 from probes.messages import PROGRAM
 from runners.host import preflight
 from runners.host.root import Root
 from runners.host.unprivileged import Unprivileged
+from runners.options import Verb_co
 from runners.process import Progress, RunError, last_line
 from runners.store import Invoker, Scratch, hold, invoker, scratch
 
@@ -28,13 +29,13 @@ COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
 
 
 @dataclass
-class Session:
+class Session(Generic[Verb_co]):
     """One call of run.sh. `root` is None where nobody was root.
 
     `unprobed` says why no probe can be attached here; it is empty until that was tried.
     """
 
-    options: Options
+    options: Verb_co
     invoker: Invoker = field(default_factory=invoker)
     progress: Progress = field(default_factory=Progress)
     root: Root | None = field(default_factory=Root.from_environment)
@@ -82,7 +83,7 @@ class Session:
         words = [*arguments]
         if self.unprobed:
             words.insert(0, "--unprobed")
-        if getattr(self.options, "no_install", False):
+        if self.options.no_install:
             words.insert(0, "--no-install")
         line = b""
         with tempfile.TemporaryFile() as complaints:

@@ -18,7 +18,7 @@ from analysis.predict.show import change, entry, predictions, remarks, row, unbo
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
 from probes.messages import UsageError
-from runners.cli import parse
+from tests.options import run_options
 
 # A round trip over unix and tcp, in µs, by pattern and placement; at 1 MB all is 1000 times that.
 ROUND = {
@@ -316,7 +316,7 @@ DESCRIBED = Described(
 
 
 def test_what_if_names_the_command_that_measures_it() -> None:
-    given = parse(DESCRIBED.command.removeprefix("./runners/run.sh ").split())
+    given = run_options(DESCRIBED.command.removeprefix("./runners/run.sh ").split())
     assert (given.patterns, given.rate, given.work) == (("paced",), 200, 5000)
     assert given.placements == ("cross-cpu",)
     for changes in ({"rate": 0.5}, {"connect": True}, {"answer": 64}):
