@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from probes.messages import PROGRAM
+from probes.messages import CLONE, PROGRAM
 from runners.host import preflight
 from runners.host.root import Root
 from runners.process import REPOSITORY, Progress, RunError, command, last_line
@@ -61,6 +61,8 @@ class Session:
             *(["--no-install"] if getattr(self.options, "no_install", False) else []),
             *arguments,
         ]
+        if CLONE:  # a package's libraries are the distribution's
+            need_libraries(self.invoker.cache)
         line = b""
         with tempfile.TemporaryFile() as complaints:
             if self.root:
@@ -89,6 +91,7 @@ class Session:
             if sentence.startswith("pathcost: "):
                 self.progress.note(sentence.removeprefix("pathcost: "))
         environment = Path(os.fsdecode(line.rstrip(b"\n")))  # which this Python has made
+        need_libraries(environment)
         for packages in environment.glob("lib/python*/site-packages"):
             if str(packages) not in sys.path:
                 sys.path.insert(1, str(packages))  # after our own
@@ -111,13 +114,17 @@ class Session:
         with self.progress.step(name):
             self.set_up(*arguments)
 
-    def preflight(self) -> list[preflight.Check]:
-        """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
+    def need_loopback(self) -> None:
+        """Raises RunError."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
             try:
                 datagrams.connect(("127.0.0.1", 9))
             except OSError as error:
                 raise RunError(f"127.0.0.1: {error.strerror}: ip link set lo up") from None
+
+    def preflight(self) -> list[preflight.Check]:
+        """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
+        self.need_loopback()
         if self.root is None:
             return preflight.checks()
         with tempfile.TemporaryFile() as complaints:
@@ -143,3 +150,14 @@ class Session:
         from analysis.__main__ import carry_out
 
         return carry_out([*arguments, *([self.options.show] if self.options.show else [])])
+
+
+def need_libraries(folder: Path) -> None:
+    """Libraries can be loaded from this folder, or from where it will be. Raises RunError."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    with suppress(OSError):
+        if os.statvfs(there).f_flag & os.ST_NOEXEC:
+            raise RunError(
+                f"{folder} is mounted noexec, so no library can be loaded from it: "
+                "name another cache with PATHCOST_CACHE."
+            )
