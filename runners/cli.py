@@ -353,7 +353,7 @@ def parse(argv: list[str]) -> Options:
         parser.error(f"unknown word {shown(word)}" + "".join(f": did you mean {n}?" for n in near))
     if twice := next((flag for flag in flags if flags.count(flag) > 1), ""):
         raise UsageError(f"{twice} is there twice: leave one out.")
-    values = {
+    values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in vars(read).items()
     }

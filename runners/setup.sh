@@ -89,7 +89,16 @@ for tool in find flock getent sed setpriv sha256sum; do
 done
 [ ! -e "$here/c.mk" ] || command -v "${how[0]}" >/dev/null || fail "this set-up knows apt, dnf and pacman, and none of them is here."
 [ -e "$here/c.mk" ] || parts=()
-install_packages
+if [ "${PATHCOST_SETTING_UP-}" != $PPID ]; then
+	# A signal is answered in one sentence: at once, but for packages, which are installed to the end.
+	rest=
+	trap 'kill -KILL $rest 2>/dev/null; echo "pathcost: interrupted." >&2; exit 130' INT TERM HUP QUIT
+	install_packages
+	PATHCOST_SETTING_UP=$$ setsid setpriv --pdeathsig KILL -- "$BASH" "$here/setup.sh" "$@" &
+	rest=-$! # its process group
+	wait $!
+	exit
+fi
 for part in "${parts[@]}"; do
 	words=$(become_owner "$part" flock "$part" make --silent -j "$(nproc)" -C "$part" 2>&1) ||
 		fail "$(basename "$part") does not compile: $(why "$words") (make -C $part shows all)."

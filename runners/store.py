@@ -24,7 +24,7 @@ from typing import Any
 
 from probes.callsite import TRACEFS
 from probes.messages import PROGRAM, failure, shown
-from runners.process import REPORTS, RunError, UsageError, User, version
+from runners.process import REPORTS, RunError, UsageError, User, folders, version
 
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
 ROOT = Path("/run/pathcost")  # root's own, where no other user can write
@@ -323,6 +323,7 @@ class RunFolder:
 
     def __init__(self, destination: Path, temporary: Scratch) -> None:
         self.destination = destination
+        folders.append(destination)
         above = destination.parent
         try:
             above.mkdir(parents=True, exist_ok=True)

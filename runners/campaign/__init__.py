@@ -19,6 +19,7 @@ from itertools import product
 from pathlib import Path
 
 from probes.files import read_toml
+from probes.messages import shown
 from runners.exact.count import code_digest
 from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
@@ -34,6 +35,16 @@ Parse = Callable[[list[str]], Options]
 
 def campaign(options: CampaignOptions, parse: Parse) -> int:
     """Count what lacks, and write the table: the exit status. Raises UsageError, RunError."""
+    try:
+        return carry_out(options, parse)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "interrupted; finished cells are kept, for the same command to go on."
+        ) from None
+
+
+def carry_out(options: CampaignOptions, parse: Parse) -> int:
+    """Do the work of `campaign`. Raises UsageError, RunError."""
     folder = (options.out or REPORTS / options.plan.stem).absolute()
     session = Session(options)
     session.set_up_step("--exact")
@@ -81,14 +92,23 @@ def jobs(file: Path) -> Iterator[list[str]]:
     if "kernel" not in plan:
         raise UsageError(f"{file} names no kernel.")
     usual = {"transports": ["unix", "tcp"], "patterns": ["pingpong"], "sizes": [64]}
-    values = {
-        key: [str(each) for each in (value if isinstance(value, list) else [value])]
-        for key, value in (usual | plan).items()
-    }
+    values = {key: values_of(file, key, value) for key, value in (usual | plan).items()}
     rest = [f"--{key}={','.join(values[key])}" for key in values if key not in SPLIT]
     for chosen in product(*(values[key] for key in SPLIT)):
         words = [f"--{key}={value}" for key, value in zip(SPLIT, chosen, strict=True)]
         yield ["exact", *words, *rest]
+
+
+def values_of(file: Path, key: str, value: object) -> list[str]:
+    """The words of a plan's line. Raises UsageError."""
+    words = value if isinstance(value, list) else [value]
+    if not words:
+        raise UsageError(f"{file}: {key} is an empty list, so there is nothing to count.")
+    if wrong := [word for word in words if type(word) not in (str, int)]:
+        raise UsageError(
+            f"{file}: {key} takes a text, a whole number or a list of these, not {shown(wrong[0])}."
+        )
+    return [str(word) for word in words]
 
 
 def name_of(argv: list[str]) -> str:
@@ -134,9 +154,7 @@ def count(session: Session[CampaignOptions], folder: Path, commands: dict[str, s
         except KeyboardInterrupt:
             os.killpg(process.pid, signal.SIGINT)
             process.wait()
-            raise KeyboardInterrupt(
-                "interrupted; finished cells are kept, for the same command to go on."
-            ) from None
+            raise
 
 
 def write_table(folder: Path, names: Iterable[str]) -> Path:

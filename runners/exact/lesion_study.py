@@ -132,16 +132,16 @@ def lesions(options: ExactOptions) -> int:
             lock(held.fileno(), f"another study works in {folder}: wait for its end.")
             try:
                 study(session, Trials(folder / "trials.jsonl"), subjects)
+                write(folder, subjects)
+                with session.progress.step("drawing"):
+                    session.set_up("--analysis")
+                    from analysis.paths.figures import needs
+
+                    needs(folder / "needs.csv", folder / PICTURE)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
                     "interrupted; finished trials are kept, for the same command to go on."
                 ) from None
-            write(folder, subjects)
-            with session.progress.step("drawing"):
-                session.set_up("--analysis")
-                from analysis.paths.figures import needs
-
-                needs(folder / "needs.csv", folder / PICTURE)
     print(folder / PICTURE)
     return DONE
 

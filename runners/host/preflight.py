@@ -146,7 +146,7 @@ def _start(program: str, started: ExitStack) -> subprocess.Popen[bytes] | None:
     """A bpftrace that attaches a probe and exits at once; None where there is none."""
     if not shutil.which("bpftrace"):
         return None
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8").split()
+    maps = os.fsdecode(Path("/proc/self/maps").read_bytes()).split()
     libc = next((word for word in maps if "libc.so" in word), "libc.so.6")
     process = subprocess.Popen(
         command(["bpftrace", "-e", program.replace("LIBC", libc)]),

@@ -325,5 +325,6 @@ def main(argv: list[str]) -> int:
             "start it as root without sudo, or with CAP_SETUID, CAP_SETGID and CAP_SETPCAP."
         )
     if status < 0:
-        raise RunError(f"the run was killed ({signal.Signals(-status).name}); nothing was kept.")
+        name = signal.Signals(-status).name
+        raise RunError(f"the run was killed ({name}); what it had not finished is lost.")
     return status

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic
 
-from probes.messages import PROGRAM
+from probes.messages import CLONE, PROGRAM
 from runners.host import preflight
 from runners.host.root import Root
 from runners.host.unprivileged import Unprivileged
@@ -85,6 +85,8 @@ class Session(Generic[Verb_co]):
             words.insert(0, "--unprobed")
         if self.options.no_install:
             words.insert(0, "--no-install")
+        if CLONE:  # a package's libraries are the distribution's
+            need_libraries(self.invoker.cache)
         line = b""
         with tempfile.TemporaryFile() as complaints:
             program = self.starter.start("setup", words, complaints.fileno())
@@ -102,6 +104,7 @@ class Session(Generic[Verb_co]):
             if sentence.startswith("pathcost: "):
                 self.progress.note(sentence.removeprefix("pathcost: "))
         environment = Path(os.fsdecode(line.rstrip(b"\n")))  # which this Python has made
+        need_libraries(environment)
         for packages in environment.glob("lib/python*/site-packages"):
             if str(packages) not in sys.path:
                 sys.path.insert(1, str(packages))  # after our own
@@ -124,13 +127,17 @@ class Session(Generic[Verb_co]):
         with self.progress.step(name):
             self.set_up(*arguments)
 
-    def preflight(self) -> list[preflight.Check]:
-        """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
+    def need_loopback(self) -> None:
+        """Raises RunError."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
             try:
                 datagrams.connect(("127.0.0.1", 9))
             except OSError as error:
                 raise RunError(f"127.0.0.1: {error.strerror}: ip link set lo up") from None
+
+    def preflight(self) -> list[preflight.Check]:
+        """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
+        self.need_loopback()
         with tempfile.TemporaryFile() as complaints:
             program = self.starter.start("preflight", stderr=complaints.fileno())
             listed = program.stdout.read()
@@ -154,3 +161,14 @@ class Session(Generic[Verb_co]):
         from analysis.__main__ import carry_out
 
         return carry_out([*arguments, *([self.options.show] if self.options.show else [])])
+
+
+def need_libraries(folder: Path) -> None:
+    """Libraries can be loaded from this folder, or from where it will be. Raises RunError."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    with suppress(OSError):
+        if os.statvfs(there).f_flag & os.ST_NOEXEC:
+            raise RunError(
+                f"{folder} is mounted noexec, so no library can be loaded from it: "
+                "name another cache with PATHCOST_CACHE."
+            )
