@@ -21,8 +21,10 @@ from analysis.paths.cells import read_exact
 from analysis.paths.changes import knob_pairs
 from analysis.raw.run import Missing, Run
 from analysis.tidy import build_tables, of_two_ends
+from analysis.times.disturbed import share_disturbed
+from analysis.times.parts import decompose
 from analysis.times.probe_cost import probe_costs
-from analysis.times.timing import build_timings, decompose, read_iterations, share_disturbed
+from analysis.times.timing import build_timings, read_iterations
 
 # A run's tables are small: strings of pyarrow would make an analysis take a third longer.
 pd.options.mode.string_storage = "python"

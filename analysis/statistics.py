@@ -73,6 +73,17 @@ class Estimate:
         return replace(self, value=to(self.value), low=low, high=high)
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A figure of two sides, and what the second's is beside the first's, of the same repeats."""
+
+    first: Estimate
+    second: Estimate
+    added: Estimate  # second less first
+    ratio: Estimate  # second through first
+    more: int  # of the repeats: those in which the second one's was more
+
+
 @cache
 def student(freedom: int) -> float:
     """Half the 95 % interval's width in deviations: Student's t for these degrees of freedom.
@@ -144,20 +155,16 @@ def mean(values: Values) -> Estimate:
     return estimates(lambda means: means, values)[0]
 
 
-def compared(first: Values, second: Values) -> list[Estimate]:
-    """The second less the first, both, and the second through the first, of the same repeats."""
-    return estimates(_compared, first, second)
+def compared(first: Values, second: Values) -> Compared:
+    """Two sides, paired by repeat. Their difference decides which repeats are left out."""
 
+    def figures(means: Values) -> Values:
+        one, other = means
+        with np.errstate(divide="ignore", invalid="ignore"):  # a time that ticks did not see is 0
+            return np.stack([other - one, one, other, other / one])
 
-def _compared(means: Values) -> Values:
-    first, second = means
-    with np.errstate(divide="ignore", invalid="ignore"):  # a time that ticks did not see is 0
-        return np.stack([second - first, first, second, second / first])
-
-
-def quotient(over: Values, under: Values) -> Estimate:
-    """The quotient of two means, paired by repeat."""
-    return compared(under, over)[-1]
+    added, one, other, ratio = estimates(figures, first, second)
+    return Compared(one, other, added, ratio, int((second > first).sum()))
 
 
 def change(before: Values, after: Values) -> Estimate:

@@ -81,15 +81,21 @@ def _judge_measured(
         word = verdict.NOT_REPRODUCED
     scope, lacking = _coverage(claim, rule, deciding)
     texts = [_why(_measure(claim), rule, deciding, condition)]
-    texts += [DISTURBED] * (len(deciding) < len(decisive)) + [BESIDE] * bool(beside)
+    if len(deciding) < len(decisive):
+        texts.append(DISTURBED)
+    if beside:
+        texts.append(BESIDE)
     return Verdict(
-        claim, word, condition,
+        claim,
+        word,
+        condition,
         why=" ".join(texts),
         mechanism=_mechanism(claim, measured),
         evidence=evidence,
         kernels=() if claim.timed else verdict.on_each_kernel(deciding),
-        scope=scope, lacking=lacking,
-    )  # fmt: skip
+        scope=scope,
+        lacking=lacking,
+    )
 
 
 def _measure(claim: Claim) -> Measure:
@@ -151,18 +157,21 @@ def _one_condition(
     quotient = {}
     if isinstance(rule, Quotient):
         over, under = columns
-        if claim.timed or under.all():
-            _, *both, ratio = statistics.compared(under, over)
-            means = both[::-1] if claim.timed else means
+        compared = statistics.compared(under, over)
+        if claim.timed:
+            means = [compared.second, compared.first]
+            holds = None
+        # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
         if under.all():
+            ratio = compared.ratio
             if ratio.low is None:  # the range, where repeats are few
                 each = over / under
                 ratio = replace(ratio, low=float(each.min()), high=float(each.max()))
             quotient[rule.quotient] = ratio
-        if claim.timed:
-            # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
-            holds = _by_interval(rule, ratio) if quotient else None
-        place |= {rule.side: rule.quotient} if isinstance(rule, Across) else {}
+            if claim.timed:
+                holds = _by_interval(rule, ratio)
+        if isinstance(rule, Across):
+            place |= {rule.side: rule.quotient}
     figures = {
         name: Estimate(mean.value, float(min(each)), float(max(each)))
         for name, mean, each in zip(rule.labels, means, values, strict=True)

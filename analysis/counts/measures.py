@@ -6,16 +6,17 @@ quantity for each message, each round trip or each payload byte. The ledger's ro
 `quantity` are measures. Add one to measures.tsv and both know it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from analysis.statistics import Estimate
+from analysis.statistics import Compared, Estimate, compared
 from analysis.wording import listed, source_text
 from probes.files import read_rows, typed
+from probes.transports import PAIR
 from runners.cell import ONE_WAY, ROUND_TRIP_PATTERNS
 
 TABLE = Path(__file__).with_name("measures.tsv")
@@ -256,6 +257,18 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
 def estimate_of(row: Mapping[Any, Any]) -> Estimate:
     """The figure in a row of `over_repeats`."""
     return Estimate(row["value"], row["low"], row["high"], row["repeats"], row["valid"])
+
+
+def compare_transports(by_repeat: pd.DataFrame, names: Sequence[str] = PAIR) -> Compared | None:
+    """Two columns of a table with a row for each repeat, of the repeats that have both.
+
+    None where no repeat has both.
+    """
+    first, second = names
+    both = by_repeat.reindex(columns=[first, second]).dropna()
+    if both.empty:
+        return None
+    return compared(both[first].to_numpy(float), both[second].to_numpy(float))
 
 
 def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:

@@ -14,12 +14,21 @@ from typing import Any, get_args
 import pandas as pd
 
 from analysis.counts import measures
-from analysis.counts.measures import MEASURE_BY_ID, TIMES, WORKLOAD, Workload, groups, of_programs
+from analysis.counts.measures import (
+    MEASURE_BY_ID,
+    TIMES,
+    WORKLOAD,
+    Workload,
+    compare_transports,
+    groups,
+    of_programs,
+)
 from analysis.raw import programs
 from analysis.raw.record import parse_lines
 from analysis.raw.run import Missing, Run, Target
-from analysis.statistics import Estimate, Values, mean, quotient
+from analysis.statistics import Compared, Estimate
 from analysis.wording import RATE
+from probes.transports import PAIR
 from runners.cell import Conditions
 
 FILE = "programs.jsonl"
@@ -145,9 +154,6 @@ def _counters(counted: programs.KernelCounts, which: str, window: int) -> Figure
     return figures
 
 
-OVER, UNDER = "tcp", "unix"
-
-
 def df_programs(measured: pd.DataFrame) -> pd.DataFrame:
     """Experiment by experiment, its measures in the order of measures.tsv, each by its best source:
     times by the program's clock, switches by the kernel's counts of unprobed runs, the rest by the
@@ -178,14 +184,16 @@ def entries(rows: pd.DataFrame) -> dict[str, Estimate]:
 
 def ratio(rows: pd.DataFrame) -> Estimate | None:
     """TCP's by a Unix socket's; of valid rows of one measure and conditions."""
-    over, under = _both(rows)
-    return quotient(over, under) if len(under) and under.all() else None
+    pairs = _by_repeat(rows).reindex(columns=list(PAIR)).dropna()
+    both = compare_transports(pairs)
+    if both is None or not pairs[PAIR[0]].all():
+        return None
+    return both.ratio
 
 
-def _both(rows: pd.DataFrame) -> Values:
-    """TCP's and a Unix socket's, of the repeats in which both were measured."""
-    pairs = rows.pivot_table(index="repeat", columns="transport", values="value")
-    return pairs.reindex(columns=[OVER, UNDER]).dropna().to_numpy(float).T
+def _by_repeat(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row for each repeat, a column for each transport."""
+    return rows.pivot_table(index="repeat", columns="transport", values="value")
 
 
 # The first that a program has says how long one takes: what it is of, and of a rate the inverse.
@@ -201,9 +209,7 @@ SPEEDS = {
 class Side(Workload):
     """The program, or the C workload at one placement."""
 
-    ns: dict[str, Estimate]  # transport → how long one takes
-    extra: Estimate  # how much longer over TCP, in ns
-    ratio: Estimate  # tcp / unix
+    ns: Compared  # how long one takes over a Unix socket, and over TCP
 
 
 @dataclass(frozen=True)
@@ -226,7 +232,7 @@ IN_C = {
 
 def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     """In the order of PROGRAMS; a program with no time over one of the two transports has none."""
-    valid = measured[measured["valid"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
+    valid = measured[measured["valid"].astype(bool) & measured["transport"].isin(PAIR)]
     sides = []
     for workload, rows in groups(valid[of_programs(valid)], *WORKLOAD):
         timed = ((_side(rows, workload, speed), speed) for speed in SPEEDS)
@@ -254,7 +260,5 @@ def _side(rows: pd.DataFrame, workload: tuple[str, int, str], speed: str) -> Sid
     if not times.empty:
         times = measures.best_source(times, measure)
         times = times.assign(value=1e9 / times["value"]) if measure.unit == RATE else times
-    over, under = _both(times)
-    if not len(under):
-        return None
-    return Side(*workload, entries(times), mean(over - under), quotient(over, under))
+    both = compare_transports(_by_repeat(times))
+    return Side(*workload, both) if both else None

@@ -24,7 +24,17 @@ from analysis.raw.run import read_run
 from analysis.report import frames, output
 from analysis.report.render import page, render
 from analysis.statistics import LEAST_REPEATS
-from analysis.wording import amount, counted, listed, number, place, signed, size_text, source_text
+from analysis.wording import (
+    amount,
+    counted,
+    extent,
+    listed,
+    number,
+    place,
+    signed,
+    size_text,
+    source_text,
+)
 from probes.messages import UsageError, one_line
 
 MOST_ROWS = 40  # in the terminal
@@ -128,11 +138,12 @@ def _round_trip(pair: ExactPair) -> str:
 def _times(diff: Diff) -> Iterator[str]:
     rows = diff.shifts[(diff.shifts["measure"] == "rtt_p50") & (diff.shifts["target"] == "host")]
     for row in rows_of(rows.head(MOST_TIMES)):
-        extent = f", 95 % interval of the change {_interval(row)}" if _interval(row) else ""
+        interval = _interval(row)
+        words = f", 95 % interval of the change {interval}" if interval else ""
         yield (
             f"The median round trip of {size_text(row.size)} over {row.transport} "
             f"{place(row.conditions)}: {amount(row.before, 'ns')} and {amount(row.after, 'ns')} "
-            f"({number(row.after / row.before)} times{extent}): {row.verdict}."
+            f"({number(row.after / row.before)} times{words}): {row.verdict}."
         )
 
 
@@ -140,7 +151,7 @@ def _interval(row: Any) -> str:
     """Of the change, where it has one."""
     if np.isnan(row.low):
         return ""
-    return f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
+    return extent(row.low, row.high, row.unit)
 
 
 def df_words(shifts: pd.DataFrame) -> pd.DataFrame:

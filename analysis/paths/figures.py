@@ -29,6 +29,7 @@ from analysis.paths.functions import Profile
 from analysis.paths.journey import journeys
 from analysis.paths.tree import Box, Mark, View, by_layer, flame_graph
 from analysis.wording import counted, listed, size_text
+from probes.files import read_rows
 from probes.transports import read_transports
 
 MOST_DRAWN = 4  # transports in one figure of call stacks
@@ -36,7 +37,8 @@ MOST_DRAWN = 4  # transports in one figure of call stacks
 SOURCE = "https://elixir.bootlin.com/linux/v{}/A/ident/"
 RELEASE = re.compile(r"\d+\.\d+(\.[1-9]\d*)?")
 UNIT = "instructions a round trip"
-STORED_NEEDS = Path(__file__).parents[2] / "reports/reference/lesions/needs.csv"
+# What delivery needs on the kernels of reports/reference/lesions; tests/docs/lesions.py writes it.
+NEEDED = Path(__file__).with_name("needed.tsv")
 FIRST_ORDER = "largest first"  # of needs.csv
 NEEDS_SIZE, NEEDS_PLACEMENT = 64, "same-cpu"  # of which the report tells
 NEEDS_CELL = ["kernel", "transport", "size", "placement", "sched", "knob"]
@@ -296,21 +298,13 @@ def needs(table: Path, picture: Path) -> None:
         plot_needs(rows).savefig(picture, dpi=drawing.PNG_DPI, metadata={"Software": None})
 
 
-def needed(kernel: str, table: Path = STORED_NEEDS) -> list[tuple[str, int, int]]:
-    """Return transport, instructions of a round trip, and what delivery needs of them.
+def needed(kernel: str) -> list[tuple[str, int, int]]:
+    """Transport, instructions of a round trip, and what delivery needs of them.
 
     They are of the stored study of lesions of this kernel; of another kernel there is none.
     """
-    if not table.exists():
-        return []
-    rows = pd.read_csv(table)
-    main = (rows["order"] == FIRST_ORDER) & (rows["size"] == NEEDS_SIZE)
-    own = rows[main & (rows["kernel"] == kernel) & (rows["placement"] == NEEDS_PLACEMENT)]
-    return [
-        (str(name), int(of["instructions"].max()), int(left["instructions"].min()))
-        for name, of in own.groupby("transport", sort=False)
-        if len(left := of[of["purpose"] == "left"])
-    ]
+    rows = [row for row in read_rows(NEEDED) if row["kernel"] == kernel]
+    return [(row["transport"], int(row["instructions"]), int(row["needed"])) for row in rows]
 
 
 def plot_needs(rows: pd.DataFrame) -> Figure:
@@ -341,7 +335,8 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
             ax.barh(place, tax["instructions"], left=at, **style)
             at += tax["instructions"]
         where = f"{cell['transport']}, {size_text(cell['size'])}"
-        where += ", two CPUs" * (cell["placement"] != NEEDS_PLACEMENT)
+        if cell["placement"] != NEEDS_PLACEMENT:
+            where += ", two CPUs"
         if cell["kernel"] != cells["kernel"].iloc[0]:
             where += ", Linux " + ".".join(cell["kernel"].split(".")[:2])
         ends.append(f"{where}\n{at:,.0f}")

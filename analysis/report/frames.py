@@ -22,7 +22,16 @@ from analysis.report.answer import Answer
 from analysis.report.render import code, link
 from analysis.statistics import Estimate
 from analysis.times.timing import Times
-from analysis.wording import amount, conditions_text, counted, number, place_title, size_text
+from analysis.wording import (
+    amount,
+    conditions_text,
+    counted,
+    number,
+    place_title,
+    size_text,
+    spanned,
+)
+from probes.transports import PAIR
 from runners.cell import Conditions
 
 TIMES = (
@@ -35,14 +44,6 @@ LEAST_WAKEUPS = 0.005  # a round trip
 PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
 ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
 Line = Sequence[object]
-
-
-def spanned(figure: Estimate | None, unit: str = "") -> str:
-    """A figure with its range, or the sign that nobody measured it."""
-    if figure is None:
-        return wording.NOT_MEASURED
-    text, ends = amount(figure.value, unit), wording.spread(*figure.ends, unit)
-    return f"{text} ({ends})" if ends else text
 
 
 def frame(heads: Iterable[Any], lines: Iterable[Line]) -> pd.DataFrame:
@@ -177,19 +178,26 @@ def programs(found: pd.DataFrame) -> pd.DataFrame:
         words += f" a {row.measure.per}" if row.measure.per != "window" else ""
         figures = (_entry(row.measure, row.entries.get(name)) for name in names)
         lines.append((conditions_text(row), words, *figures, spanned(row.ratio)))
-    return frame(("program, size", "figure", *names, "tcp / unix"), lines)
+    return frame(("program, size", "figure", *names, " / ".join(PAIR[::-1])), lines)
 
 
 def survivals(found: Iterable[Survival]) -> pd.DataFrame:
-    heads = ("program: time of a", "unix", "tcp", "tcp takes longer by", "tcp / unix")
+    first, second = PAIR
+    heads = (
+        "program: time of a",
+        first,
+        second,
+        f"{second} takes longer by",
+        f"{second} / {first}",
+    )
     lines = []
     for group in found:
         why = f" ({group.why})" if group.why else ""
         sides = [(f"{conditions_text(side)}: {group.unit}", side) for side in group.programs]
         sides += [(f"in C: {conditions_text(side)}{why}", side) for side in group.c_cells]
         for name, side in sides:
-            ns = (spanned(time, "ns") for time in (side.ns["unix"], side.ns["tcp"], side.extra))
-            lines.append((name, *ns, spanned(side.ratio)))
+            times_ = (side.ns.first, side.ns.second, side.ns.added)
+            lines.append((name, *(spanned(time, "ns") for time in times_), spanned(side.ns.ratio)))
     return frame(heads, lines)
 
 

@@ -22,7 +22,6 @@ from analysis import drawing, wording
 from analysis.claims.verdict import by_source, by_verdict, steadiness, tally
 from analysis.drawing import Drawn
 from analysis.paths.cells import scheduling_text
-from analysis.times.timing import part_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 FIGURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
@@ -115,7 +114,7 @@ def environment(*, plain: bool = False) -> Environment:
         lstrip_blocks=True,
     )
     words = {name: tool for name, tool in vars(wording).items() if callable(tool)}
-    tools = (part_text, by_verdict, by_source, tally, steadiness, scheduling_text)
+    tools = (by_verdict, by_source, tally, steadiness, scheduling_text)
     words |= {tool.__name__: tool for tool in tools}
     made.globals |= words | {"table": table, "link": link, "preformatted": preformatted}
     made.filters |= words | {"code": code, "slug": slug}

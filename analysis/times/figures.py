@@ -15,8 +15,8 @@ from matplotlib.ticker import LogLocator
 
 from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import CARD, COLOURS, FAINT, INK, Drawn, colour, drawn, not_drawn, words
-from analysis.times import timing
-from analysis.times.timing import Iterations, Parts, Times
+from analysis.times.parts import REST, STACK_OF, Parts, lacking, uneven
+from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Times
 from analysis.wording import amount, listed, place, place_title, size_text
 from probes.transports import read_transports
 
@@ -49,7 +49,7 @@ def _latency(
     ledger: Ledger, requested: set[str], iterations: Iterations, timings: Sequence[Times],
     source: str,
 ) -> Drawn:  # fmt: skip
-    iteration = timing.ITERATION.get(ledger.pattern, timing.ROUND_TRIP)
+    iteration = ITERATION.get(ledger.pattern, ROUND_TRIP)
     pattern, size = ledger.pattern, ledger.size
     cells = {key[2:]: repeats for key, repeats in iterations.items() if key[:2] == (pattern, size)}
     if not cells:
@@ -97,13 +97,11 @@ def _sizes(timings: Sequence[Times], source: str) -> Drawn:
 def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
     divided = [part for part in parts if "rest" in part.figures]
     alone = [part for part in parts if not part.than]
-    why = [text for part in alone for text in (timing.uneven(part), timing.lacking(part)) if text]
+    why = [text for part in alone for text in (uneven(part), lacking(part)) if text]
     if not divided:
         none = not_drawn("waterfall")
         return replace(none, caption=" ".join([none.caption, *why]))
-    cells = "; ".join(
-        f"{place(where)}, the stack is {stack}" for where, stack in timing.STACK_OF.items()
-    )
+    cells = "; ".join(f"{place(where)}, the stack is {stack}" for where, stack in STACK_OF.items())
     table = pd.DataFrame(
         [
             (p.placement, p.transport, p.than, p.size, name, e.value, e.low, e.high, e.repeats)
@@ -261,7 +259,7 @@ def _draw_bars(ax: Axes, part: Parts, *, first: bool) -> float:
         ax.annotate(text, (edge, row), xytext=(5, 0),
                     textcoords="offset points", va="center", fontsize=9)  # fmt: skip
         start, furthest = start + width, max(furthest, edge)
-    ax.set_yticks(range(2), [f"stack, {place(part.placement)}", timing.REST[part.placement]])
+    ax.set_yticks(range(2), [f"stack, {place(part.placement)}", REST[part.placement]])
     ax.tick_params(labelleft=first)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analysis.paths.figures import FIRST_ORDER, NEEDS_PLACEMENT, NEEDS_SIZE, needs
+from analysis.paths.figures import FIRST_ORDER, NEEDED, NEEDS_PLACEMENT, NEEDS_SIZE, needs
 from analysis.wording import MINUS, listed, size_text
 from probes.files import read_rows
 from probes.transports import read_transports
@@ -208,6 +208,19 @@ def compare() -> pd.DataFrame:
     return pd.DataFrame(found, columns=["knob", "transport", "part", "instructions"])
 
 
+def needed(rows: pd.DataFrame) -> str:
+    """analysis/paths/needed.tsv: what reports tell of each kernel's cells of 64 B on one CPU."""
+    text = "# SPDX-License-Identifier: GPL-2.0-or-later\n"
+    text += f"# Made of reports/reference/lesions/needs.csv by {REFRESH}\n"
+    text += "kernel\ttransport\tinstructions\tneeded\n"
+    rows = rows[(rows["size"] == NEEDS_SIZE) & (rows["placement"] == NEEDS_PLACEMENT)]
+    rows = rows[rows["order"] == FIRST_ORDER]
+    for (kernel, transport), own in rows.groupby(["kernel", "transport"], sort=False):
+        left = own.loc[own["purpose"] == LEFT, "instructions"]
+        text += f"{kernel}\t{transport}\t{own['instructions'].max()}\t{left.min()}\n"
+    return text
+
+
 def main(words: list[str]) -> None:
     if words == ["kernels"]:
         compare().to_csv(KERNELS, index=False)
@@ -218,6 +231,7 @@ def main(words: list[str]) -> None:
         cells = cells.drop(columns=["cell", "study"])
         cells.to_csv(ROWS / name, index=False, lineterminator="\n")
     needs(ROWS / "needs.csv", ROWS / "needs.png")
+    NEEDED.write_text(needed(read("needs.csv")), encoding="utf-8")
     PAGE.write_text(page(Rows()), encoding="utf-8")
 
 

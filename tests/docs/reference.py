@@ -27,9 +27,9 @@ from PIL.PngImagePlugin import PngInfo
 from analysis.__main__ import main as make_report
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
-from analysis.report.frames import spanned, survivals
+from analysis.report.frames import survivals
 from analysis.report.render import table
-from analysis.wording import NOT_MEASURED, amount
+from analysis.wording import NOT_MEASURED, amount, spanned
 from runners.process import REPOSITORY
 from tests import browser
 from tests.audit import audit

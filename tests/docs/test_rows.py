@@ -6,7 +6,7 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from analysis.paths.figures import needed
+from analysis.paths.figures import NEEDED, needed
 from tests.docs import knobs, lesions, over_time, proofs
 from tests.docs.over_time import USUAL, Rows, match
 
@@ -27,6 +27,7 @@ def test_the_page_is_what_the_rows_make(made: ModuleType) -> None:
 
 def test_what_a_message_needs_adds_up() -> None:
     rows = lesions.Rows()
+    assert lesions.needed(rows.needs) == NEEDED.read_text(encoding="utf-8")
     for cell, usual, left in needed(rows.release):
         assert (usual, left) == (rows.usual(cell), rows.left(cell, 1))
     for cell in rows.cells:
