@@ -28,8 +28,9 @@ import pandas as pd
 
 from analysis.counts.ledger import transport_order
 from analysis.paths.cells import ExactCell, scheduling_text
-from analysis.paths.tree import SUFFIX, Span, by_function, calls_of
+from analysis.paths.tree import Span, by_function, calls_of
 from analysis.wording import size_text
+from probes.functions import COMPILED
 
 # Of difflib's ratio: tcp_sendmsg and tcp_sendmsg_locked have 0.76, sk_stream_alloc_skb and
 # tcp_stream_alloc_skb 0.87, kfree_skb and kfree_skb_reason 0.72, dequeue_task_rt and
@@ -233,7 +234,7 @@ def renames(before: dict[str, Counter[str]], after: dict[str, Counter[str]]) -> 
     """Return old name → new name of functions by their callers; each name is there once."""
 
     def suffix_alone(old: str, new: str) -> float:
-        return float(SUFFIX.sub("", old) == SUFFIX.sub("", new))
+        return float(COMPILED.sub("", old) == COMPILED.sub("", new))
 
     def placed_alike(old: str, new: str) -> float:
         if {names.get(name, name): calls for name, calls in before[old].items()} != after[new]:

@@ -4,42 +4,26 @@
 Exact mode's steady iteration, in its order or summed by path, and perf's samples are spans.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import cache
-from pathlib import Path as File
 from typing import NamedTuple, TypeVar
 
-from probes.files import read_rows
+from probes.functions import told
 
-TABLE = File(__file__).parents[2] / "probes/functions.tsv"
 CALLER = "caller"
 USER = "[user]"
 # Layers that no row of the table names.
 UNCLASSIFIED, HELPERS = "unclassified", "helpers"
-SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
 LAST = ("\uffff",)  # sorts behind the name of every function
 
 Name = TypeVar("Name", str, tuple[str, ...], tuple[str, str])
 Path = tuple[str, ...]  # from the outermost name in; that of a span begins with the task
 
 
-@cache
-def patterns() -> tuple[tuple[str, str], ...]:
-    """Return the table: pattern and layer, the most exact pattern first."""
-    rows = [(row["function"], row["layer"]) for row in read_rows(TABLE)]
-    return tuple(sorted(rows, key=lambda row: -len(row[0].replace("*", "")) + row[0].count("*")))
-
-
-@cache
 def own_layer(function: str) -> str | None:
-    """Return what the table says of a function; None where it says nothing."""
-    name = SUFFIX.sub("", function)
-    layers = (layer for p, layer in patterns() if fnmatchcase(name, p.replace("[", "[[]")))
-    return next(layers, None)
+    """What the table says of a function; None where it says nothing."""
+    return told(function, "layer")
 
 
 def function_layer(function: str) -> str:
