@@ -6,15 +6,14 @@ A figure has four forms: `amount` is a value with its unit, `extent` from where 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from analysis.statistics import LEAST_REPEATS, Estimate
 from probes.transports import read_transports
 from runners.cell import CALLED, MANY_CLIENTS, Conditions
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
-NOT_MEASURED = DASH
+ABSENT = DASH
 BINARY_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 # Of the usual conditions, on cards and figures.
 TITLES = {
@@ -27,6 +26,19 @@ EXACT = {f"exact-{sched}": CALLED[sched] for sched in ("fifo", "other")}  # targ
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 RATE = "1/s"  # said by the row's name as well: requests a second
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+
+
+class HasEnds(Protocol):
+    """A figure, and from where to where it lies: an Estimate of statistics.py."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+    @property
+    def ends(self) -> tuple[float, float]: ...
 
 
 def number(value: float) -> str:
@@ -78,13 +90,13 @@ def _ending(texts: Sequence[str]) -> str:
     return endings.pop() if len(endings) == 1 else ""
 
 
-def spanned(figure: Estimate | None, unit: str = "") -> str:
+def spanned(figure: HasEnds | None, unit: str = "") -> str:
     """`2.51 µs`, and its ends in brackets, without the unit where it is the value's.
 
     No ends where these are written alike; the sign for it where nobody measured.
     """
     if figure is None:
-        return NOT_MEASURED
+        return ABSENT
     low, high = figure.ends
     text = amount(figure.value, unit)
     if amount(low, unit) == amount(high, unit):
@@ -93,11 +105,11 @@ def spanned(figure: Estimate | None, unit: str = "") -> str:
     return f"{text} ({ends.removesuffix(_ending((text, amount(low, unit), amount(high, unit))))})"
 
 
-def times(ratio: Estimate, than: str = "") -> str:
+def times(ratio: HasEnds, than: str = "") -> str:
     """`1.31 ± 0.04 times`, or both ends where a side of the interval is large."""
     text = f"{ratio.value:.2f}"
     if ratio.low is None or ratio.high is None:
-        return f"{text} times{than} (no interval below {LEAST_REPEATS} repeats)"
+        return f"{text} times{than} (too few repeats for an interval)"
     half = max(ratio.high - ratio.value, ratio.value - ratio.low)
     if half > ratio.value / 2:
         return f"{text} times{than} ({extent(ratio.low, ratio.high)})"
@@ -112,7 +124,7 @@ def signed(figure: float) -> str:
 def cell(value: object) -> str:
     """A value as a table's cell."""
     if value is None or value != value:
-        return NOT_MEASURED
+        return ABSENT
     if isinstance(value, str):
         return value
     return number(value) if isinstance(value, float) else str(value)

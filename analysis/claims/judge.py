@@ -19,9 +19,9 @@ import pandas as pd
 
 from analysis import statistics
 from analysis.claims import answers, rules, verdict
-from analysis.claims.files import EXACT, FIGURE, Claim, Scope
+from analysis.claims.files import EXACT_ONLY, PLACEHOLDER, Claim, Scope
 from analysis.claims.rules import Across, Measured, Quotient
-from analysis.claims.verdict import Evidence, Verdict
+from analysis.claims.verdict import Evidence, Judged
 from analysis.counts import measures
 from analysis.counts.ledger import why_missing
 from analysis.counts.measures import Measure, groups, measure_of, source_rank
@@ -40,8 +40,8 @@ def judge(
     claims: Iterable[Claim],
     measured: pd.DataFrame,
     missing: Iterable[Missing],
-    observed: answers.Observed = (),
-) -> tuple[Verdict, ...]:
+    observed: answers.Answers = (),
+) -> tuple[Judged, ...]:
     """Judge every claim by the figures of `measures.measure_all`; invalid figures are left out."""
     missing = tuple(missing)
     verdicts = []
@@ -51,10 +51,10 @@ def judge(
                 verdicts.append(answers.consistent(claim, rule))
             case rules.CheckRule() as rule:
                 verdicts.append(answers.check(claim, rule, observed))
-            case rules.Option() as rule:
+            case rules.OptionRule() as rule:
                 verdicts.append(answers.option(claim, rule, observed))
             case rules.Unsettled() as rule:
-                verdicts.append(Verdict(claim, why=rule.why))
+                verdicts.append(Judged(claim, why=rule.why))
             case rule:
                 verdicts.append(_judge_measured(claim, rule, measured, missing))
     return verdict.with_families(verdicts)
@@ -65,14 +65,14 @@ def judge(
 
 def _judge_measured(
     claim: Claim, rule: Measured, measured: pd.DataFrame, missing: tuple[Missing, ...]
-) -> Verdict:
+) -> Judged:
     own = list(_evidence(claim, rule, measured, claim.scope))
     beside = list(_evidence(claim, rule, measured, claim.workload)) if claim.workload else []
     evidence = (*own, *(replace(item, decides=False) for item in beside))
     decisive = deciding = [item for item in own if item.decides]
     if not decisive:
         why = _why_not(claim, rule, measured, missing, few=bool(own))
-        return Verdict(claim, why=why, evidence=evidence)
+        return Judged(claim, why=why, evidence=evidence)
     if _measure(claim).scheduler:
         deciding = _least_disturbed(decisive)
     undecided = verdict.CROSSES if claim.timed else verdict.FLIPS
@@ -85,7 +85,7 @@ def _judge_measured(
         texts.append(DISTURBED)
     if beside:
         texts.append(BESIDE)
-    return Verdict(
+    return Judged(
         claim,
         word,
         condition,
@@ -257,7 +257,7 @@ def _why_not(
         return "The only cells that measured it are invalid."
     if claim.scope.programs:
         return f"It needs the article's own experiment: {claim.command}."
-    if measure.instruments == EXACT:
+    if measure.instruments == EXACT_ONLY:
         return f"It needs exact mode, which a run for claims leaves out: {claim.command}."
     texts = []
     if cells := _cells_not_run(claim, measured):
@@ -301,7 +301,7 @@ def _why(measure: Measure, rule: Measured, evidence: list[Evidence], condition: 
     else:
         measurements = counted(len(evidence), "measurement")  # a condition, on one kernel
         texts = [f"{words}, in {measurements}: {_figures(measure, rule, evidence)}."]
-        if isinstance(rule, rules.Values) and not all(item.holds for item in evidence):
+        if isinstance(rule, rules.ValuesRule) and not all(item.holds for item in evidence):
             fits = Counter(
                 label
                 for item in evidence
@@ -324,7 +324,7 @@ def _figures(measure: Measure, rule: Measured, evidence: Iterable[Evidence]) -> 
     for label, each in ends.items():
         unit = "" if verdict.QUOTIENT in label else measure.unit
         text = f"{label} {extent(min(each), max(each), unit)}"
-        if isinstance(rule, rules.Values):
+        if isinstance(rule, rules.ValuesRule):
             text += f" (claimed: {amount(rule.expected[label], unit)})"
         texts.append(text)
     return "; ".join(texts)
@@ -334,11 +334,11 @@ def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
     """The claim's sentence with measured figures; empty when one of them was not measured."""
     figures = {
         name: _measured_text(claim, measured, *name.rpartition(".")[::2])
-        for name in FIGURE.findall(claim.mechanism)
+        for name in PLACEHOLDER.findall(claim.mechanism)
     }
     if not all(figures.values()):
         return ""
-    return FIGURE.sub(lambda match: figures[match[1]], claim.mechanism)
+    return PLACEHOLDER.sub(lambda match: figures[match[1]], claim.mechanism)
 
 
 def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: str) -> str:

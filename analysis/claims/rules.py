@@ -77,7 +77,7 @@ def _range(low: float, high: float) -> str:
     return listed(texts + ([f"at most {number(high)}"] if high < inf else []))
 
 
-class Values(Limits):
+class ValuesRule(Limits):
     """Each transport's figure is the expected one, give or take the tolerance."""
 
     kind: Literal["values"]
@@ -290,7 +290,7 @@ class CheckRule(Model):
         return f"It holds where the check {self.check}{when} finds {facts}."
 
 
-class Option(Model):
+class OptionRule(Model):
     """A tool has an option: the tool itself tells."""
 
     kind: Literal["option"]
@@ -311,9 +311,9 @@ class Unsettled(Model):
         return ""
 
 
-Measured = Values | Bounds | RatioRule | Present | Across
+Measured = ValuesRule | Bounds | RatioRule | Present | Across
 Rule = Annotated[
-    Measured | Consistent | CheckRule | Option | Unsettled, Field(discriminator="kind")
+    Measured | Consistent | CheckRule | OptionRule | Unsettled, Field(discriminator="kind")
 ]
 
 

@@ -32,9 +32,9 @@ KINDS = {
     ARITHMETIC: "checked against the source's own numbers",
     NOT_MEASURED: "not measured",
 }
-CELLS = "cells.jsonl"
+CELLS_FILE = "cells.jsonl"
 QUOTIENT = " / "  # in the label of a figure that has no unit
-COLUMNS = (
+CLAIM_COLUMNS = (
     *("claim", "source", "verdict", "coverage", "lacking", "family"),
     *("condition", "value", "low", "high", "unit", "why", "cells", "raw"),
 )
@@ -78,7 +78,11 @@ class Evidence:
     @property
     def file(self) -> str:
         """The file of raw/ that holds its runs. A rule across patterns names both: `a / b`."""
-        return programs.FILE if any(map(program_of, self.place["pattern"].split(" / "))) else CELLS
+        return (
+            programs.FILE
+            if any(map(program_of, self.place["pattern"].split(" / ")))
+            else CELLS_FILE
+        )
 
 
 class Finding(NamedTuple):
@@ -90,7 +94,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judged:
     """The judgement of a claim."""
 
     claim: Claim
@@ -165,7 +169,7 @@ class Verdict:
             return measure.unit if measure else ""
         return f"{measure.unit or 'count'} per {measure.per}"
 
-    def rests_like(self, other: "Verdict") -> bool:
+    def rests_like(self, other: "Judged") -> bool:
         """Whether both rest on the same figures.
 
         They are about one quantity, share a condition, and the transports of one are among the
@@ -182,10 +186,10 @@ class Verdict:
         return same and (labels <= labels2 or labels2 <= labels) and bool(places & places2)
 
 
-def with_families(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+def with_families(verdicts: Iterable[Judged]) -> tuple[Judged, ...]:
     """Return the verdicts, each with the claims that rest on the same figure or ratio."""
     verdicts = tuple(verdicts)
-    families: list[list[Verdict]] = []
+    families: list[list[Judged]] = []
     for verdict in verdicts:
         if verdict.kind == MEASURED:
             kin = [family for family in families if any(map(verdict.rests_like, family))]
@@ -255,7 +259,7 @@ def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def tally(verdicts: Iterable[Verdict]) -> str:
+def tally(verdicts: Iterable[Judged]) -> str:
     """Count the verdicts of each kind; those that rest on a part of their scope are told apart.
 
     `9 claims: 5 measured (2 confirmed; in part of their scope 3 refuted), which rest on 4
@@ -279,7 +283,7 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     return f"{counted(len(verdicts), 'claim')}: {'; '.join(texts)}"
 
 
-def steadiness(verdicts: Iterable[Verdict]) -> str:
+def steadiness(verdicts: Iterable[Judged]) -> str:
     """Count the verdicts that are the same on every kernel; empty where each has one kernel."""
     several = [verdict.kernels for verdict in verdicts if len(verdict.kernels) > 1]
     same = sum(len({verdict for _, verdict in kernels}) == 1 for kernels in several)
@@ -288,7 +292,7 @@ def steadiness(verdicts: Iterable[Verdict]) -> str:
     return f"{how_many} {rest}." if several else ""
 
 
-def by_source(verdicts: Iterable[Verdict]) -> pd.DataFrame:
+def by_source(verdicts: Iterable[Judged]) -> pd.DataFrame:
     """Count the verdicts of each source that some verdict is settled for."""
     rows = [(v.claim.source.id, v.verdict.lower()) for v in verdicts]
     sources, names = pd.DataFrame(rows, columns=["source", "verdict"]).to_numpy().T
@@ -306,7 +310,7 @@ def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{verdict} on {listed(kernels)}" for verdict, kernels in names.items())
 
 
-def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
+def claims_table(verdicts: Iterable[Judged], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
     """Return claims.csv: a row for each figure of a verdict, at least one for each claim.
 
     `coverage`: how many conditions of its scope have figures, `lacking` the others. `family`: the
@@ -331,4 +335,4 @@ def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str
         rows += ((*head, f.text, None, None, None, "", why, "", f.raw) for f in v.findings)
         if not v.evidence and not v.findings:
             rows.append((*head, "", None, None, None, v.unit, why, "", ""))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(CLAIM_COLUMNS))

@@ -130,6 +130,8 @@ SOURCE = ("instrument", "target", "kernel", "probe_level", "probed")
 PROBES = ("bpftrace", "bcc", "perf", "ftrace")
 # `calls:FUNCTION` asks for a kernel function's calls a message, `calls:ONE+OTHER` for their sum.
 CALLS = "calls:"
+# A cell on a machine.
+CELL = (*WORKLOAD, "target", "kernel", "transport")
 RUN_OF_CELL = (*WORKLOAD, "transport", "repeat", "cell", *SOURCE, "messages", "valid")
 
 

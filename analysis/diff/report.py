@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from analysis.analyse import analyse
 from analysis.counts.measures import measure_of, rows_of
-from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, compare, of_first_conditions
+from analysis.diff.compare import CHANGED, SAME, STEADY, UNKNOWN, Diff, compare, of_first_conditions
 from analysis.drawing import Drawn, drawn
 from analysis.paths import gate
 from analysis.paths.changes import ExactPair, df_parts
@@ -37,7 +37,7 @@ from analysis.wording import (
 )
 from probes.messages import UsageError, one_line
 
-MOST_ROWS = 40  # in the terminal
+MOST_CHANGES = 40  # in the terminal
 LAYERS, MOST_TIMES = 3, 4  # in a sentence; sentences
 
 
@@ -92,13 +92,13 @@ def make_diff(
 
 def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:
     """diff.md; diff.html is made of it."""
-    others = ((WITHIN, "Within the noise"), (UNKNOWN, "Too few repeats to tell"), (SAME, "Equal"))
+    others = ((STEADY, "Within the noise"), (UNKNOWN, "Too few repeats to tell"), (SAME, "Equal"))
     return render(
         "diff.md.j2",
         diff=diff,
         sentences=answer(diff),
         least_repeats=LEAST_REPEATS,
-        changed=df_words(diff.of(BEYOND)),
+        changed=df_words(diff.of(CHANGED)),
         others=[(title, df_words(diff.of(verdict))) for verdict, title in others],
         moved=lambda rows: frames.moved(rows, len(rows), "first", "second"),
         kernels=_kernels,
@@ -117,7 +117,7 @@ def answer(diff: Diff) -> list[str]:
             f"so about {tested / 20:.0f} would seem to change by luck alone"
         )
         sentences.append(
-            f"Of {counted(told, 'figure')} that can be compared, {len(diff.of(BEYOND))} changed "
+            f"Of {counted(told, 'figure')} that can be compared, {len(diff.of(CHANGED))} changed "
             f"beyond the noise{luck if tested else ''}."
         )
     return sentences
@@ -182,18 +182,18 @@ def _kernels(first: str, second: str) -> str:
 
 def show(diff: Diff, path: Path) -> None:
     """Print the answer, what changed, and where the rest is."""
-    changed = df_words(diff.of(BEYOND))
+    changed = df_words(diff.of(CHANGED))
     lines = answer(diff)
     if not changed.empty:
-        lines += changed.head(MOST_ROWS).to_string(index=False).splitlines()
-    if len(changed) > MOST_ROWS:
-        lines.append(f"And {len(changed) - MOST_ROWS} more: see the page.")
+        lines += changed.head(MOST_CHANGES).to_string(index=False).splitlines()
+    if len(changed) > MOST_CHANGES:
+        lines.append(f"And {len(changed) - MOST_CHANGES} more: see the page.")
     print(*map(one_line, lines), "", f"Comparison: {path}", sep="\n")
 
 
 # Told apart by colour-blind readers, and by lightness from what did not change.
-SHRANK, EQUAL, GREW = "#4a9ad4", "#dadcdf", "#e8743b"
-SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, EQUAL, GREW])
+SHRANK, UNCHANGED, GREW = "#4a9ad4", "#dadcdf", "#e8743b"
+SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, UNCHANGED, GREW])
 
 
 def folded(pair: ExactPair) -> tuple[str, str]:
@@ -213,7 +213,7 @@ def _plot(pairs: Sequence[ExactPair]) -> Figure:
     titles = (f"{p.words}: {p.before.total:,} → {p.after.total:,} ({p.more:+,})" for p in pairs)
     graphs = list(map(flame_graph, titles, (pair.after.tree for pair in pairs)))
     figure = painted(graphs, UNIT, [partial(_colour, change, most) for change in changes])
-    legend(figure, {"takes less itself": SHRANK, "as much": EQUAL, "takes more itself": GREW})
+    legend(figure, {"takes less itself": SHRANK, "as much": UNCHANGED, "takes more itself": GREW})
     return figure
 
 

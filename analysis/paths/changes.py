@@ -37,14 +37,14 @@ from probes.functions import COMPILED
 # dequeue_task_fair 0.88: hence the callers too.
 ALIKE = 0.7
 # Instructions that a call costs at most: call, endbr64, ret, six registers saved and restored.
-CALL = 15
-LEAST_SHARE = 4  # the caller has to grow by this part of the function: a quarter
+CALL_COST = 15
+LEAST_GROWTH = 4  # the caller has to grow by this part of the function: a quarter
 
 Edge = tuple[str, str]  # caller, function
 NO_CALLS = Counter[str]()
 # Kinds of parts: functions that take another number of instructions, renames joined; callers that
 # differ by no more than the price of calls that are saved or added; and why they differ.
-WORK, CALLS, RENAMED = "changed", "calls saved or added", "renamed from"
+WORK, ONLY_CALLS, RENAMED = "changed", "calls saved or added", "renamed from"
 INLINED, OUTLINED = "inlined into", "no longer inlined into"
 
 
@@ -270,11 +270,13 @@ def parts(before: Iterable[Span], after: Sequence[Span], renamed: dict[str, str]
         for (caller, name), (size, count_) in find_inlined(*trees).items():
             sums[name] -= size
             sums[caller] += size
-            prices[caller] += CALL * count_
+            prices[caller] += CALL_COST * count_
             counts = (size, 0, count_, 0) if kind == INLINED else (0, size, 0, count_)
             made.append(Moved(name, *counts, kind, caller))
     rows = [
-        row._replace(kind=CALLS if -saved[row.name] <= row.difference <= added[row.name] else WORK)
+        row._replace(
+            kind=ONLY_CALLS if -saved[row.name] <= row.difference <= added[row.name] else WORK
+        )
         for row in _moved(*own, *calls)
         if row.difference
     ]
@@ -301,7 +303,7 @@ def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> dict[Edge
             took[caller, function] = size + span.instructions, calls + span.calls
     inlined = {}
     for edge, (size, calls) in sorted(took.items(), key=lambda row: (-row[1][0], row[0])):
-        least = max(size - CALL * calls, -(-size // LEAST_SHARE))
+        least = max(size - CALL_COST * calls, -(-size // LEAST_GROWTH))
         if growth[edge[0]] >= least > 0:
             growth[edge[0]] -= size
             inlined[edge] = size, calls

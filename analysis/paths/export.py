@@ -19,7 +19,7 @@ except ModuleNotFoundError:  # analysis/spare.tsv
     TraceProtoBuilder = None
 
 SEQUENCE = 1  # the only writer of the trace
-SOFTIRQ = "softirq"  # a layer (probes/functions.tsv)
+SOFTIRQ_LAYER = "softirq"  # a layer (probes/functions.tsv)
 
 
 def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
@@ -72,7 +72,7 @@ def _stack(task: str, span: Span) -> Path:
 
 def _softirq(span: Span) -> Path:
     """Return the outermost function of the softirq layer, with all that it calls."""
-    return next(((name,) for name in span.path[1:] if own_layer(name) == SOFTIRQ), ())
+    return next(((name,) for name in span.path[1:] if own_layer(name) == SOFTIRQ_LAYER), ())
 
 
 def _track(

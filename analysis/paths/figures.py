@@ -34,7 +34,7 @@ from probes.transports import read_transports
 
 MOST_DRAWN = 4  # transports in one figure of call stacks
 # Where an identifier of a kernel is defined and used. A run does not record source files.
-SOURCE = "https://elixir.bootlin.com/linux/v{}/A/ident/"
+KERNEL_SOURCE = "https://elixir.bootlin.com/linux/v{}/A/ident/"
 RELEASE = re.compile(r"\d+\.\d+(\.[1-9]\d*)?")
 UNIT = "instructions a round trip"
 # What delivery needs on the kernels of reports/reference/lesions; tests/docs/lesions.py writes it.
@@ -48,8 +48,8 @@ PALETTE = (
     "#a98bc4", "#5fb3b3",
 )  # fmt: skip
 DELIVERY_COLOUR = "#3c4650"  # no purpose and no transport has it
-REST, REST_COLOUR = "all other layers", "#c8ccd0"
-LEAST_SHARE = 0.002  # of the widest graph: thinner boxes cannot be seen
+OTHER_LAYERS, REST_COLOUR = "all other layers", "#c8ccd0"
+LEAST_BOX = 0.002  # of the widest graph: thinner boxes cannot be seen
 CHARACTER = 0.0066  # of the figure's width, as drawn in the small type
 ROW = 0.19  # inches; of a flame graph
 JOURNEY_ROW = 0.22
@@ -67,7 +67,7 @@ def palette(layers: Iterable[Counter[str]]) -> dict[str, str]:
     """Return a colour for each of the most expensive layers; all other layers share a colour."""
     most = reduce(or_, layers, Counter[str]())
     named = [name for name, _ in most.most_common(len(PALETTE))]
-    return dict(zip(named, PALETTE, strict=False)) | {REST: REST_COLOUR}
+    return dict(zip(named, PALETTE, strict=False)) | {OTHER_LAYERS: REST_COLOUR}
 
 
 def legend(figure: Figure, colours: dict[str, str]) -> None:
@@ -79,7 +79,7 @@ def layered(views: Sequence[View], unit: str, colours: dict[str, str], above: fl
     """Views in the colours of their layers."""
     paint: Paint = lambda box: colours.get(box.layer, REST_COLOUR)  # noqa: E731
     figure = painted(views, unit, [paint] * len(views), above)
-    names = {REST, *(box.layer for view in views for box in view.boxes)}
+    names = {OTHER_LAYERS, *(box.layer for view in views for box in view.boxes)}
     legend(figure, {name: fill for name, fill in colours.items() if name in names})
     return figure
 
@@ -88,7 +88,7 @@ def painted(views: Sequence[View], unit: str, paints: Sequence[Paint], above: fl
     """Views one below the other on one scale, each in colours of the caller's choice, without a
     legend; `above`: rows for stages and marks."""
     widest = max(view.total for view in views)
-    shown = [[box for box in view.boxes if box.width >= LEAST_SHARE * widest] for view in views]
+    shown = [[box for box in view.boxes if box.width >= LEAST_BOX * widest] for view in views]
     depths = [max(box.depth for box in boxes) + 1 for boxes in shown]
     heights = [above + depth for depth in depths]
     row, base = (JOURNEY_ROW, 1.5) if above else (ROW, 1.4 + 0.3 * len(views))
@@ -159,9 +159,15 @@ def explored(
     A box: words, layer, depth, start, width, own, copies, function.
     """
     release = RELEASE.match(kernel)
-    source = SOURCE.format(release[0]) if release else ""
+    source = KERNEL_SOURCE.format(release[0]) if release else ""
     graphs = {title: list(map(_explored, shown)) for title, shown in views.items()}
-    return {"unit": unit, "colours": colours, "rest": REST, "source": source, "views": graphs}
+    return {
+        "unit": unit,
+        "colours": colours,
+        "rest": OTHER_LAYERS,
+        "source": source,
+        "views": graphs,
+    }
 
 
 def _explored(view: View) -> dict[str, Any]:

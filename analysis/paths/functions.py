@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import conditions_order, in_reading_order, transport_order
-from analysis.counts.measures import ELSEWHERE, WORKLOAD, Workload
+from analysis.counts.measures import CELL, ELSEWHERE, Workload
 from analysis.paths.tree import USER, Path, Span, wakeup_cause
 from analysis.raw.record import read_text
 from analysis.raw.run import Run
@@ -18,7 +18,6 @@ from analysis.wording import size_text
 # Where user space ends; what is above is the workload's own and the C library's.
 ENTRY = re.compile(r"entry_SYSCALL|asm_|do_syscall_|ret_from_fork")
 STACK = re.compile(r"([^;]+);(.+) ([0-9]{1,15})")
-CELL = (*WORKLOAD, "target", "kernel", "transport")
 
 
 @dataclass(frozen=True)

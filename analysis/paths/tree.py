@@ -17,7 +17,7 @@ USER = "[user]"
 UNCLASSIFIED, HELPERS = "unclassified", "helpers"
 LAST = ("\uffff",)  # sorts behind the name of every function
 
-Name = TypeVar("Name", str, tuple[str, ...], tuple[str, str])
+Named = TypeVar("Named", str, tuple[str, ...], tuple[str, str])
 Path = tuple[str, ...]  # from the outermost name in; that of a span begins with the task
 
 
@@ -89,8 +89,8 @@ class Mark(NamedTuple):
     at: int
 
 
-def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
-    sums: Counter[Name] = Counter()
+def summed(parts: Iterable[tuple[Named, int]]) -> Counter[Named]:
+    sums: Counter[Named] = Counter()
     for name, count in parts:
         sums[name] += count
     return sums

@@ -81,8 +81,8 @@ class ClientRun(Model):
         return float(starts[slot] + part * widths[slot])
 
 
-Figure = Callable[[ClientRun], float | None]
-ELAPSED: Figure = attrgetter("window_ns")
+FigureOf = Callable[[ClientRun], float | None]
+ELAPSED: FigureOf = attrgetter("window_ns")
 
 
 class Proof(Model):
@@ -101,12 +101,12 @@ class Proof(Model):
     lacks: list[dict[str, Any]]
 
 
-def column(rows: Sequence[ClientRun], arm: str, figure: Figure) -> Values:
+def column(rows: Sequence[ClientRun], arm: str, figure: FigureOf) -> Values:
     """A figure of an arm, repeat by repeat."""
     return np.array([figure(row) for row in rows if row.arm == arm], dtype=float)
 
 
-def both(rows: Sequence[ClientRun], figure: Figure) -> Compared | None:
+def both(rows: Sequence[ClientRun], figure: FigureOf) -> Compared | None:
     """A figure over TCP, and what it becomes over a Unix socket; None where no run has it."""
     tcp, unix = (column(rows, arm, figure) for arm in REROUTED)
     return compared(tcp, unix) if len(tcp) and not np.isnan((tcp, unix)).any() else None
@@ -119,7 +119,7 @@ class Saved(NamedTuple):
     filter: Estimate  # that the filter adds to it
 
 
-def saved(rows: Sequence[ClientRun], figure: Figure) -> Saved:
+def saved(rows: Sequence[ClientRun], figure: FigureOf) -> Saved:
     """The part that a Unix socket saves, of runs that the filter costs alike over both."""
 
     def parts(means: Values) -> Values:

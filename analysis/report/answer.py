@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from analysis.analyse import Analysis, Figures
-from analysis.claims.verdict import Verdict
+from analysis.claims.verdict import Judged
 from analysis.counts.ledger import Row, in_conditions
 from analysis.counts.measures import MEASURES, WORKLOAD, compare_transports, of_times
 from analysis.machine import counter_text, kernel_text, machine_text
@@ -96,7 +96,7 @@ class Placed(Part):
         return within if within <= EVEN else None
 
 
-class Count(Part):
+class LedgerCount(Part):
     """A row of the ledger by its best source: each transport's figures over all conditions."""
 
     measure: str  # as in claims' `quantity`
@@ -130,10 +130,10 @@ class Answer(Part):
     transports: tuple[str, ...]  # the two, or the only one
     iteration: str
     times: tuple[Placed, ...]
-    counts: tuple[Count, ...]
+    counts: tuple[LedgerCount, ...]
     host: str  # the machine of the times
 
-    def count(self, measure: str) -> Count | None:
+    def count(self, measure: str) -> LedgerCount | None:
         return next((count for count in self.counts if count.measure == measure), None)
 
     @property
@@ -157,7 +157,7 @@ class Answer(Part):
         """Whether the figures are of several connections."""
         return self.pattern in MANY_CLIENTS
 
-    def differing(self, *, alike: bool) -> list[Count]:
+    def differing(self, *, alike: bool) -> list[LedgerCount]:
         """The ledger's headlines that differ between the transports, or that do not."""
         several = [count for count in self.counts if count.headline and len(count.figures) > 1]
         return [
@@ -171,7 +171,12 @@ LEDGER = [
     *("probe_level", "probed", "conditions", "transport", "value", "low", "high"),
     *("repeats", "valid"),
 ]
-TIMES = {"kernel": "kernel", "p50_ns": "p50", "p99_ns": "p99", "messages_per_s": "messages_per_s"}
+TIME_FIELDS = {
+    "kernel": "kernel",
+    "p50_ns": "p50",
+    "p99_ns": "p99",
+    "messages_per_s": "messages_per_s",
+}
 RATIOS = {"than": "than", "median": "ratio", "all": "ratio_all"}
 FlatRow = dict[str, Any]
 
@@ -243,7 +248,7 @@ def _placed(timed: pd.DataFrame, timings: list[Times], names: tuple[str, ...]) -
     return Placed.of(times.conditions, iteration, cpu, messages, reached)
 
 
-def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> Count | None:
+def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> LedgerCount | None:
     measure, figures, values = row.measure, {}, {}
     for name in names:
         entries = [e for (_, other), e in row.entries.items() if other == name and e.valid]
@@ -254,7 +259,7 @@ def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> Count | None
     if not figures:
         return None
     one_cpu = {conditions for conditions, _ in row.entries} == {"same-cpu"}
-    return Count(
+    return LedgerCount(
         measure=measure.id,
         words=measure.words,
         per=measure.per,
@@ -279,7 +284,7 @@ def document(
             "copied_and_run": copied_and_run,
             "answer": answer,
             "ledger": ledger_frame(found.figures).to_dict("records"),
-            "times": _records(found.timings, TIMES),
+            "times": _records(found.timings, TIME_FIELDS),
             "ratios": _records([t for t in found.timings if t.ratio], RATIOS),
             "verdicts": [_verdict(verdict) for verdict in found.verdicts],
             "machines": _machines(found),
@@ -292,7 +297,7 @@ def document(
     )
 
 
-def _verdict(verdict: Verdict) -> FlatRow:
+def _verdict(verdict: Judged) -> FlatRow:
     return {
         "claim": verdict.claim.id,
         "source": verdict.claim.source.id,

@@ -8,14 +8,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from analysis import wording
-from analysis.claims.verdict import Verdict
+from analysis.claims.verdict import Judged
 from analysis.counts.ledger import GUEST, Ledger, Row, transport_order
-from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
+from analysis.counts.measures import CELL, MEASURES, Measure, estimate_of, rows_of
 from analysis.counts.programs import Survival
 from analysis.machine import loopback_row, target_text
 from analysis.paths.cells import Comparison
 from analysis.paths.changes import ExactPair, Moved, knob_name
-from analysis.paths.functions import CELL
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
 from analysis.report.answer import Answer
@@ -34,14 +33,14 @@ from analysis.wording import (
 from probes.transports import PAIR
 from runners.cell import Conditions
 
-TIMES = (
+TIME_ROWS = (
     ("iteration, median (p50)", "p50", "ns"),
     ("iteration, p99", "p99", "ns"),
     ("messages a second", "messages_per_s", ""),
 )
 UNAFFECTED = "Not affected"  # by a vulnerability
 LEAST_WAKEUPS = 0.005  # a round trip
-PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
+PROBE_WORDS = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
 ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
 Line = Sequence[object]
 
@@ -69,7 +68,7 @@ def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) ->
                    for column in found.columns)  # fmt: skip
         lines.append((_name(row.measure), *figures, row.source or row.why_missing))
     known = latencies(found, timings)
-    for words_, field, unit in TIMES if known else ():
+    for words_, field, unit in TIME_ROWS if known else ():
         times_ = (getattr(known.get(column), field, None) for column in found.columns)
         lines.append((words_, *(spanned(time, unit) for time in times_), "workload's clock · host"))
     return frame(("measure", *columns, "where from"), lines)
@@ -104,7 +103,7 @@ def times(timings: Iterable[Times]) -> pd.DataFrame:
     lines = [
         (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.p99, "ns"),
          spanned(t.messages_per_s), spanned(t.ratio),
-         t.modality.words() if t.modality else wording.NOT_MEASURED)
+         t.modality.words() if t.modality else wording.ABSENT)
         for t in timings
     ]  # fmt: skip
     return frame(heads, lines)
@@ -201,7 +200,7 @@ def survivals(found: Iterable[Survival]) -> pd.DataFrame:
     return frame(heads, lines)
 
 
-def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.DataFrame:
+def evidence(verdict: Judged, folders: Mapping[tuple[str, str], str]) -> pd.DataFrame:
     lines = []
     for one in verdict.evidence:
         known = map(one.figures.get, verdict.labels)
@@ -376,7 +375,7 @@ def _environment(target: Target) -> dict[str, str | None]:
     found = target.environment
     facts: dict[str, object] = {
         **{name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT},
-        "strongest probes": PROBES.get(target.probe_level, target.probe_level),
+        "strongest probes": PROBE_WORDS.get(target.probe_level, target.probe_level),
         "guest run by": f"QEMU, {target.accelerator}" if target.accelerator else None,
         "also active on lo": loopback_row(target) or None,
         "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),

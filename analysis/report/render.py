@@ -24,7 +24,7 @@ from analysis.drawing import Drawn
 from analysis.paths.cells import scheduling_text
 
 TEMPLATES = Path(__file__).parent / "templates"
-FIGURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
+PICTURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
 NUMERIC = re.compile(rf"[+<{wording.MINUS}]?\d|{wording.DASH}$|$")
 MOST_NARROW = 4  # columns of a table that a narrow screen shows as it is
 LONGEST_FIGURE = 40  # characters, with its interval; what is longer is a sentence
@@ -141,7 +141,7 @@ def page(text: str, title: str, figures: Iterable[Drawn] = ()) -> str:
                 if pair[0].type == "heading_open"]  # fmt: skip
     _label_cells(tokens)
     body = parser.renderer.render(tokens, parser.options, {})
-    body = FIGURE.sub(partial(_figure, {figure.name: figure for figure in figures}), body)
+    body = PICTURE.sub(partial(_figure, {figure.name: figure for figure in figures}), body)
     return environment().get_template("page.html.j2").render(
         title=title, contents=list(filter(None, contents)), body=Markup(body),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from itertools import groupby
 import pandas as pd
 
 from analysis.analyse import Analysis
-from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
+from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Judged, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import in_conditions
 from analysis.drawing import Drawn
@@ -61,7 +61,7 @@ class Report:
         return answer or f"Messages of {size} over {first}"
 
     @property
-    def settled(self) -> list[Verdict]:
+    def settled(self) -> list[Judged]:
         """The verdicts of a run for claims; of another the two headlines."""
         verdicts = [verdict for verdict in self.analysis.verdicts if verdict.settled]
         if self.analysis.run.for_claims:

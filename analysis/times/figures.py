@@ -22,7 +22,7 @@ from probes.transports import read_transports
 
 QUANTILES = 300
 FAMILIES = tuple(dict.fromkeys(one.family for one in read_transports().values() if one.family))
-STYLES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
+DASHES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
 STEP_UP, STEP_DOWN = "#8a9096", "#009e73"
 PARTS = ["placement", "transport", "than", "bytes", "part", "ns", "low_ns", "high_ns", "repeats"]
 Plots = list[tuple[str, Axes, dict[str, tuple[str, Any]]]]
@@ -144,7 +144,7 @@ def _small_multiples(
     plots = []
     for axes, family in zip(grid, families, strict=True):
         others = [name for name in rows[family] if name not in COLOURS]
-        dashed: dict[str, Any] = dict(zip(others, cycle(STYLES), strict=False))
+        dashed: dict[str, Any] = dict(zip(others, cycle(DASHES), strict=False))
         looks = {name: (colour(name, others), dashed.get(name, "-")) for name in rows[family]}
         axes[0].set_ylabel(axis[1])
         for ax, panel in zip(axes, panels, strict=True):

@@ -15,7 +15,7 @@ from analysis.times.timing import iteration_times
 from analysis.wording import number, place, size_text
 
 # Placement → pattern and conditions of the cell that shows the stack alone, and of the whole.
-CELLS = {
+STACK_CELLS = {
     "same-cpu": (("selfecho", "same-cpu"), ("pingpong", "same-cpu")),
     "cross-cpu": (("pingpong", "cross-cpu+spin"), ("pingpong", "cross-cpu")),
 }
@@ -54,7 +54,7 @@ def decompose(tidy: pd.DataFrame) -> tuple[Parts, ...]:
     return tuple(
         parts
         for size in sorted(set(sizes))
-        for placement in CELLS
+        for placement in STACK_CELLS
         for parts in _placement(times[times["size"] == size], int(size), placement)
     )
 
@@ -62,7 +62,7 @@ def decompose(tidy: pd.DataFrame) -> tuple[Parts, ...]:
 def _placement(times: pd.DataFrame, size: int, placement: str) -> Iterator[Parts]:
     stack, whole = (
         times[(times["pattern"] == pattern) & (times["conditions"] == conditions)]
-        for pattern, conditions in CELLS[placement]
+        for pattern, conditions in STACK_CELLS[placement]
     )
     stacks, wholes = (iteration_times(cell, "pingpong") / MESSAGES for cell in (stack, whole))
     names = sorted(wholes.columns, key=transport_order)
@@ -134,7 +134,7 @@ def lacking(parts: Parts) -> str:
     """Which cell the division lacks, and the command that gives it; empty where it lacks none."""
     if "stack" in parts.figures or parts.segments:
         return ""
-    pattern, conditions = CELLS[parts.placement][0]
+    pattern, conditions = STACK_CELLS[parts.placement][0]
     return (
         f"There is no {pattern} {conditions} of {size_text(parts.size)} over {parts.transport}: "
         f"--transports {parts.transport} --sizes {parts.size} --patterns pingpong,selfecho --wait "

@@ -7,12 +7,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import in_reading_order, order, ordered
-from analysis.counts.measures import HARDWARE, PROBES, WORKLOAD, round_trips
+from analysis.counts.measures import CELL, HARDWARE, PROBES, round_trips
 from analysis.statistics import Estimate, mean
 from analysis.times.timing import Times
 from runners.cell import ROUND_TRIP_PATTERNS
 
-CELL = (*WORKLOAD, "target", "kernel", "transport")
 ATTACHED = ("instruments", "scripts")
 
 

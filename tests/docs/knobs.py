@@ -18,7 +18,7 @@ import pandas as pd
 
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
-from analysis.wording import NOT_MEASURED, signed
+from analysis.wording import ABSENT, signed
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/knobs.csv"
@@ -81,7 +81,7 @@ def _signed(value: float) -> str:
 
 
 def _pair(values: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(values)) or NOT_MEASURED
+    return ", ".join(dict.fromkeys(values)) or ABSENT
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import MARKERS, OTHERS, axes_row, rendered
 from analysis.paths.cells import ExactCell, read_exact
-from analysis.paths.changes import CALLS, WORK, Moved, most_alike
+from analysis.paths.changes import ONLY_CALLS, WORK, Moved, most_alike
 from analysis.paths.tree import function_layer
 from analysis.raw.run import read_run
 from analysis.wording import MINUS, listed, number, signed, size_text
@@ -92,7 +92,7 @@ def changes(kernels: Sequence[ExactCell]) -> Iterator[tuple[Any, ...]]:
             continue
         alike = most_alike(before, after)
         parts = alike.parts()
-        for kind, name in (("work", WORK), ("compiler", CALLS)):
+        for kind, name in (("work", WORK), ("compiler", ONLY_CALLS)):
             moved = [part for part in parts if part.kind == name]
             shown = [row for row in moved if abs(row.difference) >= LEAST]
             small = [row for row in moved if abs(row.difference) < LEAST]
