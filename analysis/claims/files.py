@@ -101,7 +101,7 @@ def _measure_named(name: str) -> str:
 
 
 def transports(rule: Rule) -> tuple[str, ...]:
-    """Return the transports that a rule compares."""
+    """The transports that a rule compares."""
     if isinstance(rule, Across):
         return rule.transports
     return rule.labels if isinstance(rule, Measured) else ()
@@ -226,14 +226,14 @@ def _first_error(error: ValidationError) -> str:
 
 
 def quantities(claims: Iterable[Claim]) -> set[str]:
-    """Return every quantity that claims and their mechanisms speak of."""
+    """Every quantity that claims and their mechanisms speak of."""
     claims = tuple(claims)
     named = {name.rpartition(".")[0] for c in claims for name in PLACEHOLDER.findall(c.mechanism)}
     return named | {claim.quantity for claim in claims if claim.quantity}
 
 
 def choose(names: Iterable[str]) -> tuple[Claim, ...]:
-    """Return the claims with these ids or sources; all without names. Raises UsageError."""
+    """The claims with these ids or sources; all without names. Raises UsageError."""
     claims, names = load_claims(), set(names)
     sources = {claim.source.id for claim in claims}
     known = {claim.id for claim in claims} | sources
@@ -246,7 +246,7 @@ def choose(names: Iterable[str]) -> tuple[Claim, ...]:
 
 
 def needs(claims: Iterable[Claim]) -> dict[str, Any]:
-    """Return what these claims need; every cell is there once, however many claims need it.
+    """What these claims need; every cell is there once, however many claims need it.
 
     `timed`: cells that run for their times, on the host only; `unprobed`: cells that are counted
     without probes; `counted`: cells with probes; `quantities`: what these cells have to count;

@@ -218,12 +218,12 @@ class Stated(Model, extra="allow"):
         return self
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers by name; a list of numbers as their sum."""
+        """The numbers by name; a list of numbers as their sum."""
         numbers = self.__pydantic_extra__.items()
         return {k: float(v if isinstance(v, int | float) else sum(v)) for k, v in numbers}
 
     def checks(self) -> list[Relation]:
-        """Return every check that has the numbers it needs: an arithmetic slip is found by rule."""
+        """Every check that has the numbers it needs: an arithmetic slip is found by rule."""
         return [check for check in CHECKS if set(check.needs) <= self.numbers().keys()]
 
     def results(self) -> list[tuple[str, bool]]:
@@ -255,7 +255,7 @@ class Stated(Model, extra="allow"):
 
 
 def stands_for(value: float) -> tuple[float, float]:
-    """Return the least and the largest number that rounds or is cut to `value`."""
+    """The least and the largest number that rounds or is cut to `value`."""
     digits = 0 if value.is_integer() else Decimal(repr(value)).as_tuple().exponent
     assert isinstance(digits, int)  # a stated number is no infinity
     last = 10.0**digits

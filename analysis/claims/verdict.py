@@ -187,7 +187,7 @@ class Judged:
 
 
 def with_families(verdicts: Iterable[Judged]) -> tuple[Judged, ...]:
-    """Return the verdicts, each with the claims that rest on the same figure or ratio."""
+    """The verdicts, each with the claims that rest on the same figure or ratio."""
     verdicts = tuple(verdicts)
     families: list[list[Judged]] = []
     for verdict in verdicts:
@@ -200,7 +200,7 @@ def with_families(verdicts: Iterable[Judged]) -> tuple[Judged, ...]:
 
 
 def joined(evidence: Sequence[Evidence], undecided: str = FLIPS) -> tuple[str, str]:
-    """Return one verdict, and for a mixed one the condition that flips it."""
+    """One verdict, and for a mixed one the condition that flips it."""
     states = {item.holds for item in evidence}
     if states == {True}:
         return CONFIRMED, ""
@@ -215,7 +215,7 @@ def joined(evidence: Sequence[Evidence], undecided: str = FLIPS) -> tuple[str, s
 
 
 def separating(sides: Sequence[Side], names: Iterable[str], undecided: str = FLIPS) -> str:
-    """Return the variable that tells the sides apart, or the pair of variables; empty if none.
+    """The variable that tells the sides apart, or the pair of variables; empty if none.
 
     The second variable is named only where the first does not tell the sides apart by itself.
     """
@@ -243,7 +243,7 @@ def _sides_text(sides: dict[str, set[bool | None]], undecided: str) -> str:
 
 
 def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
-    """Return each kernel, and the verdict of its figures in the conditions that all kernels have.
+    """Each kernel, and the verdict of its figures in the conditions that all kernels have.
 
     One version is one kernel, on the host, in a guest or in exact mode. A kernel lacks a condition
     where its cells are invalid, or were not run there.
@@ -259,28 +259,33 @@ def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def tally(verdicts: Iterable[Judged]) -> str:
-    """Count the verdicts of each kind; those that rest on a part of their scope are told apart.
+def tally(judged: Iterable[Judged]) -> str:
+    """How many claims there are of each kind; `_kind_text` has an example of one kind."""
+    judged = list(judged)
+    groups = {kind: [each for each in judged if each.kind == kind] for kind in KINDS}
+    texts = [_kind_text(kind, group) for kind, group in groups.items() if group]
+    return f"{counted(len(judged), 'claim')}: {'; '.join(texts)}"
 
-    `9 claims: 5 measured (2 confirmed; in part of their scope 3 refuted), which rest on 4
-    quantities; 4 not measured`.
-    """
-    verdicts, texts = list(verdicts), []
-    for kind, words in KINDS.items():
-        if group := [verdict for verdict in verdicts if verdict.kind == kind]:
-            full, part = (
-                Counter(v.verdict for v in group if bool(v.lacking) is lacks)
-                for lacks in (False, True)
-            )
-            each = "; ".join(
-                lead + ", ".join(f"{names[n]} {n.lower()}" for n in VERDICTS if n in names)
-                for lead, names in (("", full), ("in part of their scope ", part))
-                if names.keys() & VERDICTS
-            )
-            rests = {verdict.claim.quantity for verdict in group} if kind == MEASURED else ()
-            on = f", which rest on {counted(len(rests), 'quantity', 'quantities')}" if rests else ""
-            texts.append(f"{len(group)} {words}{each and f' ({each})'}{on}")
-    return f"{counted(len(verdicts), 'claim')}: {'; '.join(texts)}"
+
+def _kind_text(kind: str, group: Sequence[Judged]) -> str:
+    """`5 measured (2 confirmed; in part of their scope 3 refuted), which rest on 4 quantities`."""
+    words = f"{len(group)} {KINDS[kind]}"
+    full = _verdicts_text(each for each in group if not each.lacking)
+    part = _verdicts_text(each for each in group if each.lacking)
+    if part:
+        part = f"in part of their scope {part}"
+    if each := "; ".join(filter(None, (full, part))):
+        words += f" ({each})"
+    if kind == MEASURED:
+        quantities = {each.claim.quantity for each in group}
+        words += f", which rest on {counted(len(quantities), 'quantity', 'quantities')}"
+    return words
+
+
+def _verdicts_text(group: Iterable[Judged]) -> str:
+    """`2 confirmed, 1 refuted`; empty where nothing was judged."""
+    numbers = Counter(each.verdict for each in group)
+    return ", ".join(f"{numbers[name]} {name.lower()}" for name in VERDICTS if name in numbers)
 
 
 def steadiness(verdicts: Iterable[Judged]) -> str:
@@ -311,7 +316,7 @@ def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
 
 
 def claims_table(verdicts: Iterable[Judged], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
-    """Return claims.csv: a row for each figure of a verdict, at least one for each claim.
+    """claims.csv: a row for each figure of a verdict, at least one for each claim.
 
     `coverage`: how many conditions of its scope have figures, `lacking` the others. `family`: the
     first claim of those that rest on the same figure or ratio. `cells`: the ids of the cell runs

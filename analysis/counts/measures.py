@@ -17,7 +17,7 @@ from analysis.statistics import Compared, Estimate, compared
 from analysis.wording import listed, source_text
 from probes.files import read_rows, typed
 from probes.transports import PAIR
-from runners.cell import ONE_WAY, ROUND_TRIP_PATTERNS
+from runners.cell import ONE_WAY, ROUND_TRIP_PATTERNS, Conditions
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it
@@ -49,11 +49,16 @@ def of_times(tidy: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Workload:
-    """What the cells of one table have in common; `conditions` is `str` of `Conditions`."""
+    """What the cells of one table have in common; `conditions` as tables have them, as text."""
 
     pattern: str
     size: int
     conditions: str
+
+    @property
+    def where(self) -> Conditions:
+        """The conditions, each by its name."""
+        return Conditions.parse(self.conditions)
 
 
 # What one sample of a pattern is, where it is not a round trip.

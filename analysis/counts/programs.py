@@ -243,7 +243,7 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     sides.sort(key=lambda side: program_order(side[0].pattern, side[0].size))
     for program, speed in sides:
         name, size, why = IN_C.get(program.pattern, ("", 0, ""))
-        alone = not Conditions.parse(program.conditions).unusual  # C has no cell with 20 clients
+        alone = not program.where.unusual  # C has no cell with 20 clients
         cells = valid[(valid["pattern"] == name) & (valid["size"] == (size or program.size))]
         in_c = (_side(rows, workload, speed) for workload, rows in groups(cells, *WORKLOAD))
         c_cells = tuple(filter(None, in_c)) if alone else ()

@@ -99,22 +99,22 @@ class ExactPair:
 
     @property
     def more(self) -> int:
-        """Return the instructions that a round trip takes more."""
+        """The instructions that a round trip takes more."""
         return self.after.total - self.before.total
 
     @property
     def difference(self) -> float:
-        """Return the instructions that a message takes more."""
+        """The instructions that a message takes more."""
         return self.more / self.after.messages_per_iteration
 
     @property
     def share(self) -> float:
-        """Return the difference as a part of what the message costs before."""
+        """The difference as a part of what the message costs before."""
         return self.more / self.before.total
 
     @property
     def steps(self) -> float:
-        """Return the steps that a message takes more."""
+        """The steps that a message takes more."""
         return (self.after.steps - self.before.steps) / self.after.messages_per_iteration
 
     @property
@@ -129,11 +129,11 @@ class ExactPair:
 
     @property
     def of_an_event(self) -> float | None:
-        """Return the instructions that one event costs."""
+        """The instructions that one event costs."""
         return self.difference / self.events if self.events else None
 
     def layers(self) -> list[Moved]:
-        """Return the layers that cost another amount, the greatest difference first."""
+        """The layers that cost another amount, the greatest difference first."""
         return _moved(self.before.layers(), self.after.layers())
 
     def functions(self) -> list[Moved]:
@@ -142,7 +142,7 @@ class ExactPair:
         return _moved(first.functions(), second.functions(), first.calls(), second.calls())
 
     def renamed(self) -> dict[str, str]:
-        """Return old name → new name: a rename is likely, and not certain."""
+        """Old name → new name: a rename is likely, and not certain."""
         return renames(callers(self.before.tree), callers(self.after.tree))
 
     def parts(self) -> list[Moved]:
@@ -194,13 +194,13 @@ def most_alike(before: ExactCell, after: ExactCell) -> ExactPair:
 def exact_pairs(
     before: Iterable[ExactCell], after: Iterable[ExactCell], place: Callable[[ExactCell], Any]
 ) -> list[ExactPair]:
-    """Return the cells of the second that the first has at the same place, beside the first's."""
+    """The cells of the second that the first has at the same place, beside the first's."""
     first = {place(cell): cell for cell in before}
     return [most_alike(first[place(cell)], cell) for cell in after if place(cell) in first]
 
 
 def knob_pairs(cells: Sequence[ExactCell]) -> tuple[ExactPair, ...]:
-    """Return every cell with a knob beside the same one without: by table, knob and transport."""
+    """Every cell with a knob beside the same one without: by table, knob and transport."""
     plain, turned = ([c for c in cells if bool(c.knob) is knob] for knob in (False, True))
     pairs = exact_pairs(plain, turned, lambda cell: (same_table(cell), cell.transport))
     tables, knobs = (
@@ -213,7 +213,7 @@ def knob_pairs(cells: Sequence[ExactCell]) -> tuple[ExactPair, ...]:
 
 
 def same_table(cell: ExactCell) -> tuple[str, int, str, str]:
-    """Return what the cells of one table of knobs have in common."""
+    """What the cells of one table of knobs have in common."""
     return cell.kernel, cell.size, cell.where, cell.sched
 
 
@@ -222,7 +222,7 @@ def knob_name(pair: ExactPair) -> str:
 
 
 def callers(tree: Iterable[Span]) -> dict[str, Counter[str]]:
-    """Return function → its callers, and how often they call it."""
+    """Function → its callers, and how often they call it."""
     by: dict[str, Counter[str]] = {}
     for span in tree:
         if len(span.path) > 2:
@@ -231,7 +231,7 @@ def callers(tree: Iterable[Span]) -> dict[str, Counter[str]]:
 
 
 def renames(before: dict[str, Counter[str]], after: dict[str, Counter[str]]) -> dict[str, str]:
-    """Return old name → new name of functions by their callers; each name is there once."""
+    """Old name → new name of functions by their callers; each name is there once."""
 
     def suffix_alone(old: str, new: str) -> float:
         return float(COMPILED.sub("", old) == COMPILED.sub("", new))
@@ -248,7 +248,7 @@ def renames(before: dict[str, Counter[str]], after: dict[str, Counter[str]]) -> 
 
 
 def _pairs(gone: Set[str], came: Set[str], score: Callable[[str, str], float]) -> dict[str, str]:
-    """Return the best ones first, each name once."""
+    """Old name → new name: the pairs with the best score, each name once."""
     best: dict[str, str] = {}
     scored = [(-s, old, new) for old in gone for new in came if (s := score(old, new))]
     for _, old, new in sorted(scored):

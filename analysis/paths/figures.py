@@ -64,7 +64,7 @@ Paint = Callable[[Box], str]  # the colour of a box
 
 
 def palette(layers: Iterable[Counter[str]]) -> dict[str, str]:
-    """Return a colour for each of the most expensive layers; all other layers share a colour."""
+    """A colour for each of the most expensive layers; all other layers share a colour."""
     most = reduce(or_, layers, Counter[str]())
     named = [name for name, _ in most.most_common(len(PALETTE))]
     return dict(zip(named, PALETTE, strict=False)) | {OTHER_LAYERS: REST_COLOUR}
@@ -154,7 +154,7 @@ def _draw_marks(ax: Axes, marks: Iterable[Mark], widest: int) -> None:
 def explored(
     unit: str, colours: dict[str, str], views: Mapping[str, Sequence[View]], kernel: str
 ) -> dict[str, Any]:
-    """Return what explore.js draws: graphs by the title of their view, of which it shows one.
+    """What explore.js draws: graphs by the title of their view, of which it shows one.
 
     A box: words, layer, depth, start, width, own, copies, function.
     """
@@ -185,7 +185,7 @@ def _explored(view: View) -> dict[str, Any]:
 
 
 def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
-    """Return the figures of the first kernel, size and pattern."""
+    """The figures of the first kernel, size and pattern."""
     if not comparisons:
         return ()
     first = comparisons[0]
@@ -196,13 +196,13 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
 
 
 def alike_first(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Return those of the first kernel, size and pattern, the usual one first."""
+    """The comparisons of the first kernel, size and pattern, the usual one first."""
     shared = attrgetter("kernel", "size", "pattern", "unusual")
     return sorted((c for c in comparisons if shared(c) == shared(comparisons[0])), key=usual_first)
 
 
 def one_of_each_family(comparison: Comparison) -> Comparison:
-    """Return it with the cells that are drawn: of too many the first of each family.
+    """The comparison with the cells that are drawn: of too many the first of each family.
 
     A family's name is the letters with which its transports' names begin: unix, tcp, uring.
     """
@@ -216,7 +216,7 @@ def one_of_each_family(comparison: Comparison) -> Comparison:
 
 
 def usual_first(comparison: Comparison) -> tuple[bool, bool]:
-    """Return a sort key: one CPU and the default scheduler are what most people have."""
+    """A sort key: one CPU and the default scheduler are what most people have."""
     return comparison.placement != "same-cpu", comparison.sched != DEFAULT
 
 
@@ -292,7 +292,7 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
     emulated = words("profile", "emulated") if first.emulated else ""
     return _graphs(
         f"profile-{conditions.replace('+', '-')}", "samples", {conditions: shown}, colours,
-        first.kernel, entry="profile", conditions=conditions, cell=first.where,
+        first.kernel, entry="profile", conditions=conditions, cell=first.words,
         emulated=emulated,
     )  # fmt: skip
 

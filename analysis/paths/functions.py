@@ -43,12 +43,12 @@ class Profile(Workload):
         return [Span(("", *path), samples) for path, samples in self.stacks.items()]
 
     @property
-    def where(self) -> str:
+    def words(self) -> str:
         size = size_text(self.size)
         return f"{self.target} {self.kernel} · {self.pattern} · {size} · {self.conditions}"
 
     def folded(self) -> tuple[str, str]:
-        """Return a file's name, and its lines, for any flame graph program."""
+        """A file's name, and its lines, for any flame graph program."""
         cell = f"{self.transport}-{self.pattern}-{self.size}-{self.conditions}"
         lines = [f"{';'.join(path)} {count}\n" for path, count in sorted(self.stacks.items())]
         return f"folded/profile-{self.target}-{self.kernel}-{cell}.folded", "".join(lines)

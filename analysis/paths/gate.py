@@ -51,7 +51,7 @@ class CellResult(NamedTuple):
     why: str = ""
 
     def line(self, width: int = 0) -> str:
-        """Return the cell, and what became of its round trip."""
+        """The cell, and what became of its round trip."""
         if self.pair is None:
             return f"{self.name:{width}}  cannot be told: {self.why}"
         before, more = self.pair.before.total, self.pair.more
@@ -185,7 +185,7 @@ def text(gate: Gate, page: str) -> str:
 
 
 def _most(line: str, moved: Sequence[Moved]) -> str:
-    """Return the line with as many functions as there is space for, one at least."""
+    """The line with as many functions as there is space for, one at least."""
     for number, row in enumerate(moved):
         calls = f" ({row.calls_before}->{row.calls_after} calls)"
         calls = calls if row.calls_before != row.calls_after else ""

@@ -27,7 +27,7 @@ def own_layer(function: str) -> str | None:
 
 
 def function_layer(function: str) -> str:
-    """Return a function's layer where its caller is not known: a helper's is `helpers`."""
+    """A function's layer where its caller is not known: a helper's is `helpers`."""
     if function == USER:
         return "user"
     layer = own_layer(function) or UNCLASSIFIED
@@ -35,13 +35,13 @@ def function_layer(function: str) -> str:
 
 
 def layer_of(path: Path) -> str:
-    """Return the layer of a call path's last function; a helper has that of its caller."""
+    """The layer of a call path's last function; a helper has that of its caller."""
     layers = map(own_layer, reversed(path[1:]))
     return next((layer for layer in layers if layer != CALLER), None) or UNCLASSIFIED
 
 
 def wakeup_cause(path: Sequence[str]) -> str:
-    """Return the last caller whose name says nothing of waking: unix_write_space, say."""
+    """The last caller whose name says nothing of waking: unix_write_space, say."""
     return next((name for name in reversed(path) if "wake" not in name), path[-1])
 
 
@@ -97,12 +97,12 @@ def summed(parts: Iterable[tuple[Named, int]]) -> Counter[Named]:
 
 
 def own_by_path(spans: Iterable[Span]) -> Counter[Path]:
-    """Return what each path took itself; the tasks' equal paths are one."""
+    """What each path took itself; the tasks' equal paths are one."""
     return summed((span.path[1:], span.instructions) for span in spans)
 
 
 def inclusive(spans: Iterable[Span]) -> Counter[Path]:
-    """Return what each path and all below it took; the tasks' equal paths are one."""
+    """What each path and all below it took; the tasks' equal paths are one."""
     sums: Counter[Path] = Counter()
     for path, count in own_by_path(spans).items():
         for depth in range(1, len(path) + 1):
@@ -111,7 +111,7 @@ def inclusive(spans: Iterable[Span]) -> Counter[Path]:
 
 
 def by_function(spans: Iterable[Span]) -> Counter[str]:
-    """Return what each function took itself."""
+    """What each function took itself."""
     return summed((span.path[-1], span.instructions) for span in spans)
 
 
@@ -120,7 +120,7 @@ def calls_of(spans: Iterable[Span]) -> Counter[str]:
 
 
 def by_layer(spans: Iterable[Span]) -> Counter[str]:
-    """Return what each layer took itself."""
+    """What each layer took itself."""
     return summed((layer_of(span.path), span.instructions) for span in spans)
 
 

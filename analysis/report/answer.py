@@ -21,7 +21,7 @@ from analysis.raw.run import Run
 from analysis.statistics import Compared, Estimate
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import extent, listed, number, ways
-from runners.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS, Conditions
+from runners.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
 
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
@@ -234,7 +234,7 @@ def _placed(timed: pd.DataFrame, timings: list[Times], names: tuple[str, ...]) -
         return None
     messages = 2 if times.pattern in ROUND_TRIP_PATTERNS else 1
     cpu = None
-    if Conditions.parse(times.conditions).wait != "spin":  # who polls takes all that there is
+    if times.where.wait != "spin":  # who polls takes all that there is
         own = rows[rows["quantity"] == "cpu_ns"]
         own = own.assign(value=own["value"] / own["messages"])
         pivot = own.pivot_table(index="repeat", columns="transport", values="value", aggfunc="sum")

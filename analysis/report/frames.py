@@ -31,7 +31,6 @@ from analysis.wording import (
     spanned,
 )
 from probes.transports import PAIR
-from runners.cell import Conditions
 
 TIME_ROWS = (
     ("iteration, median (p50)", "p50", "ns"),
@@ -115,7 +114,7 @@ def placed_freely(timings: Iterable[Times]) -> pd.DataFrame:
     lines = [
         (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.ratio),
          spanned(t.ratio_all))
-        for t in timings if Conditions.parse(t.conditions).placement == "free"
+        for t in timings if t.where.placement == "free"
     ]  # fmt: skip
     return frame(heads, lines)
 

@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
-from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
+from analysis.counts.ledger import FIRST_PLACEMENTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import CARD, COLOURS, FAINT, INK, Drawn, colour, drawn, not_drawn, words
 from analysis.times.parts import REST, STACK_OF, Parts, lacking, uneven
 from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Times
 from analysis.wording import amount, listed, place, place_title, size_text
-from probes.transports import read_transports
+from probes.transports import PAIR, read_transports
 
 QUANTILES = 300
 FAMILIES = tuple(dict.fromkeys(one.family for one in read_transports().values() if one.family))
@@ -37,7 +37,7 @@ def draw_times(
     source = f"Numbers: the workload's clock, no probe attached · host · {listed(kernels)}."
     # The placements that the run was started for.
     requested = {conditions for conditions, _ in ledger.columns}
-    shown = [p for p in parts if p.size == ledger.size and p.transport in FIRST_TRANSPORTS]
+    shown = [p for p in parts if p.size == ledger.size and p.transport in PAIR]
     return (
         _latency(ledger, requested, iterations, same, source),
         _waterfall(shown, source),
@@ -71,7 +71,7 @@ def _latency(
 
 
 def _order(conditions: str, transport: str) -> tuple[object, ...]:
-    return order(conditions, FIRST_PLACEMENTS), order(transport, FIRST_TRANSPORTS)
+    return order(conditions, FIRST_PLACEMENTS), order(transport, PAIR)
 
 
 def _sizes(timings: Sequence[Times], source: str) -> Drawn:
@@ -130,7 +130,7 @@ def _small_multiples(
     same. `heights`: of the only row, and of each of several.
     """
     panels = sorted(set(points["panel"]), key=lambda name: order(name, FIRST_PLACEMENTS))
-    names = sorted(set(points["transport"]), key=lambda name: order(name, FIRST_TRANSPORTS))
+    names = sorted(set(points["transport"]), key=lambda name: order(name, PAIR))
     many = len(names) > MOST_TOGETHER
     rows: dict[str, list[str]] = {}
     for name in names:
@@ -150,7 +150,7 @@ def _small_multiples(
         for ax, panel in zip(axes, panels, strict=True):
             ax.set_title(place_title(f"{panel} · {family}" if family else panel))
             ax.set_xscale("log")
-            greys = dict.fromkeys(FIRST_TRANSPORTS if many else (), (FAINT, "-"))
+            greys = dict.fromkeys(PAIR if many else (), (FAINT, "-"))
             for name, (ink, dashes) in (greys | looks).items():
                 own = points[(points["panel"] == panel) & (points["transport"] == name)]
                 look = line if name in looks else {"linewidth": 0.9, "alpha": 0.6}

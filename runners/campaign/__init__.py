@@ -20,6 +20,7 @@ from itertools import product
 from pathlib import Path
 
 from probes.files import read_toml
+from probes.transports import PAIR
 from runners.exact.count import code_digest
 from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
@@ -78,7 +79,7 @@ def jobs(file: Path) -> Iterator[list[str]]:
     plan = read_toml(file)
     if "kernel" not in plan:
         raise UsageError(f"{file} names no kernel.")
-    usual = {"transports": ["unix", "tcp"], "patterns": ["pingpong"], "sizes": [64]}
+    usual = {"transports": list(PAIR), "patterns": ["pingpong"], "sizes": [64]}
     values = {
         key: [str(each) for each in (value if isinstance(value, list) else [value])]
         for key, value in (usual | plan).items()
