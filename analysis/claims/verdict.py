@@ -333,10 +333,17 @@ def claims_table(verdicts: Iterable[Judged], folders: dict[tuple[str, str], str]
             folder = folders.get(item.machine, "")
             tail = (why, " ".join(map(str, item.cells)), folder and f"raw/{folder}/{item.file}")
             rows += (
-                (*head, f"{label} · {item.words()}", f.value, f.low, f.high,
-                 "" if QUOTIENT in label else v.unit, *tail)
+                (
+                    *head,
+                    f"{label} · {item.words()}",
+                    f.value,
+                    f.low,
+                    f.high,
+                    "" if QUOTIENT in label else v.unit,
+                    *tail,
+                )
                 for label, f in item.figures.items()
-            )  # fmt: skip
+            )
         rows += ((*head, f.text, None, None, None, "", why, "", f.raw) for f in v.findings)
         if not v.evidence and not v.findings:
             rows.append((*head, "", None, None, None, v.unit, why, "", ""))

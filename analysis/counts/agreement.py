@@ -52,10 +52,12 @@ def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
     ones, others = (runs[name] / runs["messages"] for name in ("first_value", "second_value"))
     difference, larger = (ones - others).abs(), np.maximum(ones.abs(), others.abs())
     runs = runs.assign(
-        first_value=ones, second_value=others, difference=difference,
+        first_value=ones,
+        second_value=others,
+        difference=difference,
         close=(difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger),
         apart=(difference / larger).fillna(0.0),
-    ).reset_index(drop=True)  # fmt: skip
+    ).reset_index(drop=True)
     groups = runs.groupby([*COMPARED_CELL, "first", "second"], sort=False)
     pairs = runs.loc[groups["difference"].idxmax()].reset_index(drop=True)
     unknown = groups["unknown"].any().to_numpy()
@@ -99,19 +101,28 @@ def _differences(table: pd.DataFrame) -> pd.DataFrame:
     """
     present = [name for name in INSTRUMENTS if name in table]
     pairs = [
-        table[list(names)].dropna().set_axis(["first_value", "second_value"], axis=1)
-        .reset_index().assign(first=names[0], second=names[1])
+        table[list(names)]
+        .dropna()
+        .set_axis(["first_value", "second_value"], axis=1)
+        .reset_index()
+        .assign(first=names[0], second=names[1])
         for names in combinations(present, 2)
-    ]  # fmt: skip
+    ]
     columns = [*COMPARED_CELL, "messages", "first", "second", "first_value", "second_value"]
     found = [pair for pair in pairs if len(pair)] or [pd.DataFrame(columns=columns)]
     runs = pd.concat(found, ignore_index=True)[columns]
     whys = [
-        explain((row.first, row.second), row.first_value - row.second_value, row.messages,
-                (row.quantity, row.key.removesuffix(WHOLE_MACHINE)), row._asdict())
-        if abs(row.first_value - row.second_value) >= LEAST_EVENT else ""
+        explain(
+            (row.first, row.second),
+            row.first_value - row.second_value,
+            row.messages,
+            (row.quantity, row.key.removesuffix(WHOLE_MACHINE)),
+            row._asdict(),
+        )
+        if abs(row.first_value - row.second_value) >= LEAST_EVENT
+        else ""
         for row in rows_of(runs)
-    ]  # fmt: skip
+    ]
     return runs.assign(
         differs=np.array([why != "" for why in whys], dtype=bool),
         why=np.array([why or "" for why in whys], dtype=object),
@@ -149,9 +160,12 @@ LEEWAYS = tuple(Leeway(**typed(Leeway, row)) for row in read_rows(REASONS))
 
 
 def explain(
-    names: tuple[str, str], difference: float, messages: int, what: tuple[str, str],
+    names: tuple[str, str],
+    difference: float,
+    messages: int,
+    what: tuple[str, str],
     cell: Mapping[str, Any],
-) -> str | None:  # fmt: skip
+) -> str | None:
     """Why the first count is `difference` events above the second; None if nobody knows.
 
     `cell` has the kernel, the pattern, the transport and the size.

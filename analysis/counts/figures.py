@@ -16,9 +16,14 @@ from analysis.wording import listed, number, place_title, size_text
 from runners.cell import ROUND_TRIP_PATTERNS
 
 COMPARED = (
-    "payload_copies", "skb_allocs", "skb_clones", "segments_data", "segments_ack", "lo_packets",
+    "payload_copies",
+    "skb_allocs",
+    "skb_clones",
+    "segments_data",
+    "segments_ack",
+    "lo_packets",
     "softirqs",
-)  # fmt: skip
+)
 SCHEDULED = ("wakeups", "switches")  # of a round trip, where the pattern has one
 SWITCH_KINDS = {
     "switches_voluntary": "voluntary: went to sleep",
@@ -67,9 +72,15 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     table = table.iloc[table["panel"].map(ledger.conditions.index).argsort(kind="stable")]
     sources = listed(list(dict.fromkeys(row.source for row in points)))
     return drawn(
-        "ledger", ledger_plot, table, data=table, conditions=conditions, note=note,
-        sources=sources, number=len(points),
-    )  # fmt: skip
+        "ledger",
+        ledger_plot,
+        table,
+        data=table,
+        conditions=conditions,
+        note=note,
+        sources=sources,
+        number=len(points),
+    )
 
 
 def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
@@ -83,9 +94,11 @@ def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
     best = in_reading_order(best.sort_values(["repeat", "value"]))
     best = best.iloc[best["measure"].map(list(SWITCH_KINDS).index).argsort(kind="stable")]
     table = best.assign(
-        panel=best["measure"].map(SWITCH_KINDS), label=best["conditions"], low=best["value"],
+        panel=best["measure"].map(SWITCH_KINDS),
+        label=best["conditions"],
+        low=best["value"],
         high=best["value"],
-    )[POINT_COLUMNS]  # fmt: skip
+    )[POINT_COLUMNS]
     return drawn(
         "switches", switches_plot, table, data=table, conditions=conditions, source=source_of(best)
     )

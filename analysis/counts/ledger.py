@@ -115,8 +115,10 @@ def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) ->
         failed = any(lack.requested for lack in _about(measure, missing))
         return Row(measure, {}, why_missing=why_missing(measure, missing), failed=failed)
     best = rows[rows["place"] == rows["place"].iloc[0]]
-    entries = {(row["conditions"], row["transport"]): measures.estimate_of(row)
-               for row in best.to_dict("records")}  # fmt: skip
+    entries = {
+        (row["conditions"], row["transport"]): measures.estimate_of(row)
+        for row in best.to_dict("records")
+    }
     names = ("instrument", "target", "kernel")
     place = {name: best.iloc[0][name] for name in names}
     return Row(measure, entries, source=measures.source_of(best), **place)

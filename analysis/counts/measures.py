@@ -116,12 +116,16 @@ def _measure(row: dict[str, Any]) -> Measure:
     flags = set(row["flags"].split())
     if strange := flags - {*FLAGS, "unlisted"}:
         raise ValueError(f"{TABLE.name}: {row['measure']} has the flag {strange.pop()}")
-    return Measure(**typed(Measure, row) | {flag: flag in flags for flag in FLAGS} | {
-        "id": row["measure"],
-        "keys": tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),
-        "ledger": "unlisted" not in flags,
-        "instruments": tuple(filter(None, row["instrument"].split(","))),
-    })  # fmt: skip
+    return Measure(
+        **typed(Measure, row)
+        | {flag: flag in flags for flag in FLAGS}
+        | {
+            "id": row["measure"],
+            "keys": tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),
+            "ledger": "unlisted" not in flags,
+            "instruments": tuple(filter(None, row["instrument"].split(","))),
+        }
+    )
 
 
 MEASURES = tuple(map(_measure, read_rows(TABLE)))
@@ -251,10 +255,18 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
     by = ["measure", *WORKLOAD, "transport", *SOURCE]
     any_valid = measured.groupby(by)["valid"].transform("any")
     used = measured[measured["valid"] | ~any_valid.astype(bool)]
-    table = used.groupby(by, sort=True).agg(
-        value=("value", "median"), mean=("value", "mean"), low=("value", "min"),
-        high=("value", "max"), repeats=("value", "size"), valid=("valid", "all"),
-    ).reset_index()  # fmt: skip
+    table = (
+        used.groupby(by, sort=True)
+        .agg(
+            value=("value", "median"),
+            mean=("value", "mean"),
+            low=("value", "min"),
+            high=("value", "max"),
+            repeats=("value", "size"),
+            valid=("valid", "all"),
+        )
+        .reset_index()
+    )
     measures = {name: measure_of(name) for name in set(table["measure"])}
     times = [name for name, measure in measures.items() if measure and measure.quantity in TIMES]
     timed = table["measure"].isin(times)

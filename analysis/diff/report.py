@@ -164,13 +164,17 @@ def df_words(shifts: pd.DataFrame) -> pd.DataFrame:
         )
         times = f" ({row.after / row.before:.3g} times)" if row.before and row.change else ""
         kernels = _kernels(row.first_kernel, row.second_kernel)
-        rows.append((
-            words, f"{row.pattern} · {size_text(row.size)} · {row.conditions} · {row.transport}",
-            amount(row.before, row.unit), amount(row.after, row.unit),
-            ("+" if row.change > 0 else "") + amount(row.change, row.unit) + times,
-            _interval(row),
-            source_text(row.instrument, row.target, kernels, row.probed),
-        ))  # fmt: skip
+        rows.append(
+            (
+                words,
+                f"{row.pattern} · {size_text(row.size)} · {row.conditions} · {row.transport}",
+                amount(row.before, row.unit),
+                amount(row.after, row.unit),
+                ("+" if row.change > 0 else "") + amount(row.change, row.unit) + times,
+                _interval(row),
+                source_text(row.instrument, row.target, kernels, row.probed),
+            )
+        )
     heads = ["per message unless noted", "cell", "first", "second", "change", "95 % interval", "by"]
     return pd.DataFrame(rows, columns=heads)
 

@@ -157,10 +157,13 @@ class Comparison(NamedTuple):
         if len(shown) > MOST_IN_SENTENCE:
             by_cost = sorted(shown, key=lambda cell: cell.of_message)
             shown = (by_cost[0], by_cost[-1])
-        costs = listed([
-            f"{cell.of_message:,.1f}".removesuffix(".0") + f" over {transport_text(cell.transport)}"
-            for cell in shown
-        ])  # fmt: skip
+        costs = listed(
+            [
+                f"{cell.of_message:,.1f}".removesuffix(".0")
+                + f" over {transport_text(cell.transport)}"
+                for cell in shown
+            ]
+        )
         times = number(shown[-1].of_message / shown[0].of_message)
         ratio = f" ({times} times as many)" if len(shown) > 1 else ""
         size = size_text(self.size)

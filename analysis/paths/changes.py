@@ -150,9 +150,11 @@ class ExactPair:
 
 
 def _moved(
-    before: Counter[str], after: Counter[str],
-    calls_before: Counter[str] = NO_CALLS, calls_after: Counter[str] = NO_CALLS,
-) -> list[Moved]:  # fmt: skip
+    before: Counter[str],
+    after: Counter[str],
+    calls_before: Counter[str] = NO_CALLS,
+    calls_after: Counter[str] = NO_CALLS,
+) -> list[Moved]:
     """What is not equal, the greatest difference first."""
     rows = (
         Moved(name, before[name], after[name], calls_before[name], calls_after[name])
@@ -206,10 +208,16 @@ def knob_pairs(cells: Sequence[ExactCell]) -> tuple[ExactPair, ...]:
     tables, knobs = (
         list(dict.fromkeys(map(name, pairs))) for name in (lambda p: same_table(p.after), knob_name)
     )
-    return tuple(sorted(pairs, key=lambda pair: (
-        tables.index(same_table(pair.after)), knobs.index(knob_name(pair)),
-        *transport_order(pair.transport),
-    )))  # fmt: skip
+    return tuple(
+        sorted(
+            pairs,
+            key=lambda pair: (
+                tables.index(same_table(pair.after)),
+                knobs.index(knob_name(pair)),
+                *transport_order(pair.transport),
+            ),
+        )
+    )
 
 
 def same_table(cell: ExactCell) -> tuple[str, int, str, str]:

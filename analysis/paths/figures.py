@@ -227,12 +227,16 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
     comparison, shown = views[0]
     costs = [f"{message.total:,} over {message.transport}" for message in shown]
     softirqs = (
-        words("journey", "softirq", transport=message.transport,
-              share=sum(message.softirq.values()) / message.total,
-              calls=listed(list(message.softirq)))
+        words(
+            "journey",
+            "softirq",
+            transport=message.transport,
+            share=sum(message.softirq.values()) / message.total,
+            calls=listed(list(message.softirq)),
+        )
         for message in shown
         if message.softirq
-    )  # fmt: skip
+    )
     stages = "; ".join(
         f"{message.transport}: " + ", ".join(f"{name} {n:,}" for name, n in message.by_stage())
         for message in shown
@@ -240,11 +244,19 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
     colours = palette(cell.layers() for cell in comparison.cells)
     graphs = {c.title: made for c, made in views}
     return drawn(
-        "journey", layered, shown, "instructions since the sender's system call", colours, ABOVE,
-        explored=explored("instructions", colours, graphs, comparison.kernel), place=place,
-        scheduling=comparison.title, costs=listed(costs), softirqs="".join(softirqs),
+        "journey",
+        layered,
+        shown,
+        "instructions since the sender's system call",
+        colours,
+        ABOVE,
+        explored=explored("instructions", colours, graphs, comparison.kernel),
+        place=place,
+        scheduling=comparison.title,
+        costs=listed(costs),
+        softirqs="".join(softirqs),
         stages=stages,
-    )  # fmt: skip
+    )
 
 
 def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
@@ -262,15 +274,24 @@ def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
 
 
 def _graphs(
-    name: str, unit: str, views: dict[str, list[View]], colours: dict[str, str], kernel: str,
+    name: str,
+    unit: str,
+    views: dict[str, list[View]],
+    colours: dict[str, str],
+    kernel: str,
     **values: Any,
-) -> Drawn:  # fmt: skip
+) -> Drawn:
     """Flame graphs of the first view; explore.js can show the others."""
     shown = next(iter(views.values()))
     return drawn(
-        name, layered, shown, unit, colours,
-        explored=explored(unit.split()[0], colours, views, kernel), **values,
-    )  # fmt: skip
+        name,
+        layered,
+        shown,
+        unit,
+        colours,
+        explored=explored(unit.split()[0], colours, views, kernel),
+        **values,
+    )
 
 
 def draw_profiles(profiles: tuple[Profile, ...]) -> tuple[Drawn, ...]:
@@ -291,10 +312,16 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
     colours = palette(by_layer(profile.spans) for profile in profiles)
     emulated = words("profile", "emulated") if first.emulated else ""
     return _graphs(
-        f"profile-{conditions.replace('+', '-')}", "samples", {conditions: shown}, colours,
-        first.kernel, entry="profile", conditions=conditions, cell=first.words,
+        f"profile-{conditions.replace('+', '-')}",
+        "samples",
+        {conditions: shown},
+        colours,
+        first.kernel,
+        entry="profile",
+        conditions=conditions,
+        cell=first.words,
         emulated=emulated,
-    )  # fmt: skip
+    )
 
 
 def needs(table: Path, picture: Path) -> None:

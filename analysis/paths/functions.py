@@ -66,10 +66,19 @@ def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
         for path in sorted(target.path.glob(f"perf/*/profile-{cell.id}.folded")):
             made.setdefault(key, Counter()).update(read_folded(read_text(path)))
     profiles = [Profile(*(*key, stacks)) for key, stacks in made.items() if stacks.total()]
-    return tuple(sorted(profiles, key=lambda p: (
-        p.target != "host", p.kernel, p.pattern, p.size, conditions_order(p.conditions),
-        transport_order(p.transport),
-    )))  # fmt: skip
+    return tuple(
+        sorted(
+            profiles,
+            key=lambda p: (
+                p.target != "host",
+                p.kernel,
+                p.pattern,
+                p.size,
+                conditions_order(p.conditions),
+                transport_order(p.transport),
+            ),
+        )
+    )
 
 
 def read_folded(text: str) -> Counter[Path]:

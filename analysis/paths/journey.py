@@ -112,11 +112,13 @@ def _journey(cell: ExactCell, known: frozenset[str]) -> Journey | None:
         return None
     marks = tuple(_marks(way, known))
     softirq = summed(
-        (f"the {span.task}'s {call}()" if (call := system_call(span)) else span.task,
-         span.instructions)
+        (
+            f"the {span.task}'s {call}()" if (call := system_call(span)) else span.task,
+            span.instructions,
+        )
         for span in way
         if SOFTIRQ in span.path
-    )  # fmt: skip
+    )
     total = sum(span.instructions for span in way)
     title = f"{cell.transport}: {total:,} instructions ({cell.frequency})"
     layered = sorted(_boxes(way, marks), key=lambda box: (box.depth, box.start))

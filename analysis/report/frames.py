@@ -63,8 +63,10 @@ def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) ->
     columns = [(place_title(conditions), transport) for conditions, transport in found.columns]
     lines: list[Line] = []
     for row in rows:
-        figures = (_entry(row.measure, e) if (e := row.entries.get(column)) else None
-                   for column in found.columns)  # fmt: skip
+        figures = (
+            _entry(row.measure, e) if (e := row.entries.get(column)) else None
+            for column in found.columns
+        )
         lines.append((_name(row.measure), *figures, row.source or row.why_missing))
     known = latencies(found, timings)
     for words_, field, unit in TIME_ROWS if known else ():
@@ -97,14 +99,19 @@ def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
 
 
 def times(timings: Iterable[Times]) -> pd.DataFrame:
-    heads = ("conditions", "transport", "p50", "p99", "messages a second", "ratio of p50",
-             "modes")  # fmt: skip
+    heads = ("conditions", "transport", "p50", "p99", "messages a second", "ratio of p50", "modes")
     lines = [
-        (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.p99, "ns"),
-         spanned(t.messages_per_s), spanned(t.ratio),
-         t.modality.words() if t.modality else wording.ABSENT)
+        (
+            conditions_text(t),
+            t.transport,
+            spanned(t.p50, "ns"),
+            spanned(t.p99, "ns"),
+            spanned(t.messages_per_s),
+            spanned(t.ratio),
+            t.modality.words() if t.modality else wording.ABSENT,
+        )
         for t in timings
-    ]  # fmt: skip
+    ]
     return frame(heads, lines)
 
 
@@ -112,10 +119,16 @@ def placed_freely(timings: Iterable[Times]) -> pd.DataFrame:
     """What nobody bound to a CPU, by two statistics, which may have different signs."""
     heads = ("cell", "transport", "p50", "ratio by the median", "ratio by the mean of iterations")
     lines = [
-        (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.ratio),
-         spanned(t.ratio_all))
-        for t in timings if t.where.placement == "free"
-    ]  # fmt: skip
+        (
+            conditions_text(t),
+            t.transport,
+            spanned(t.p50, "ns"),
+            spanned(t.ratio),
+            spanned(t.ratio_all),
+        )
+        for t in timings
+        if t.where.placement == "free"
+    ]
     return frame(heads, lines)
 
 
@@ -159,12 +172,15 @@ def kernels(found: pd.DataFrame) -> pd.DataFrame:
 def compared(found: pd.DataFrame) -> pd.DataFrame:
     """Pairs of counts, per message, in the run where the two are furthest apart."""
     lines = [
-        (f"{one.quantity} {one.key}".strip(),
-         f"{one.transport} · {conditions_text(one)} · {target_text(one.target, one.kernel)}",
-         f"{number(one.first_value)} {one.first}", f"{number(one.second_value)} {one.second}",
-         f"{number(one.apart * 100)} %")
+        (
+            f"{one.quantity} {one.key}".strip(),
+            f"{one.transport} · {conditions_text(one)} · {target_text(one.target, one.kernel)}",
+            f"{number(one.first_value)} {one.first}",
+            f"{number(one.second_value)} {one.second}",
+            f"{number(one.apart * 100)} %",
+        )
         for one in rows_of(found)
-    ]  # fmt: skip
+    ]
     return frame(("quantity", "cell", "one", "other", "apart"), lines)
 
 
@@ -214,8 +230,18 @@ def evidence(verdict: Judged, folders: Mapping[tuple[str, str], str]) -> pd.Data
 
 def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
     """A row for each transport and scheduler: what a message costs."""
-    heads = ("cell", "transport", "instructions", "of the first", "most frequent", "identical",
-             "system calls", "went to sleep", "preempted", "copies in, within, out")  # fmt: skip
+    heads = (
+        "cell",
+        "transport",
+        "instructions",
+        "of the first",
+        "most frequent",
+        "identical",
+        "system calls",
+        "went to sleep",
+        "preempted",
+        "copies in, within, out",
+    )
     lines = []
     for comparison in found:
         for cell in comparison.cells:
@@ -223,14 +249,19 @@ def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
             if payload := cell.payload:
                 size = payload.messages * cell.size
                 copies = [number(payload.copied[way] / size) for way in ("in", "kernel", "out")]
-            lines.append((
-                comparison.title, cell.transport, f"{cell.of_message:,.0f}",
-                number(cell.of_message / comparison.cells[0].of_message),
-                f"{cell.steady:,.0f}", f"{cell.identical} of {cell.iterations}",
-                number(cell.system_calls() / each),
-                *(number(count / cell.messages) for count in cell.switches()),
-                ", ".join(copies) or None,
-            ))  # fmt: skip
+            lines.append(
+                (
+                    comparison.title,
+                    cell.transport,
+                    f"{cell.of_message:,.0f}",
+                    number(cell.of_message / comparison.cells[0].of_message),
+                    f"{cell.steady:,.0f}",
+                    f"{cell.identical} of {cell.iterations}",
+                    number(cell.system_calls() / each),
+                    *(number(count / cell.messages) for count in cell.switches()),
+                    ", ".join(copies) or None,
+                )
+            )
     return frame(heads, lines)
 
 
@@ -241,20 +272,32 @@ def layers(found: Comparison) -> pd.DataFrame:
 
 def knobs(pairs: Sequence[ExactPair]) -> pd.DataFrame:
     """Instructions of a message without and with each knob; of a probe also those of an event."""
-    heads = ("knob", "transport", "without → with", "difference", "share", "steps",
-             "events a message", "an event")  # fmt: skip
+    heads = (
+        "knob",
+        "transport",
+        "without → with",
+        "difference",
+        "share",
+        "steps",
+        "events a message",
+        "an event",
+    )
     lines = []
     for pair in pairs:
         knob = pair.after.knob
         name = f"{knob.name}: {knob.what}" if knob and knob.what else knob_name(pair)
-        lines.append((
-            name, pair.transport,
-            f"{pair.before.steady:,.0f} → {pair.after.steady:,.0f}",
-            wording.signed(pair.difference) + ("" if pair.valid else " invalid"),
-            f"{pair.share:+.1%}".replace("-", wording.MINUS), wording.signed(pair.steps),
-            f"{pair.events:,.1f}" if pair.events else None,
-            None if pair.of_an_event is None else f"{pair.of_an_event:,.0f}",
-        ))  # fmt: skip
+        lines.append(
+            (
+                name,
+                pair.transport,
+                f"{pair.before.steady:,.0f} → {pair.after.steady:,.0f}",
+                wording.signed(pair.difference) + ("" if pair.valid else " invalid"),
+                f"{pair.share:+.1%}".replace("-", wording.MINUS),
+                wording.signed(pair.steps),
+                f"{pair.events:,.1f}" if pair.events else None,
+                None if pair.of_an_event is None else f"{pair.of_an_event:,.0f}",
+            )
+        )
     return frame(heads, lines)
 
 
@@ -263,10 +306,16 @@ def moved(
 ) -> pd.DataFrame:
     """The functions or layers that a difference is made of, a round trip, without callees."""
     lines: list[Line] = [
-        (code(one.name), one.fate, f"{one.before:,}", f"{one.after:,}",
-         wording.signed(one.difference), f"{one.calls_before} → {one.calls_after}")
+        (
+            code(one.name),
+            one.fate,
+            f"{one.before:,}",
+            f"{one.after:,}",
+            wording.signed(one.difference),
+            f"{one.calls_before} → {one.calls_after}",
+        )
         for one in rows[:most]
-    ]  # fmt: skip
+    ]
     if others := rows[most:]:
         rest = wording.signed(sum(one.difference for one in others))
         lines.append((counted(len(others), "other function"), "", "", "", rest, ""))
@@ -276,26 +325,45 @@ def moved(
 
 def probe_costs(found: pd.DataFrame) -> pd.DataFrame:
     """Probed cells beside their controls, each instrument alone."""
-    heads = ("probes", "cell", "round trip without (95 %)", "round trip with", "added a message",
-             "switches without", "switches with", "events a message", "added an event")  # fmt: skip
-    return frame(heads, [
-        (f"{cost.instruments}, {cost.target} {cost.kernel}",
-         f"{cost.transport} · {_short(cost, found)}",
-         spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"),
-         cost.added and amount(cost.added, "ns"),
-         spanned(cost.switches_without), spanned(cost.switches_with),
-         ", ".join(map(number, (cost.events or {}).values())) or None,
-         cost.added_per_event and amount(cost.added_per_event, "ns"))
-        for cost in rows_of(found[~found["instruments"].str.contains(",")])
-    ])  # fmt: skip
+    heads = (
+        "probes",
+        "cell",
+        "round trip without (95 %)",
+        "round trip with",
+        "added a message",
+        "switches without",
+        "switches with",
+        "events a message",
+        "added an event",
+    )
+    return frame(
+        heads,
+        [
+            (
+                f"{cost.instruments}, {cost.target} {cost.kernel}",
+                f"{cost.transport} · {_short(cost, found)}",
+                spanned(cost.rtt_without, "ns"),
+                spanned(cost.rtt_with, "ns"),
+                cost.added and amount(cost.added, "ns"),
+                spanned(cost.switches_without),
+                spanned(cost.switches_with),
+                ", ".join(map(number, (cost.events or {}).values())) or None,
+                cost.added_per_event and amount(cost.added_per_event, "ns"),
+            )
+            for cost in rows_of(found[~found["instruments"].str.contains(",")])
+        ],
+    )
 
 
 def probe_summary(found: pd.DataFrame) -> str:
     """How much time and how many switches an instrument adds at least and at most."""
     rows = list(rows_of(found[~found["instruments"].str.contains(",")]))
     added = [row.added for row in rows if row.added is not None]
-    more = [row.switches_with.value - row.switches_without.value for row in rows
-            if row.switches_with and row.switches_without]  # fmt: skip
+    more = [
+        row.switches_with.value - row.switches_without.value
+        for row in rows
+        if row.switches_with and row.switches_without
+    ]
     texts = []
     if added:
         texts.append(f"{amount(min(added), 'ns')} to {amount(max(added), 'ns')} to a message")
@@ -311,10 +379,13 @@ def invalid(found: Iterable[Any]) -> pd.DataFrame:
 
 def disturbed(found: Iterable[tuple[Target, Cell, Iterable[float]]]) -> pd.DataFrame:
     heads = ("disturbed cell run", "stolen from a CPU", "taken by other processes")
-    return frame(heads, [
-        (_cell_run(target, cell), *(f"{number(100 * share)} %" for share in shares))
-        for target, cell, shares in found
-    ])  # fmt: skip
+    return frame(
+        heads,
+        [
+            (_cell_run(target, cell), *(f"{number(100 * share)} %" for share in shares))
+            for target, cell, shares in found
+        ],
+    )
 
 
 def _cell_run(target: Target, cell: Cell) -> str:

@@ -46,9 +46,12 @@ def draw_times(
 
 
 def _latency(
-    ledger: Ledger, requested: set[str], iterations: Iterations, timings: Sequence[Times],
+    ledger: Ledger,
+    requested: set[str],
+    iterations: Iterations,
+    timings: Sequence[Times],
     source: str,
-) -> Drawn:  # fmt: skip
+) -> Drawn:
     iteration = ITERATION.get(ledger.pattern, ROUND_TRIP)
     pattern, size = ledger.pattern, ledger.size
     cells = {key[2:]: repeats for key, repeats in iterations.items() if key[:2] == (pattern, size)}
@@ -57,17 +60,31 @@ def _latency(
     many = len({transport for _, transport in cells}) > MOST_TOGETHER
     share = np.linspace(0, 100, QUANTILES)
     points = pd.concat(
-        pd.DataFrame({"panel": conditions, "transport": name, "line": line,
-                      "us": np.percentile(times, share) / 1000, "percent": share})
+        pd.DataFrame(
+            {
+                "panel": conditions,
+                "transport": name,
+                "line": line,
+                "us": np.percentile(times, share) / 1000,
+                "percent": share,
+            }
+        )
         for (conditions, name), repeats in sorted(cells.items(), key=lambda cell: _order(*cell[0]))
         if not many or conditions in requested
         for line, times in enumerate([np.concatenate(repeats)] if many else repeats)
-    )  # fmt: skip
+    )
     marked = [] if many else [times for times in timings if times.size == size]
     return drawn(
-        "latency", cdf_plot, points, marked, data=points, caption="many" if many else "caption",
-        iteration=iteration, cell=f"{pattern}, {size_text(size)}", source=source,
-    )  # fmt: skip
+        "latency",
+        cdf_plot,
+        points,
+        marked,
+        data=points,
+        caption="many" if many else "caption",
+        iteration=iteration,
+        cell=f"{pattern}, {size_text(size)}",
+        source=source,
+    )
 
 
 def _order(conditions: str, transport: str) -> tuple[object, ...]:
@@ -77,13 +94,20 @@ def _order(conditions: str, transport: str) -> tuple[object, ...]:
 def _sizes(timings: Sequence[Times], source: str) -> Drawn:
     table = pd.DataFrame(
         [
-            (times.conditions, times.transport, times.size, p50.value, p50.low, p50.high,
-             p50.repeats)
+            (
+                times.conditions,
+                times.transport,
+                times.size,
+                p50.value,
+                p50.low,
+                p50.high,
+                p50.repeats,
+            )
             for times in timings
             if (p50 := times.p50)
         ],
         columns=["conditions", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],
-    )  # fmt: skip
+    )
     if table["bytes"].nunique() < 2:
         return not_drawn("sizes")
     many = table["transport"].nunique() > MOST_TOGETHER
@@ -112,11 +136,16 @@ def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
     )
     shorter = any(e.value < 0 for part in divided for e in part.figures.values())
     return drawn(
-        "waterfall", waterfall_plot, divided, green=words("waterfall", "green") if shorter else "",
-        data=table, size=size_text(divided[0].size),
-        cells=cells, why=" ".join([*why, source]),
+        "waterfall",
+        waterfall_plot,
+        divided,
+        green=words("waterfall", "green") if shorter else "",
+        data=table,
+        size=size_text(divided[0].size),
+        cells=cells,
+        why=" ".join([*why, source]),
         names=listed(list(dict.fromkeys(part.transport for part in divided))),
-    )  # fmt: skip
+    )
 
 
 def _small_multiples(
@@ -157,16 +186,23 @@ def _small_multiples(
                 for _, curve in own.groupby("line"):
                     ax.plot(curve["x"], curve["y"], color=ink, linestyle=dashes, **look)
                     if "low" in curve and name in looks:
-                        ax.fill_between(curve["x"], curve["low"], curve["high"], color=ink,
-                                        alpha=0.18, linewidth=0)  # fmt: skip
+                        ax.fill_between(
+                            curve["x"],
+                            curve["low"],
+                            curve["high"],
+                            color=ink,
+                            alpha=0.18,
+                            linewidth=0,
+                        )
             plots.append((panel, ax, looks))
         handles = [
             Line2D([], [], color=ink, linestyle=dashes, linewidth=2, label=name)
             for name, (ink, dashes) in looks.items()
         ]
         if many:
-            axes[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5),
-                            fontsize=9.5)  # fmt: skip
+            axes[-1].legend(
+                handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9.5
+            )
         else:
             figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
     return figure, plots
@@ -212,8 +248,14 @@ def sizes_plot(table: pd.DataFrame, axis: str) -> Figure:
     sizes = sorted(set(points["x"]))
     for _, ax, _ in plots:
         ax.set_yscale("log")
-        ax.set_xticks(sizes, [size_text(int(size)) for size in sizes], rotation=40, ha="right",
-                      rotation_mode="anchor", fontsize=9.5)  # fmt: skip
+        ax.set_xticks(
+            sizes,
+            [size_text(int(size)) for size in sizes],
+            rotation=40,
+            ha="right",
+            rotation_mode="anchor",
+            fontsize=9.5,
+        )
         ax.set_xticks([], minor=True)
         _plain(ax.yaxis)
     return figure
@@ -256,8 +298,9 @@ def _draw_bars(ax: Axes, part: Parts, *, first: bool) -> float:
             ax.vlines(start, row - 1, row, color=FAINT, linewidth=0.7)
         text = amount(figure.value, "ns")
         text = f"({text})" if figure.low is not None and figure.spans(0) else text
-        ax.annotate(text, (edge, row), xytext=(5, 0),
-                    textcoords="offset points", va="center", fontsize=9)  # fmt: skip
+        ax.annotate(
+            text, (edge, row), xytext=(5, 0), textcoords="offset points", va="center", fontsize=9
+        )
         start, furthest = start + width, max(furthest, edge)
     ax.set_yticks(range(2), [f"stack, {place(part.placement)}", REST[part.placement]])
     ax.tick_params(labelleft=first)

@@ -120,7 +120,7 @@ def test_a_full_terminal_still_says_that_there_are_verdicts(
 def test_long_names_go_on_below_and_figures_stand_below_each_other() -> None:
     rows = pd.DataFrame([
         ("instructions a message, emulated", "8,250-10,875", "14,400-17,615", "1.62 times", ""),
-        ("two CPUs", "3.71 µs", "8.41 µs", "4.70 µs (3.85 to 5.55)", "15.6, 29.7 µs"),
+        ("two CPUs", "3.71 µs", "8.41 µs", "4.70 µs (3.85\N{EN DASH}5.55)", "15.6, 29.7 µs"),
     ], columns=["made up", "one", "other", "more", "p99"])  # fmt: skip
     lines = list(table(rows))
     assert max(map(len, lines)) <= WIDTH
