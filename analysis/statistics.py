@@ -58,6 +58,10 @@ class Estimate:
         """Whether the interval leaves open on which side of `limit` the figure lies."""
         return self.low is None or self.high is None or self.low <= limit <= self.high
 
+    def above_zero(self) -> "Estimate":
+        """A time: where repeats lie far apart, Student's interval would go below zero."""
+        return self if self.low is None else replace(self, low=max(0.0, self.low))
+
     def __neg__(self) -> "Estimate":
         return self * -1
 

@@ -263,4 +263,7 @@ def _side(rows: pd.DataFrame, workload: tuple[str, int, str], speed: str) -> Tim
         times = measures.best_source(times, measure)
         times = times.assign(value=1e9 / times["value"]) if measure.unit == RATE else times
     both = compare_transports(_by_repeat(times))
-    return TimedWorkload(*workload, both) if both else None
+    if both is None:
+        return None
+    first, second = both.first.above_zero(), both.second.above_zero()
+    return TimedWorkload(*workload, replace(both, first=first, second=second))

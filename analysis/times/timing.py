@@ -2,7 +2,7 @@
 """Times of unprobed cells on the host, and how many times as long each transport takes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -105,7 +105,7 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ..
                     *workload,
                     transport=name,
                     kernel=str(own["kernel"].iloc[0]),
-                    p50=_above_zero(p50) if p50 else _estimate(own, sample, "p50"),
+                    p50=p50.above_zero() if p50 else _estimate(own, sample, "p50"),
                     p99=_estimate(own, sample, "p99"),
                     messages_per_s=_estimate(own, "messages_per_s", ""),
                     modality=modality(iterations.get((*workload, name), ())),
@@ -142,9 +142,4 @@ def _estimate(rows: pd.DataFrame, quantity: str, key: str) -> Estimate | None:
     chosen = rows[(rows["quantity"] == quantity) & (rows["key"] == key)]
     if chosen.empty:
         return None
-    return _above_zero(mean(chosen.groupby("repeat")["value"].mean().to_numpy()))
-
-
-def _above_zero(time: Estimate) -> Estimate:
-    """Where repeats lie far apart, Student's interval would go below zero."""
-    return time if time.low is None else replace(time, low=max(0.0, time.low))
+    return mean(chosen.groupby("repeat")["value"].mean().to_numpy()).above_zero()
