@@ -97,12 +97,11 @@ def spanned(figure: HasEnds | None, unit: str = "") -> str:
     """
     if figure is None:
         return ABSENT
-    low, high = figure.ends
-    text = amount(figure.value, unit)
-    if amount(low, unit) == amount(high, unit):
-        return text
-    ends = extent(low, high, unit)
-    return f"{text} ({ends.removesuffix(_ending((text, amount(low, unit), amount(high, unit))))})"
+    value, low, high = (amount(each, unit) for each in (figure.value, *figure.ends))
+    if low == high:
+        return value
+    ends = extent(*figure.ends, unit)
+    return f"{value} ({ends.removesuffix(_ending((value, low, high)))})"
 
 
 def times(ratio: HasEnds, than: str = "") -> str:
