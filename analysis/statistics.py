@@ -164,10 +164,10 @@ def compared(first: Values, second: Values) -> Compared:
 
     def figures(means: Values) -> Values:
         one, other = means
-        with np.errstate(divide="ignore", invalid="ignore"):  # a time that ticks did not see is 0
-            return np.stack([other - one, one, other, other / one])
+        return np.stack([other - one, one, other, other / one])
 
-    added, one, other, ratio = estimates(figures, first, second)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a time that ticks did not see is 0
+        added, one, other, ratio = estimates(figures, first, second)
     return Compared(one, other, added, ratio, int((second > first).sum()))
 
 
