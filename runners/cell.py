@@ -7,6 +7,7 @@ The collector and the guest read this module too: standard library only.
 import json
 import re
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -60,6 +61,7 @@ class Conditions:
     knob: str = ""  # exact mode: the name of what was changed in the guest
 
     @staticmethod
+    @cache
     def parse(text: str) -> "Conditions":
         """Read what `str` wrote. A word that is not known is part of a knob's name."""
         numbers = {ending: name for name, ending in ENDINGS.items()}

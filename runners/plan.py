@@ -18,15 +18,13 @@ from typing import Any
 
 from probes.reasons import missing, reason
 from probes.scripts import read_scripts
-from probes.transports import read_transports
+from probes.transports import PAIR, read_transports
 from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
 from runners.host.workload import MAKE_AGAIN
 from runners.options import RunOptions
 from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt, last_words
 
 CHECK_SECONDS = 10
-# The two transports whose times every report takes apart.
-DECOMPOSED = ("unix", "tcp")
 PACED_SECONDS = 1  # of a paced window where no option says how many messages
 WAITING_SECONDS = 0.5  # of a window whose iterations wait for a timer of the kernel, about
 COUNTS = "counts"  # the group of scripts that unprobed runs are interleaved with
@@ -144,7 +142,7 @@ def _extra(named: Sequence[Cell]) -> list[Cell]:
     for cell in named:
         one_cpu = replace(cell, placement="same-cpu")
         usual = cell.pattern == "pingpong" and cell.size == smallest and str(cell.conditions)
-        if usual == "cross-cpu" and one_cpu in named and cell.transport in DECOMPOSED:
+        if usual == "cross-cpu" and one_cpu in named and cell.transport in PAIR:
             extra += [replace(one_cpu, pattern="selfecho"), replace(cell, wait="spin")]
     return [replace(cell, extra=True) for cell in extra if cell not in named]
 

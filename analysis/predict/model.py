@@ -31,7 +31,7 @@ FITS = 72 * 1024  # bytes of a message: what is larger does not fit into a socke
 SOMETIMES = 0.1  # connections for each request: from here on they decide
 MUCH_WORK = 40  # µs of own work between two messages
 ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
-PLACES = 0.1  # of a request's time: where the interval is wider, where both run decides
+PLACE_DECIDES = 0.1  # of a request's time: where the interval is wider, where both run decides
 NORMAL_90 = 1.645
 EXPLAINED = 0.5  # of an answer's time: where CPU time and prices are less, something was not seen
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
@@ -254,7 +254,7 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
         verdict = Verdict.LOSS
     elif limit in (Limit.TURNS, Limit.BETWEEN) and explained < EXPLAINED * observed.answer_us:
         verdict = Verdict.OPEN
-    elif not observed.bound and judged.ends[1] - judged.value > PLACES * whole:
+    elif not observed.bound and judged.ends[1] - judged.value > PLACE_DECIDES * whole:
         verdict = Verdict.PLACED
     else:
         verdict = Verdict.NONE

@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis.raw.programs import End, Only, Owner, Watched
 
-PROGRAMS = Path(__file__).with_name("programs.toml")
+PROGRAMS_FILE = Path(__file__).with_name("programs.toml")
 NOISE = 3  # turns of both ends together: what has fewer did not talk
 PAUSE = 4  # times as long as the other's answer, and mostly without CPU time: not an answer
 SEGMENT = 32 * 1024  # bytes that surely go as one over loopback
@@ -323,7 +323,7 @@ def listener_asks(connector: Party, listener: Party, active_s: float) -> bool:
 @cache
 def known_programs() -> dict[str, dict[str, str]]:
     """The name of a process → how its program uses a Unix socket, and what to heed."""
-    return tomllib.loads(PROGRAMS.read_text(encoding="utf-8"))
+    return tomllib.loads(PROGRAMS_FILE.read_text(encoding="utf-8"))
 
 
 def unpaired(watched: Watched) -> int:

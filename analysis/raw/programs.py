@@ -14,7 +14,7 @@ from analysis.raw.record import Count, Model, NotNegative, Positive, Word, faile
 from probes.files import read_rows, typed
 from probes.messages import one_line
 
-Name = Annotated[str, AfterValidator(one_line)]  # another user's, with any character in it
+OthersName = Annotated[str, AfterValidator(one_line)]  # another user's, with any character in it
 
 
 class Probed(Model):
@@ -65,7 +65,7 @@ class CpuTime(Model):
 
 
 Protocol = Literal["fastcgi", "http", "else", "nothing"]
-Times = dict[Literal["mean", "p50", "p99"], Count]
+TimesByKey = dict[Literal["mean", "p50", "p99"], Count]
 
 
 class MeasuredRun(ProgramRun):
@@ -76,7 +76,7 @@ class MeasuredRun(ProgramRun):
     window_ns: Positive | None = None
     requests: Positive | None = None  # by the client
     counted: Count | None = None  # requests, by the server; null where nobody counts
-    latency_ns: Times | None = None  # of requests, as far as the client knows them
+    latency_ns: TimesByKey | None = None  # of requests, as far as the client knows them
     # Connections of this machine in TIME_WAIT, before and after
     time_wait: tuple[Count | None, Count | None] | None = None
     counters: KernelCounts | None = None
@@ -98,7 +98,7 @@ class MeasuredRun(ProgramRun):
     server: CpuTime | None = None
     # Median and 99th percentile of the round trips, none of a stream; of Gin in older runs as
     # latency_ns, with `answered`, the requests answered with status 200
-    iterations_ns: tuple[Count, ...] | Times | None = None
+    iterations_ns: tuple[Count, ...] | TimesByKey | None = None
     answered: Count | None = None
     # Median and 99th percentile of a call, divided by the messages in it
     message_ns: tuple[Count, Count] | None = None
@@ -110,7 +110,9 @@ class MeasuredRun(ProgramRun):
 
     @property
     def kind(self) -> "Kind":
-        return KINDS.get(f"{self.program} {self.variant}") or KINDS.get(self.program, KINDS[""])
+        return PROGRAM_KINDS.get(f"{self.program} {self.variant}") or PROGRAM_KINDS.get(
+            self.program, PROGRAM_KINDS[""]
+        )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -135,8 +137,10 @@ class Kind(NamedTuple):
     many: bool
 
 
-ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
-KINDS = {row["program"]: Kind(**typed(Kind, row)) for row in ROWS}
+PROGRAM_KINDS = {
+    row["program"]: Kind(**typed(Kind, row))
+    for row in read_rows(Path(__file__).with_suffix(".tsv"))
+}
 
 
 PROGRAM_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(
@@ -160,7 +164,7 @@ class ProbeCost(Model):
 
 # For which timer: the peer's delayed ACK, before Nagle's algorithm sends more; a corked socket's;
 # the repetition of data or of a SYN; pacing
-Wait = Literal["delayed-ack", "cork", "resent", "syn", "paced"]
+WaitKind = Literal["delayed-ack", "cork", "resent", "syn", "paced"]
 
 
 class End(Model):
@@ -171,12 +175,12 @@ class End(Model):
     net: Count  # stands for the network namespace of loopback addresses; 0 for others
     own: str  # address and port; of a Unix socket a number
     peer: str  # the own address of the other end
-    comm: Name  # of the thread that used it first
+    comm: OthersName  # of the thread that used it first
     opened: Literal["", "connected", "accepted"]  # from which side, where it is known
     datagram: bool = False
     # Whether it has sent more messages than it has received since it opened: it spoke first
     leads: bool | None = None
-    path: Name  # of a Unix socket, if it has one; an abstract name begins with @
+    path: OthersName  # of a Unix socket, if it has one; an abstract name begins with @
     pid: Count
     sent: Count  # bytes
     received: Count
@@ -194,7 +198,7 @@ class End(Model):
     cpus: Count  # a bit for each CPU
     connections: Count  # that opened in the time that was watched
     connect_ns: Count = 0  # what connecting took
-    waits: dict[Wait, tuple[Count, Count]] = Field({})  # times that what it sent waited, and ns
+    waits: dict[WaitKind, tuple[Count, Count]] = Field({})  # times that what it sent waited, and ns
     namespace: Count  # network namespace
     inode: Count  # of a Unix socket
 
@@ -202,7 +206,7 @@ class End(Model):
 class Owner(Model):
     """A process that owns an end: what it used in the time that was watched."""
 
-    comm: Name = ""
+    comm: OthersName = ""
     user_ms: int = 0
     system_ms: int = 0
     voluntary: Count = 0  # context switches because a thread slept
@@ -214,7 +218,7 @@ class Owner(Model):
     allowed: tuple[Count, ...] = ()  # CPUs on which its first thread may run
     listening: tuple[Count, ...] = ()  # ports, in its network namespace
     ended: bool = False  # it was gone when the watch ended
-    container: Name = ""  # who made it, and its name or the beginning of its ID
+    container: OthersName = ""  # who made it, and its name or the beginning of its ID
     looks: Count = 0  # how often its threads were looked at
     blocked: Count = 0  # and how often one slept as its send had no room
 
@@ -223,7 +227,7 @@ class Failure(Model):
     """connect(2) of a process to a place that failed."""
 
     pid: Count
-    place: Name
+    place: OthersName
     count: Count
     portless: bool = False  # no port was free
 

@@ -8,7 +8,7 @@ from itertools import groupby
 import pandas as pd
 
 from analysis.analyse import Analysis
-from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
+from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Judged, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import in_conditions
 from analysis.drawing import Drawn
@@ -17,11 +17,12 @@ from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import same_table
 from analysis.paths.figures import alike_first, needed, one_of_each_family, usual_first
 from analysis.report import frames
-from analysis.report.answer import PLACES, RATES, Answer, Pair, Share, build_answer, document
+from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, document
+from analysis.report.decision import decision
 from analysis.report.render import render, sentence
-from analysis.statistics import LEAST_REPEATS
-from analysis.times.timing import Times, part_text
-from analysis.wording import amount, capital, number, size_text, title_of
+from analysis.statistics import LEAST_REPEATS, Compared
+from analysis.times.timing import Times
+from analysis.wording import amount, amounts, capital, size_text, spanned, title_of
 from probes.messages import PROGRAM
 from probes.transports import holding
 
@@ -43,7 +44,7 @@ class Report:
         self.document = document(
             analysis,
             self.answer,
-            decision=waits or sentence("decision", two),
+            decision=waits or decision(two),
             copied_and_run=sentence("copied_and_run", two),
         )
         self.matter = "" if analysis.run.for_claims or waits else sentence("matter", two)
@@ -60,7 +61,7 @@ class Report:
         return answer or f"Messages of {size} over {first}"
 
     @property
-    def settled(self) -> list[Verdict]:
+    def settled(self) -> list[Judged]:
         """The verdicts of a run for claims; of another the two headlines."""
         verdicts = [verdict for verdict in self.analysis.verdicts if verdict.settled]
         if self.analysis.run.for_claims:
@@ -168,11 +169,12 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     for placed in found.times:
         own = (known.get((placed.conditions, name)) for name in found.transports)
         slow = [one.p99.value for one in own if one and one.p99]
-        lines.append((title_of(placed.conditions), *_pair(placed.iteration_ns), _both(slow)))
+        p99 = "; ".join(amounts(slow, "ns"))
+        lines.append((title_of(placed.conditions), *_both(placed.iteration_ns), p99))
     for placed in found.asleep:
         if placed.cpu_ns:
             name = f"CPU time a message, {title_of(placed.conditions)}"
-            lines.append((name, *_pair(placed.cpu_ns), ""))
+            lines.append((name, *_both(placed.cpu_ns), ""))
     for measure, name in COUNTS.items():
         if (count := found.count(measure)) and len(count.figures) > 1:
             each = (*count.figures.values(), "none" if count.alike else count.times)
@@ -182,17 +184,9 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     return frames.frame((title, *found.transports, "difference (95 %)", slowest), lines)
 
 
-def _both(ns: Iterable[float]) -> str:
-    """`15.6; 29.7 µs`: the unit once where it is the same."""
-    texts = [amount(each, "ns") for each in ns]
-    unit = f" {texts[-1].rpartition(' ')[2]}" if texts else ""
-    same = all(text.endswith(unit) for text in texts)
-    return "; ".join([t.removesuffix(unit) for t in texts[:-1]] + texts[-1:] if same else texts)
-
-
-def _pair(pair: Pair) -> tuple[str, str, str]:
-    first, second = amount(pair.first.value, "ns"), amount(pair.second.value, "ns")
-    return first, second, part_text(pair.added)
+def _both(ns: Compared) -> tuple[str, str, str]:
+    """Both times, and by how much the second is longer."""
+    return amount(ns.first.value, "ns"), amount(ns.second.value, "ns"), spanned(ns.added, "ns")
 
 
 def shares(found: Answer) -> pd.DataFrame:
@@ -204,8 +198,5 @@ def shares(found: Answer) -> pd.DataFrame:
 
 
 def _share(share: Share) -> str:
-    figure = share.cpu_share
-    text = f"{number(100 * figure.value)} %{'*' if share.beyond else ''}"
-    if figure.low is None or figure.high is None:
-        return text
-    return f"{text} ({number(100 * figure.low)} to {number(100 * figure.high)})"
+    text = spanned(share.cpu_share * 100, "%")
+    return f"{text}*" if share.beyond else text

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from analysis.report.report import COUNTS, Report, compared
-from analysis.times.timing import part_text
-from analysis.wording import amount, capital, counted
+from analysis.wording import amount, capital, counted, spanned
 from probes.messages import one_line
+from probes.transports import PAIR
 
 WIDTH, MOST_LINES = 80, 22
 LEAST_NAME = 16  # characters of a row's name
@@ -95,13 +95,18 @@ def _answer(report: Report) -> Iterator[list[str]]:
 def programs(report: Report, columns: list[str]) -> pd.DataFrame:
     """A row for each real program: how long a request of it takes, and how much more over TCP."""
     sides = [(side, group.unit) for group in report.analysis.survivals for side in group.programs]
+    if columns[1:3] != list(PAIR):
+        sides = []
     rows = [
-        (f"{side.pattern}, {unit}",
-         *(amount(side.ns[name].value, "ns") for name in ("unix", "tcp")), part_text(side.extra),
-         "")
+        (
+            f"{side.pattern}, {unit}",
+            amount(side.ns.first.value, "ns"),
+            amount(side.ns.second.value, "ns"),
+            spanned(side.ns.added, "ns"),
+            "",
+        )
         for side, unit in sides[:MOST_PROGRAMS]
-        if columns[1:3] == ["unix", "tcp"]
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from probes.files import read_toml
 from probes.messages import shown
+from probes.transports import PAIR
 from runners.exact.count import code_digest
 from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
@@ -91,7 +92,7 @@ def jobs(file: Path) -> Iterator[list[str]]:
     plan = read_toml(file)
     if "kernel" not in plan:
         raise UsageError(f"{file} names no kernel.")
-    usual = {"transports": ["unix", "tcp"], "patterns": ["pingpong"], "sizes": [64]}
+    usual = {"transports": list(PAIR), "patterns": ["pingpong"], "sizes": [64]}
     values = {key: values_of(file, key, value) for key, value in (usual | plan).items()}
     rest = [f"--{key}={','.join(values[key])}" for key in values if key not in SPLIT]
     for chosen in product(*(values[key] for key in SPLIT)):

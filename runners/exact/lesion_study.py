@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from probes.files import read_rows
+from probes.functions import told
 from runners.cell import Cell
 from runners.exact.lesion import COUNTERS, LEAKS, RETURNS, Lesion, Patient, Trial
 from runners.exact.machine import digest
@@ -29,10 +29,9 @@ from runners.exact.run import by_machine, plan_cells, prepare
 from runners.exact.run import exact as count
 from runners.host.session import Session
 from runners.options import ExactOptions
-from runners.process import DONE, REPORTS, REPOSITORY, RunError, UsageError, stopping
+from runners.process import DONE, REPORTS, RunError, UsageError, stopping
 from runners.store import lock, place
 
-PURPOSES = read_rows(REPOSITORY / "probes/exact/purposes.tsv")
 NO_PURPOSE = "unaccounted"
 DELIVERY = "delivery"
 USUAL, LEFT = "all", "left"  # rows of needs.csv: without a lesion, and with those that survive
@@ -112,10 +111,8 @@ class Subject:
 
 
 def purpose_of(function: str) -> str:
-    """Return what a function is for, by the first pattern that it fits."""
-    name = function.rpartition(">")[2]
-    fitting = (row["purpose"] for row in PURPOSES if fnmatchcase(name, row["function"]))
-    return next(fitting, NO_PURPOSE)
+    """Return what a function, or the one that is called, is for."""
+    return told(function.rpartition(">")[2], "purpose") or NO_PURPOSE
 
 
 def lesions(options: ExactOptions) -> int:

@@ -13,9 +13,9 @@ from typing import Any
 
 from probes.files import read_toml
 from probes.messages import UsageError, shown
+from probes.transports import PAIR
 
 HERE = Path(__file__).parent
-TRANSPORTS = ("unix", "tcp")
 TRANSPORT = re.compile(r"(unix|tcp)(-[a-z0-9-]+)?")
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 WORD = re.compile(r"[a-z][a-z0-9_]*")
@@ -173,7 +173,7 @@ def _read(file: Path) -> Program:
         ],
         "file": file,
     }
-    table = {name: {} for name in TRANSPORTS} | table
+    table = {name: {} for name in PAIR} | table
     program: Program = _record(Program, table, str(file), "transports", TRANSPORT)
     return program
 
@@ -246,10 +246,8 @@ def _check(program: Program) -> None:
             raise UsageError(f"{place}: a number of the case {shown(case.name)} is below 1.")
         if not NAME.fullmatch(case.name):
             raise UsageError(f"{place}: {shown(case.name)} is not small letters, digits and -.")
-        clients = [
-            client_command(program, Values(program, case, transport)) for transport in TRANSPORTS
-        ]
-        starts = [start_of(program, case, transport) for transport in TRANSPORTS]
+        clients = [client_command(program, Values(program, case, transport)) for transport in PAIR]
+        starts = [start_of(program, case, transport) for transport in PAIR]
         if clients[0] == clients[1] and starts[0] == starts[1]:
             raise UsageError(
                 f"{place}: server and client are told the same for both transports: say in [unix] "

@@ -6,7 +6,8 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from analysis.paths.figures import needed
+from analysis.paths.figures import NEEDED, needed
+from probes.transports import PAIR
 from tests.docs import knobs, lesions, over_time, proofs
 from tests.docs.over_time import USUAL, Rows, match
 
@@ -27,6 +28,7 @@ def test_the_page_is_what_the_rows_make(made: ModuleType) -> None:
 
 def test_what_a_message_needs_adds_up() -> None:
     rows = lesions.Rows()
+    assert lesions.needed(rows.needs) == NEEDED.read_text(encoding="utf-8")
     for cell, usual, left in needed(rows.release):
         assert (usual, left) == (rows.usual(cell), rows.left(cell, 1))
     for cell in rows.cells:
@@ -62,5 +64,5 @@ def test_each_commit_has_functions_that_changed_between_its_kernels(rows: Rows) 
     for cause in rows.causes.to_dict("records"):
         functions, step = str(cause["functions"]), (str(cause["first"]), str(cause["second"]))
         assert step in rows.steps
-        cells = [(transport, size) for transport in ("unix", "tcp") for size in rows.sizes]
+        cells = [(transport, size) for transport in PAIR for size in rows.sizes]
         assert any(rows.sum_of(functions, *step, *cell) for cell in cells), cause["commit"]
