@@ -30,7 +30,7 @@ from runners.exact.run import by_machine, plan_cells, prepare
 from runners.exact.run import exact as count
 from runners.host.session import Session
 from runners.process import DONE, REPORTS, REPOSITORY, RunError, UsageError, stopping
-from runners.store import lock, place
+from runners.store import lock, open_lock, place
 
 PURPOSES = read_rows(REPOSITORY / "probes/exact/purposes.tsv")
 NO_PURPOSE = "unaccounted"
@@ -128,7 +128,7 @@ def lesions(options: Options) -> int:
     with session.scratch():
         subjects = [subject for work in works for subject in admit(session, work)]
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / LOCK).open("w") as held:
+        with os.fdopen(open_lock(folder / LOCK)) as held:
             lock(held.fileno(), f"another study works in {folder}: wait for its end.")
             try:
                 study(session, Trials(folder / "trials.jsonl"), subjects)
