@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from probes.files import read_rows
+from probes.messages import shown
+from probes.scripts import read_scripts
 from probes.transports import read_transports
 
 TRANSPORTS = {name: transport.words for name, transport in read_transports().items()}
@@ -194,9 +196,11 @@ def load(text: str) -> Plan:
     """Read what `Plan.text` wrote, in a process with fewer rights. Raises ValueError."""
     try:
         plan: Plan = _made(Plan, json.loads(text))
-        return plan
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"no plan: {error}") from error
+    if unknown := plan.scripts - {*read_scripts()}:
+        raise ValueError(f"no plan: there is no script {shown(sorted(unknown)[0])}")
+    return plan
 
 
 def _made(kind: Any, value: Any) -> Any:

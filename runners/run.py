@@ -42,7 +42,7 @@ from runners.process import (
 from runners.programs.experiments import Experiments
 from runners.programs.pairs import WATCH, report_watched
 from runners.programs.prove import PROOF
-from runners.store import Manifest, RunFolder, place
+from runners.store import Manifest, RunFolder, place, publish
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")
@@ -213,6 +213,7 @@ def run_on_host(session: Session[RunOptions], prepared: Prepared, raw: Path) -> 
         if status != 0 or results is None:
             raise RunError(last_line(complaints) or f"the collector ended with status {status}.")
         shutil.copytree(results, raw / "host")
+        publish(raw / "host")  # which root kept for this user
     if planner.needs is not None:
         try_tools(planner.needs["tools"], raw / "host")
     return finish(plan, raw / "host", "host", probe_level, "tcg" if emulated else None, lacks)

@@ -44,7 +44,8 @@ def build_tree(cache: Path, tree: Path, say: Say) -> Path:
         names = " ".join([*lacking, "libelf-dev"])
         raise RunError(f"to build {tree}, these are missing: apt-get install {names}")
     folder = cache / f"build-{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     os.utime(folder)
     with alone(folder, f"waiting: {tree} is being built", say) as held:
         say(f"building {tree}")
@@ -65,6 +66,7 @@ def alone(folder: Path, taken: str, say: Say) -> Iterator[int]:
     """
     held = open_folder(folder)
     try:
+        os.fchmod(held, 0o700)  # no other user can open it, and so hold its lock
         lock(held, taken, say)
         if (folder / UNFINISHED).exists():
             for left in folder.iterdir():

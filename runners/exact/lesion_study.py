@@ -30,7 +30,7 @@ from runners.exact.run import exact as count
 from runners.host.session import Session
 from runners.options import ExactOptions
 from runners.process import DONE, REPORTS, RunError, UsageError, stopping
-from runners.store import lock, place
+from runners.store import lock, open_lock, place
 
 NO_PURPOSE = "unaccounted"
 DELIVERY = "delivery"
@@ -125,7 +125,7 @@ def lesions(options: ExactOptions) -> int:
     with session.scratch():
         subjects = [subject for work in works for subject in admit(session, work)]
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / LOCK).open("w") as held:
+        with os.fdopen(open_lock(folder / LOCK)) as held:
             lock(held.fileno(), f"another study works in {folder}: wait for its end.")
             try:
                 study(session, Trials(folder / "trials.jsonl"), subjects)

@@ -242,7 +242,7 @@ def unpack_output(disk: BinaryIO, out: Path) -> dict[str, str]:
     with tarfile.open(fileobj=disk, mode="r:") as tar:
         for member in tar:
             path = PurePosixPath(member.name)
-            if path.is_absolute() or ".." in path.parts or not path.parts:
+            if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in str(path):
                 raise RunError(f"the guest's output has an impossible name: {member.name}")
             top, *below = path.parts
             target = out.joinpath(*below)

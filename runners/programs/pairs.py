@@ -55,7 +55,7 @@ def watch(options: Options) -> int:
             raise UsageError(f"there is no process {pid}.")
     destination, session = place(options.out), Session(options)
     root = session.need_root()
-    with scratch(session.note_removed) as folders:
+    with scratch(session.progress.note) as folders:
         folder = RunFolder(destination, folders)
         stored = {} if record else _set_up(session, "--watch")
         root.mounts()

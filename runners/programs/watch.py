@@ -32,9 +32,6 @@ from runners.host.root import Root, RootProgram
 from runners.host.unprivileged import OwnProgram, Unprivileged
 from runners.process import DONE, RunError, run_main
 
-# Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
-# stacks of wake-ups, of which a runtime with many threads has thousands.
-TOOLS = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15, "turns": 1024}
 COUNTING = ("counts", "syscount", "stacks")
 NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
 PROC = Path("/proc")
@@ -163,7 +160,7 @@ class WindowedTool(Child):
 
     def argv(self) -> list[str]:
         path = str(PROBES / f"bcc/{self.name}.py")
-        return [instrument.PYTHON, "-B", path, "--windows", "--entries", str(self._entries)]
+        return [instrument.PYTHON, "-B", "-s", path, "--windows", "--entries", str(self._entries)]
 
     def check_attached(self) -> None:
         self._heard = len(self.printed())
@@ -251,7 +248,7 @@ def _settle(tool: WindowedTool, lacks: list[dict[str, Any]]) -> bool:
 def main(uid: int, names: Sequence[str]) -> int:
     lacks: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        tools = [WindowedTool(name, TOOLS[name], Path(folder)) for name in names]
+        tools = [WindowedTool(name, instrument.WINDOWED[name], Path(folder)) for name in names]
         try:
             for tool in tools:
                 tool.start()
