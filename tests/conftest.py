@@ -111,6 +111,21 @@ def reference_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This tree as a git repository: itself, or a copy, where an archive or another's is no such."""
+    from tests.docs.transcripts import clone
+
+    here = Path(__file__).parents[1]
+    if subprocess.run(["git", "log", "-1"], cwd=here, capture_output=True).returncode == 0:
+        return here
+    clone(copy := tmp_path_factory.mktemp("repository") / "pathcost")
+    who = ["-c", "user.name=x", "-c", "user.email=x"]
+    for words in (["init", "--quiet"], ["add", "--all"], [*who, "commit", "--quiet", "-m", "x"]):
+        subprocess.run(["git", *words], cwd=copy, check=True)
+    return copy
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 120 MiB."""
