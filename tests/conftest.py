@@ -29,7 +29,14 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest's workers die with it, also where it has died just now."""
+    """Let pytest's workers die with it, also where it has died just now.
+
+    What nohup or a shell's `&` ignores stays ignored here, and not in what the tests start: they
+    send it signals. (A program that is started gets back what its parent handles.)
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     if worker := getattr(config, "workerinput", None):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != worker["parent"]:
