@@ -120,7 +120,7 @@ def reference_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """This tree as a git repository: itself, or a copy, where an archive or another's is no such."""
+    """The tree as a git repository: itself, or a copy where git takes it for none or another's."""
     from tests.docs.transcripts import clone
 
     here = Path(__file__).parents[1]

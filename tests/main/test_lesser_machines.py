@@ -67,10 +67,11 @@ def test_without_what_a_guest_is_made_of_the_hosts_figures_are_a_run(tmp_path: P
     assert answer["times"] and "no guest" in str(answer["missing"])
 
 
-def test_another_users_root_is_told_what_is_in_its_way() -> None:
+def test_another_users_root_is_told_what_is_in_its_way(public_tree: Path) -> None:
     """Root of a user namespace alone: /run/pathcost is of the machine's root, and so not safe."""
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    captured([RUN, "preflight"], check=True)  # makes the folder
-    done = captured([*nobody, "unshare", "--user", "--map-root-user", RUN, "preflight"])
+    preflight = [public_tree / "runners/run.sh", "preflight"]
+    captured(preflight, check=True)  # makes the folder
+    done = captured([*nobody, "unshare", "--user", "--map-root-user", *preflight])
     assert done.returncode == 1 and "user namespace" in done.stderr
     assert len(done.stderr.splitlines()) == 1
