@@ -5,12 +5,14 @@ import ctypes
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from analysis.__main__ import main as make_report
@@ -21,6 +23,8 @@ SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",
         "reference_run"}  # fmt: skip
 
 PR_SET_PDEATHSIG = 1
+# A socket's address has 107 bytes, of which a test's own folder takes some 80.
+LONGEST_TMPDIR = 24
 
 
 def pytest_configure_node(node: Any) -> None:
@@ -37,6 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+    settings.register_profile("any machine", deadline=None)  # as no test asserts how long it took
+    settings.load_profile("any machine")
+    if len(tempfile.gettempdir()) > LONGEST_TMPDIR:
+        os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
     if worker := getattr(config, "workerinput", None):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != worker["parent"]:
