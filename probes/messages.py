@@ -17,6 +17,8 @@ from typing import NoReturn
 CLONE = Path(__file__).parents[1].joinpath("runners/c.mk").exists()
 PROGRAM = "./runners/run.sh" if CLONE else "pathcost"
 FOLDER = "reports" if CLONE else "pathcost-reports"  # where runs lie without --out
+NO_MEMORY = "there is not enough memory, or a limit on it or on processes is low (see ulimit -a)."
+NO_THREAD = "can't start new thread"  # Python's words
 LONGEST = 1000  # characters of a sentence
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
@@ -143,5 +145,16 @@ def exit_status(command: Callable[[], object]) -> int:
     except OSError as error:
         drop_output()
         complain(failure(error))
+        return 1
+    except MemoryError:
+        complain(NO_MEMORY)
+        return 1
+    except ImportError as error:
+        complain(f"a library cannot be loaded: {str(error.__cause__ or error).splitlines()[0]}.")
+        return 1
+    except RuntimeError as error:
+        if str(error) != NO_THREAD:
+            raise
+        complain(NO_MEMORY)
         return 1
     return status if isinstance(status, int) else 0

@@ -12,8 +12,9 @@ all: $(PROGRAMS) ## the program (default)
 $(PROGRAMS):
 	$(CC) $(FLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^
 
-# Debug information names no folder: the same sources make the same bytes anywhere.
-FLAGS += -ffile-prefix-map=$(CURDIR)=.
+# Debug information names no folder: the same sources make the same bytes anywhere. The shell's PWD,
+# unlike CURDIR, may have any character in it.
+FLAGS += -ffile-prefix-map="$$PWD"=.
 
 # The Makefiles are prerequisites: changed flags must not leave old objects behind.
 $(BUILD)/%.o: %.c $(MAKEFILE_LIST) | $(BUILD)

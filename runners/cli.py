@@ -5,8 +5,7 @@ import argparse
 import re
 import tomllib
 from argparse import ArgumentTypeError
-from argparse import Namespace as Options
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
 from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
+from runners.options import CLASSES, Options
 from runners.process import DONE, REPORTS, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.pairs import WATCH, watch, what_if
@@ -266,7 +266,7 @@ class Verb(NamedTuple):
     statuses: str = "0 done, 1 failed"
 
 
-WORK: dict[str, Callable[[Options], object]] = {
+WORK: dict[str, Callable[[Any], object]] = {
     "run": run, "exact": exact, "gate": gate, "watch": watch, "what-if": what_if, "prove": prove,
     "diff": diff, "report": report, "campaign": lambda options: campaign(options, parse),
     "list": show.show_list, "preflight": show.show_preflight, "cache": show.show_cache,
@@ -344,7 +344,7 @@ def parse(argv: list[str]) -> Options:
     unread = [flag for flag in flags if flag not in parser._option_string_actions]
     try:
         if not unread:  # argparse would rather name an argument that lacks
-            options, unread = parser.parse_known_args(words)
+            read, unread = parser.parse_known_args(words)
     except OSError as error:  # such as a name that is too long
         raise UsageError(failure(error)) from None
     if unread:
@@ -353,36 +353,44 @@ def parse(argv: list[str]) -> Options:
         parser.error(f"unknown word {shown(word)}" + "".join(f": did you mean {n}?" for n in near))
     if twice := next((flag for flag in flags if flags.count(flag) > 1), ""):
         raise UsageError(f"{twice} is there twice: leave one out.")
-    options.verb, options.given, options.argv = verb, frozenset(flags), argv
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in vars(read).items()
+    }
     for option in options_of(verb):
-        if option.flag in options.given and not has_effect(option, options):
+        if option.flag in flags and not has_effect(option, verb, values):
             needs = option.needs or "no --claims and no --program"
             raise UsageError(f"{option.flag} has no effect: it needs {needs}.")
-    if verb == "run" and options.seed is None:
-        options.seed = randrange(MILLIONS) + 1  # run.json keeps a number that nobody chose
-    options.recorded = recorded(options)
-    return options
+    if verb == "run" and values["seed"] is None:
+        values["seed"] = randrange(MILLIONS) + 1  # run.json keeps a number that nobody chose
+    return CLASSES[verb](
+        verb=verb,
+        argv=tuple(argv),
+        given=frozenset(flags),
+        recorded=recorded(verb, values),
+        **values,
+    )
 
 
-def has_effect(option: Option, options: Options) -> bool:
+def has_effect(option: Option, verb: str, values: Mapping[str, Any]) -> bool:
     """Whether an option changes what a verb does, beside the others."""
-    chosen = vars(options).get("claims"), vars(options).get("program")
+    chosen = values.get("claims"), values.get("program")
     if option.group == SENT and chosen != (None, None):
         return False  # these choose what is sent
     if not option.needs:
         return True
-    flag, values = option.needs.split()
-    needed = next(row for row in options_of(options.verb) if row.flag == flag)
-    value = getattr(options, needed.field)
-    return bool({*values.split(",")} & ({value} if isinstance(value, str) else {*value}))
+    flag, words = option.needs.split()
+    needed = next(row for row in options_of(verb) if row.flag == flag)
+    value = values[needed.field]
+    return bool({*words.split(",")} & ({value} if isinstance(value, str) else {*value}))
 
 
-def recorded(options: Options) -> dict[str, Any]:
+def recorded(verb: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The options with an effect on what a run measures, by field, for run.json."""
-    return {"verb": options.verb} | {
-        option.field: getattr(options, option.field)
-        for option in options_of(options.verb)
-        if option.group != OUTPUT and has_effect(option, options)
+    return {"verb": verb} | {
+        option.field: values[option.field]
+        for option in options_of(verb)
+        if option.group != OUTPUT and has_effect(option, verb, values)
     }
 
 

@@ -44,6 +44,7 @@ make_environment() {
 	local partial=$environment.partial
 	! is_whole || return 0
 	[ "${install-}" != never ] || fail "watch installs nothing, and its Python environment is missing: ${here-}/setup.sh --analysis"
+	words=$(: 2>&1 >>set-up) || fail "nothing can be written in the cache $PWD (${words##*: }): name another with PATHCOST_CACHE."
 	exec 9>set-up # the lock on what is made here
 	flock 9
 	! is_whole || return 0 # who waited finds what another made

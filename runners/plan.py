@@ -9,7 +9,6 @@ Neighbours with the same scripts are one pass: probes are attached once for it.
 
 import os
 import tempfile
-from argparse import Namespace as Options
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby, product
@@ -22,6 +21,7 @@ from probes.scripts import read_scripts
 from probes.transports import read_transports
 from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
 from runners.host.workload import MAKE_AGAIN
+from runners.options import RunOptions
 from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt, last_words
 
 CHECK_SECONDS = 10
@@ -67,27 +67,40 @@ GUEST = Defaults("guest", messages=2_000, watched=2_000, warmup=500, repeats=2, 
 EMULATED = replace(GUEST, target="host")
 
 
-def cells(options: Options, defaults: Defaults) -> list[Cell]:
+def cells(options: RunOptions, defaults: Defaults) -> list[Cell]:
     """Every combination that the options name. Transports vary fastest, so they run side by side.
 
     A cell that the workload refuses is planned like any other: the report shows the reason.
     """
     named = [
         _filled(
-            Cell(*conditions, transport=transport, pattern=pattern, size=size), options, defaults
+            Cell(
+                placement,
+                wait,
+                sched,
+                topology,
+                transport=transport,
+                pattern=pattern,
+                size=size,
+            ),
+            options,
+            defaults,
         )
         for pattern in options.patterns
-        for size, *conditions, transport in product(
+        for size, placement, wait, sched, topology, transport in product(
             options.sizes,
             _placements(options, pattern),
-            *(options.waits, options.scheds, options.topologies, options.transports),
+            options.waits,
+            options.scheds,
+            options.topologies,
+            options.transports,
         )
     ]
     # An emulated CPU's times are not times, so a guest has none to take apart.
     return named + (_extra(named) if defaults is HOST else [])
 
 
-def _filled(cell: Cell, options: Options, defaults: Defaults) -> Cell:
+def _filled(cell: Cell, options: RunOptions, defaults: Defaults) -> Cell:
     """The cell with its numbers of messages, and with the factors that only its pattern has."""
     each = unit(cell.pattern, options.clients)
     paced = cell.pattern == "paced"
@@ -114,7 +127,7 @@ def _filled(cell: Cell, options: Options, defaults: Defaults) -> Cell:
     )
 
 
-def _placements(options: Options, pattern: str) -> tuple[str, ...]:
+def _placements(options: RunOptions, pattern: str) -> tuple[str, ...]:
     """One thread has no second CPU: beside other placements, cross-cpu is left out."""
     fitting = tuple(name for name in options.placements if name != "cross-cpu")
     return fitting if pattern in ONE_THREAD and fitting else options.placements
@@ -236,7 +249,7 @@ class Planner:
     With `needs` of claims it plans cells without probes, then the counted cells under scripts.
     """
 
-    options: Options
+    options: RunOptions
     needs: dict[str, Any] | None = None
 
     def plans(self, probe_level: str, *, emulated: bool = False) -> dict[str, Plan]:
@@ -317,7 +330,7 @@ def needed_scripts(needs: dict[str, Any], probe_level: str) -> list[str]:
     return [name for name, each in table.items() if name in chosen and each.runs_on(probe_level)]
 
 
-def planner_of(options: Options) -> Planner:
+def planner_of(options: RunOptions) -> Planner:
     """The planner of a run. Claims need the environment of the analysis. Raises UsageError."""
     if options.claims is None:
         return Planner(options)
@@ -327,7 +340,7 @@ def planner_of(options: Options) -> Planner:
 
 
 def plan_for(
-    options: Options, defaults: Defaults, probe_level: str, without: Container[str] = ()
+    options: RunOptions, defaults: Defaults, probe_level: str, without: Container[str] = ()
 ) -> Plan:
     """The cells of a target, with every script that its probe level allows."""
     table = read_scripts()
@@ -368,7 +381,7 @@ def refuse_cells(plans: Iterable[Plan]) -> None:
         raise UsageError(f"no cell can be run: {first}.")
 
 
-def scripts_of(options: Options, target: str) -> tuple[str, ...]:
+def scripts_of(options: RunOptions, target: str) -> tuple[str, ...]:
     """Names of scripts, in their table's order. `kernel` attaches nothing: it counts anyway."""
     chosen = {*options.instruments}
     return tuple(

@@ -29,7 +29,7 @@ PROJECT = REPOSITORY / "pyproject.toml"
 RUN_SH = REPOSITORY / "runners/run.sh"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 DONE, FAILED, IMPOSSIBLE, UNTOLD, INTERRUPTED = 0, 1, 2, 125, 130
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 User = tuple[int, int]
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
 LONGEST_SECONDS = 900  # of what unpacks, or reads package lists: nobody waits for ever
@@ -38,6 +38,9 @@ SEARCH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/
 OVERDUE = 124  # the status of what took longer, as of timeout(1)
 # Set when the run ends early: every tool and QEMU then ends, whichever thread runs it.
 stopping = threading.Event()
+# Where this process leaves what it measures: each is whole or empty.
+folders: list[Path] = []
+LAST_BYTES = 1 << 16  # of a file of complaints: more than its last line has
 SIGN_OF_LIFE_SECONDS = 15.0
 SHORTEST_SECONDS = 0.05  # of a step that has a line
 
@@ -55,17 +58,34 @@ class UntoldError(RunError):
 
 def run_main(work: Callable[[], object]) -> int:
     """Do the work. Every way out has an exit status, and every failure one sentence."""
+    return exit_status(lambda: _interruptible(work))
+
+
+def _interruptible(work: Callable[[], object]) -> object:
+    """Do the work; a signal meanwhile raises KeyboardInterrupt, once, and nowhere else."""
     # SIGINT too: a shell that starts us in the background has it ignored, and Python keeps that.
     for number in SIGNALS:
         signal.signal(number, _interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # run.sh holds them back until here
-    return exit_status(work)
+    try:
+        return work()
+    except KeyboardInterrupt as interruption:
+        whole = [path for path in folders if path.is_dir() and any(path.iterdir())]
+        if str(interruption) or not whole:
+            raise
+        raise KeyboardInterrupt(f"interrupted; what was measured is in {whole[0]}.") from None
+    finally:
+        _let_signals_pass()  # what is done is done: its status stands
+
+
+def _let_signals_pass() -> None:
+    for number in SIGNALS:  # unlike SIG_IGN, programs that are started meanwhile do not inherit it
+        signal.signal(number, lambda *_: None)
 
 
 def _interrupt(*_: object) -> None:
     """The first signal ends the run; a second must not keep it from clearing up."""
-    for number in SIGNALS:  # unlike SIG_IGN, programs that are started meanwhile do not inherit it
-        signal.signal(number, lambda *_: None)
+    _let_signals_pass()
     raise KeyboardInterrupt
 
 
@@ -154,7 +174,7 @@ def last_words(text: str, otherwise: str = "it gave no reason") -> str:
 
 def last_line(complaints: IO[bytes]) -> str:
     """What a program of ours said last on stderr, a file; empty where it said nothing."""
-    complaints.seek(0)
+    complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - LAST_BYTES))
     *_, line = ["", *complaints.read().decode(errors="replace").strip().splitlines()]
     # Python's own word, where a signal came before the program could answer it.
     return "" if line == "KeyboardInterrupt" else line.removeprefix("pathcost: ")
@@ -238,7 +258,8 @@ class Progress:
                 self._line(line, final=True)
 
     def _line(self, text: str, *, final: bool) -> None:
-        with self._lock:
+        # Where nobody reads, or the disk is full, the work goes on.
+        with self._lock, suppress(OSError):
             if self._terminal:
                 line = text + "\n" if final else text[: self._width - 1]
                 sys.stderr.write(f"\r\x1b[K{line}")

@@ -10,7 +10,6 @@ import select
 import shutil
 import tarfile
 import tempfile
-from argparse import Namespace as Options
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -28,8 +27,8 @@ from runners.exact import run as exact
 from runners.guest.boot import stored_guest
 from runners.guest.store import Cache
 from runners.host import preflight
-from runners.host.root import Root
 from runners.host.session import Session
+from runners.options import DiffOptions, Options, ReportOptions, RunOptions
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
 from runners.process import (
     REPOSITORY,
@@ -74,32 +73,32 @@ class Prepared:
     planner: Planner
     plans: dict[str, Plan]
     experiments: Experiments
+    no_guest: str = ""  # why set-up could not bring what a guest needs
 
 
-def run(options: Options) -> int:
+def run(options: RunOptions) -> int:
     """Measure, and make the report: the exit status. Raises UsageError, RunError."""
     session, destination = Session(options), place(options.out)
-    root = session.need_root()
-    root.mounts()
-    for name in root.lock():
+    session.try_mounts()
+    for name in session.starter.lock():
         session.note_removed(name)
     with session.scratch() as scratch:
         folder = RunFolder(destination, scratch)
         prepared = prepare(session)
         manifest = Manifest(options.recorded, options.argv)
-        parts = collect(session, prepared, root, folder, manifest)
+        parts = collect(session, prepared, folder, manifest)
         folder.write_manifest(manifest.text(destination, session.progress.seconds, **parts))
         folder.move()
     return session.report(destination)
 
 
-def diff(options: Options) -> int:
+def diff(options: DiffOptions) -> int:
     """Compare two stored runs: the exit status. Raises RunError."""
     out = ["--out", str(options.out.resolve())] if options.out else []
     return _analyse(options, "--diff", *map(str, options.runs), *out)
 
 
-def report(options: Options) -> int:
+def report(options: ReportOptions) -> int:
     """Make a stored run's report, or pool several runs: the exit status. Raises RunError."""
     if any((run / PROOF).exists() for run in options.runs):
         if len(options.runs) > 1 or options.prices:
@@ -119,7 +118,7 @@ def _analyse(options: Options, *arguments: str) -> int:
     return session.analyse(*arguments)
 
 
-def prepare(session: Session) -> Prepared:
+def prepare(session: Session[RunOptions]) -> Prepared:
     """Packages, workload; what this kernel allows; the plan of each target."""
     options, progress = session.options, session.progress
     session.set_up_step("--claims" if options.claims is not None else "--no-python")
@@ -128,18 +127,24 @@ def prepare(session: Session) -> Prepared:
         checks = session.preflight()
     plans = planner.plans(preflight.probe_level(checks), emulated=preflight.emulated(checks))
     refuse_cells(plans.values())
+    no_guest = ""
     if "guest" in plans:
-        session.set_up_step("--guest", "--no-python", name="set-up for the guest")
-    progress.note(show.intention(options, planner, plans, checks))
+        try:
+            session.set_up_step("--guest", "--no-python", name="set-up for the guest")
+        except RunError as error:
+            if "host" not in plans:
+                raise
+            no_guest = str(error)
+    progress.note(show.intention(options, planner, plans, checks, session.unprobed))
     if "host" in plans and (met := preflight.on_loopback(checks)):
         progress.note(f"on TCP's path, and in its figures: {met} ({PROGRAM} preflight says more)")
     experiments = Experiments(options.programs, progress, session.invoker.cache)
     experiments.set_up(session.set_up)
-    return Prepared(checks, planner, plans, experiments)
+    return Prepared(checks, planner, plans, experiments, no_guest)
 
 
 def collect(
-    session: Session, prepared: Prepared, root: Root, folder: RunFolder, manifest: Manifest
+    session: Session[RunOptions], prepared: Prepared, folder: RunFolder, manifest: Manifest
 ) -> dict[str, list[Any]]:
     """Run every target; the parts of run.json. Raises UsageError, RunError.
 
@@ -151,11 +156,15 @@ def collect(
     done: list[Target] = []
     lacks: list[Missing] = []
     if "host" in plans:
-        done.append(run_on_host(session, prepared, root, raw))
-        lacks = prepared.experiments.run(raw / "host", root)
+        done.append(run_on_host(session, prepared, raw))
+        lacks = prepared.experiments.run(raw / "host", session.starter)
     # Claims are settled by probes and times: exact mode is not among what they need.
     counts = "guest" in plans and session.options.claims is None
-    work = partial(prepare_guests, session) if "guest" in plans else list[guest.Guest]
+    work = (
+        partial(prepare_guests, session, prepared.no_guest)
+        if "guest" in plans
+        else list[guest.Guest]
+    )
     with in_thread(work) as preparing:
         session.set_up_step(name="set-up of Python")
         if counts:
@@ -186,7 +195,7 @@ def collect(
     }
 
 
-def run_on_host(session: Session, prepared: Prepared, root: Root, raw: Path) -> Target:
+def run_on_host(session: Session[RunOptions], prepared: Prepared, raw: Path) -> Target:
     """Carry out this kernel's plan. Nothing else runs meanwhile: it has the times."""
     planner, plan = prepared.planner, prepared.plans["host"]
     probe_level = preflight.probe_level(prepared.checks)
@@ -194,7 +203,7 @@ def run_on_host(session: Session, prepared: Prepared, root: Root, raw: Path) -> 
     emulated = preflight.emulated(prepared.checks)
     lacks += [NO_TIMES] if emulated else []
     with session.progress.step("host: measuring"), tempfile.TemporaryFile() as complaints:
-        collector = root.start("collect", stderr=complaints.fileno())
+        collector = session.starter.start("collect", stderr=complaints.fileno())
         with suppress(BrokenPipeError):
             collector.stdin.write(plan.text().encode())
             collector.stdin.close()
@@ -229,8 +238,10 @@ def follow(line: str, progress: Progress) -> None:
         progress.count(int(done), int(total), text)
 
 
-def prepare_guests(session: Session) -> list[guest.Guest]:
-    """Prepare a guest for each kernel. Raises UsageError, RunError."""
+def prepare_guests(session: Session[RunOptions], refused: str = "") -> list[guest.Guest]:
+    """Prepare a guest for each kernel. Raises UsageError, RunError: also what set-up `refused`."""
+    if refused:
+        raise RunError(refused)
     options, progress = session.options, session.progress
     storable = not options.given & GUEST_GIVEN  # a run that is likely to be repeated
     with progress.step("guest: preparing"):
@@ -244,7 +255,7 @@ def prepare_guests(session: Session) -> list[guest.Guest]:
 
 
 def run_in_guests(
-    session: Session, prepared: Prepared, guests: Sequence[guest.Guest], raw: Path
+    session: Session[RunOptions], prepared: Prepared, guests: Sequence[guest.Guest], raw: Path
 ) -> list[Target]:
     """Carry out the guests' plan on each kernel. Raises RunError."""
     if not guests:
@@ -345,7 +356,9 @@ def in_thread(work: Callable[[], Work]) -> Iterator[Future[Work]]:
             raise
 
 
-def exact_counting(session: Session, folder: RunFolder, wanted: bool) -> Callable[[], Exact]:
+def exact_counting(
+    session: Session[RunOptions], folder: RunFolder, wanted: bool
+) -> Callable[[], Exact]:
     """Fast exact counts, if wanted. Set-up asks root, so it is not in the thread."""
     if not wanted:
         return lambda: ([], [])

@@ -4,6 +4,9 @@
 # A package has a link to this file as /usr/bin/pathcost.
 set -euo pipefail
 
+# bash answers a signal until Python can. SIGQUIT (Ctrl-\) is answered as SIGINT is.
+trap 'echo "pathcost: interrupted; nothing was kept." >&2; exit 130' INT TERM HUP QUIT
+
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 
 # The distribution's own Python, whatever else is first in PATH: bcc's modules belong to it.
@@ -18,4 +21,4 @@ umask u=rwx            # what we make, we must be able to use
 unset -v "${!PYTHON@}" # the user's own settings may keep this Python from starting
 export PYTHONPATH="${here%/*}"
 # A signal waits until Python can answer it with a sentence.
-exec env --block-signal=INT,TERM,HUP "$python" -B -P -m runners "$@"
+exec env --block-signal=INT,TERM,HUP,QUIT "$python" -B -P -m runners "$@"

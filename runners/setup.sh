@@ -5,10 +5,11 @@
 # is missing is named. Where the distribution's Python packages serve, they are used; elsewhere the environment is
 # made by the user who runs pathcost first. packages.tsv has the packages by these words.
 #
-#   setup.sh [--no-install] [--no-python] [--guest] [--claims] [--programs] [--images] [--dev] [--campaign] [--tools]
+#   setup.sh [--no-install] [--unprobed] [--no-python] [--guest] [--claims] [--programs] [--images] [--dev] [--campaign] [--tools]
 #   setup.sh --exact | --analysis | --watch | --site: what these need, and no more; watch installs nothing
 #
-# --no-install names the packages that are missing, and stops with status 1. --dev is what the tests need.
+# --no-install names the packages that are missing, and stops with status 1. --unprobed, the first word but that,
+# leaves out what only probes need. --dev is what the tests need.
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
@@ -21,9 +22,9 @@ groups=${home:+init} groups=${groups:-clear}        # without an entry the user 
 manager=apt how=(apt-get install -y --no-install-recommends --no-remove)
 ! rpm -q --quiet bash 2>/dev/null || manager=dnf how=(dnf install -y --setopt=install_weak_deps=False)
 ! pacman -Qq bash >/dev/null 2>&1 || manager=pacman how=(pacman -S --noconfirm --needed)
-lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|perf' browser='|browser' elsewhere=
+lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|probes|perf' browser='|browser' elsewhere=
 grep -q '^ID=debian' /etc/os-release || elsewhere='|elsewhere'
-[ -z "$elsewhere" ] || [ $manager != apt ] || kinds=run browser=
+[ -z "$elsewhere" ] || [ $manager != apt ] || kinds='run|probes' browser=
 source "$here/environment.sh"
 
 # What the user owns is made by the user: the environment and the workload, not the packages. As `become`.
@@ -68,6 +69,7 @@ for word in "$@"; do
 	word=${word#--}
 	case $word in
 	no-install) install=no ;;
+	unprobed) kinds=run ;;
 	no-python) lock= ;;
 	exact) kinds=exact parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
 	watch) kinds=watch install=never ;;
@@ -87,7 +89,16 @@ for tool in find flock getent sed setpriv sha256sum; do
 done
 [ ! -e "$here/c.mk" ] || command -v "${how[0]}" >/dev/null || fail "this set-up knows apt, dnf and pacman, and none of them is here."
 [ -e "$here/c.mk" ] || parts=()
-install_packages
+if [ "${PATHCOST_SETTING_UP-}" != $PPID ]; then
+	# A signal is answered in one sentence: at once, but for packages, which are installed to the end.
+	rest=
+	trap 'kill -KILL $rest 2>/dev/null; echo "pathcost: interrupted." >&2; exit 130' INT TERM HUP QUIT
+	install_packages
+	PATHCOST_SETTING_UP=$$ setsid setpriv --pdeathsig KILL -- "$BASH" "$here/setup.sh" "$@" &
+	rest=-$! # its process group
+	wait $!
+	exit
+fi
 for part in "${parts[@]}"; do
 	words=$(become_owner "$part" flock "$part" make --silent -j "$(nproc)" -C "$part" 2>&1) ||
 		fail "$(basename "$part") does not compile: $(why "$words") (make -C $part shows all)."

@@ -8,9 +8,8 @@ import shutil
 import sys
 import textwrap
 import time
-from argparse import Namespace as Options
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,7 +24,13 @@ from runners.guest.debian import KEYRING
 from runners.guest.store import kept, remove
 from runners.host import preflight
 from runners.host.session import Session
-from runners.host.workload import run_check
+from runners.options import (
+    CacheOptions,
+    ExactOptions,
+    ListOptions,
+    PreflightOptions,
+    RunOptions,
+)
 from runners.plan import Planner, planner_of, refuse_cells
 from runners.process import SEARCH, WORKLOAD, RunError, version
 from runners.programs import experiments
@@ -38,21 +43,13 @@ SECONDS = {"host": (17e-6, 0.0, 0.06, 3), "guest": (150e-6, 45e-9, 0.7, 25)}
 SECONDS_OF_ANALYSIS = 10
 SHOWN_REPEATS = 6  # of --dry-run: those after it are the same, without probes
 UNPACKING = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")
-LIMITS = ("datagram-limits", "descriptor-limits")  # programs of runners/checks
 CACHE_COLUMNS = "{:20}{:52}{:>9}  {}"
 
 
-def show_preflight(options: Options) -> None:
+def show_preflight(options: PreflightOptions) -> None:
     """Print what this machine can do, and a table: what is there, what its lack costs, a remedy."""
-    if options.limits:
-        show_limits(options)
-        return
     session = Session(options)
-    try:
-        if session.root:
-            session.root.mounts()
-    except RunError as error:
-        print(f"pathcost: {error}", file=sys.stderr)
+    session.try_mounts()
     checks = session.preflight()
     checks += [*programs(), kvm(session.invoker.cache)]
     if options.show:
@@ -74,18 +71,6 @@ def show_preflight(options: Options) -> None:
         if not check.ok:
             words = f"{check.lack}. Remedy: {preflight.REMEDIES[check.name]}"
             print(textwrap.indent(textwrap.fill(words, WIDTH - 22), " " * 22))
-
-
-def show_limits(options: Options) -> None:
-    """Print how much sockets of this kernel hold, and what the next sender gets, as tried."""
-    answers = [answer for name in LIMITS for answer in run_check(name, None)]
-    if options.show:
-        print(json.dumps({"kernel": os.uname().release, "limits": answers}, indent=1))
-        return
-    for answer in answers:
-        print(answer["error"] or ", ".join(map(" ".join, answer["when"].items())))
-        for fact, value in answer["facts"].items():
-            print(f"  {fact:{NAME_WIDTH}}{value}")
 
 
 def programs() -> list[preflight.Check]:
@@ -119,7 +104,7 @@ def of_guest(machine: guest.Guest) -> preflight.Check:
     return preflight.tried("KVM", machine.accelerator == "kvm", machine.why)
 
 
-def show_list(options: Options) -> None:
+def show_list(options: ListOptions) -> None:
     """Print every name that an option takes, or the script of a probe."""
     if options.probe:
         print(program.show(options.probe, options.transports), end="")
@@ -140,7 +125,7 @@ def show_list(options: Options) -> None:
             print(textwrap.fill(words, WIDTH, subsequent_indent=" " * NAME_WIDTH))
 
 
-def show_cache(options: Options) -> None:
+def show_cache(options: CacheOptions) -> None:
     """Print what is kept, what for, its size, its last use; or remove it."""
     folder = invoker().cache.resolve()
     rows = kept(folder)
@@ -164,16 +149,16 @@ def show_cache(options: Options) -> None:
         print(CACHE_COLUMNS.format("all", "", total, "").rstrip())
 
 
-def show_dry_run(options: Options) -> None:
+def show_dry_run(options: RunOptions | ExactOptions) -> None:
     """Print every run of every cell in its order, and the expected time; refuse as a run does."""
     place(options.out)
-    if options.verb == "exact":
+    if isinstance(options, ExactOptions):
         return show_exact(options)
     if options.claims is not None:  # the environment of the analysis knows what claims need
-        Session(Options(**vars(options) | {"no_install": True})).set_up()
+        Session(replace(options, no_install=True)).set_up()
     # A plan lists each run: of many repeats the last are counted and not listed.
     more = max(0, (options.repeats or 0) - SHOWN_REPEATS)
-    shown = Options(**vars(options) | {"repeats": SHOWN_REPEATS if more else options.repeats})
+    shown = replace(options, repeats=SHOWN_REPEATS if more else options.repeats)
     planner = planner_of(shown)
     plans = planner.plans("tracepoint")
     refuse_cells(plans.values())
@@ -190,30 +175,49 @@ def show_dry_run(options: Options) -> None:
 
 
 def intention(
-    options: Options, planner: Planner, plans: Mapping[str, Plan], checks: list[preflight.Check]
+    options: RunOptions,
+    planner: Planner,
+    plans: Mapping[str, Plan],
+    checks: list[preflight.Check],
+    unprobed: str = "",
 ) -> str:
-    """The cells, the targets and the expected time."""
+    """The cells, the targets and the expected time; and why this kernel is `unprobed`, if it is."""
+    level = preflight.probe_level(checks)
     targets = {
         ("host",): "everything on this kernel",
         ("guest",): "counts in a guest; no times",
         ("host", "guest"): "times and tracepoints on this kernel, kernel functions in a guest",
     }[tuple(plans)]
+    if level == "counters" and "host" in plans:
+        counts = "all counts in a guest" if "guest" in plans else "and its own counters"
+        targets = f"times on this kernel, {counts}"
     if preflight.emulated(checks) and "host" in plans:
         targets += "; no times, as its CPU is emulated"
-    lack = preflight.why_not_function(checks)
-    allowed = preflight.ALLOWED[preflight.probe_level(checks)]
     cells = (
         f"{', '.join(options.transports)} · {', '.join(options.patterns)} · "
         f"{', '.join(map(str, options.sizes))} B · {', '.join(options.placements)}\n"
     )
+    if unprobed and "host" in plans:
+        kernel = f"without probes on this kernel: {targets}. {lacking_probes(unprobed)}"
+    else:
+        lack = preflight.why_not_function(checks)
+        allowed = preflight.ALLOWED[level]
+        kernel = f"this kernel allows {allowed}{f' ({lack})' if lack else ''}: {targets}"
+    if planner.needs is None:
+        kernel = cells + kernel
+    return f"{kernel}\n{expectation(options, planner, plans)}"
+
+
+def lacking_probes(why: str) -> str:
+    """Say what this kernel's probes would add to a run, and how to have them."""
     return (
-        f"{cells if planner.needs is None else ''}this kernel allows {allowed}"
-        f"{f' ({lack})' if lack else ''}: {targets}\n{expectation(options, planner, plans)}"
+        "Probes would add this kernel's own wake-ups, packets, stacks and a second count of "
+        f"context switches. {why[0].upper()}{why[1:]}."
     )
 
 
 def expectation(
-    options: Options, planner: Planner, plans: Mapping[str, Plan], more: int = 0
+    options: RunOptions, planner: Planner, plans: Mapping[str, Plan], more: int = 0
 ) -> str:
     """What runs in each target with so many repeats more, and how long that takes."""
     lines, total = [], float(SECONDS_OF_ANALYSIS)
@@ -265,7 +269,7 @@ def show_plan(plan: Plan) -> None:
             print(f"    {run.cell}, {run.cell.messages} messages, repeat {run.repeat}")
 
 
-def show_exact(options: Options) -> None:
+def show_exact(options: ExactOptions) -> None:
     """Print the cells of exact mode, machine by machine, in their order."""
     cells = exact.plan_cells(options)
     for kernel, cpus, runs in exact.by_machine(options.kernels, cells, options.knobs):

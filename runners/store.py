@@ -24,7 +24,7 @@ from typing import Any
 
 from probes.callsite import TRACEFS
 from probes.messages import PROGRAM, failure, shown
-from runners.process import REPORTS, RunError, UsageError, User, version
+from runners.process import REPORTS, RunError, UsageError, User, folders, version
 
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
 ROOT = Path("/run/pathcost")  # root's own, where no other user can write
@@ -274,11 +274,28 @@ def _taken(descriptor: int, holder: Path, deadline: float) -> bool:
     pid = holder.read_text(encoding="ascii") if holder.exists() else ""
     if pid and not Path("/proc", pid).exists() and time.monotonic() < deadline:
         return False
-    name = f"process {pid}" if pid else "in another container"
-    raise RunError(
+    raise measured_by(f"process {pid}" if pid else "in another container")
+
+
+def measured_by(name: str) -> RunError:
+    """The error of a run that would spoil another's figures."""
+    return RunError(
         f"another run is measuring on this machine ({name}), and two at once would spoil both: "
         "wait until it has ended."
     )
+
+
+def refuse_beside_root() -> None:
+    """Raise RunError where a run of root's is measuring.
+
+    Who is not root reads who holds root's lock, and cannot take it.
+    """
+    try:
+        pid = (ROOT / HOLDER).read_text(encoding="ascii")
+    except OSError:
+        return  # no run of root's was here
+    if pid and Path("/proc", pid).exists():
+        raise measured_by(f"process {pid}")
 
 
 def inherited() -> tuple[int, ...]:
@@ -306,6 +323,7 @@ class RunFolder:
 
     def __init__(self, destination: Path, temporary: Scratch) -> None:
         self.destination = destination
+        folders.append(destination)
         above = destination.parent
         try:
             above.mkdir(parents=True, exist_ok=True)

@@ -13,15 +13,38 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 needs=(--dev --claims --programs)
 [ "$(id -u)" != 0 ] || needs+=(--guest)
 case ${1-} in --checks | --fast) needs=(--dev) ;; --matrix) needs+=(--images) ;; esac
-environment=$(./runners/setup.sh "${needs[@]}" | tee >(cat >&2) | tail -n 1)
+
+# What we start dies with us: tests/conftest.py sees to pytest's workers. In a session of its own it
+# gets one SIGINT, whatever signal we get, and clears up.
+running=
+bound() {
+	start "$@" &
+	running=$!
+	wait $running
+	running=
+}
+start() { exec setsid env --default-signal setpriv --pdeathsig KILL -- "$@"; }
+# shellcheck disable=SC2317 # trap calls it
+interrupted() {
+	trap '' INT TERM HUP QUIT
+	[ -z "$running" ] || { kill -INT "$running" && wait "$running"; } 2>/dev/null
+	echo "pathcost: interrupted." >&2
+	exit 130
+}
+trap interrupted INT TERM HUP QUIT
+
+# The last line of set-up is where the environment is.
+while read -r line; do
+	environment=$line
+	echo "$line" >&2
+done < <(start ./runners/setup.sh "${needs[@]}")
+wait $!
 cache=${environment%/*}/tests-$(id -u) # not in the checkout, where root would leave its own files
 mkdir -p "$cache"
 export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=$cache/bytecode
 export HYPOTHESIS_STORAGE_DIRECTORY=$cache/hypothesis
 machine='root or guest or emulated' # what measures among these takes its turn: tests/conftest.py
 
-# What we start dies with us: tests/conftest.py sees to pytest's workers.
-bound() { (exec setpriv --pdeathsig KILL -- "$@"); }
 tests() { bound python -m pytest -o "cache_dir=$cache/pytest" "$@"; }
 files() { find runners probes tests docs .ci \( -name build -o -path probes/bcc \) -prune -o \( "$@" \) -print; }
 

@@ -29,6 +29,7 @@ from probes.messages import FOLDER, PROGRAM, RunError
 
 WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
 WHAT_IF, WIDTH = "what-if.json", 100
+MOST_NAMES = 3
 MOST_ROWS, MOST_SENTENCES = 10, 4
 # In a terminal, of the columns of `row`
 HEADS = ("client", "server", "at", "req/s", "bytes", "opened/s", "µs", "sleeps", "CPUs", "kernel")
@@ -140,11 +141,16 @@ def remarks(watched: Watched, predicted: Sequence[Predicted]) -> Iterator[str]:
         yield f"{watched.lost} ends were not counted: the kernel's table was full."
     parties = (party for pair, _ in predicted for party in (pair.client, pair.server))
     ended = {_named(party): party.read for party in parties if party.ended or not party.read}
-    for name, read in ended.items():
-        yield (
-            f"{name} ended while it was watched: rates are of the whole time." if read else
-            f"{name} ended too soon to be read: its CPU time and sleeps are not known."
-        )  # fmt: skip
+    if names := [name for name, read in ended.items() if read]:
+        yield f"{several(names)} ended while it was watched: rates are of the whole time."
+    if names := [name for name, read in ended.items() if not read]:
+        yield f"{several(names)} ended too soon to be read: CPU time and sleeps are not known."
+
+
+def several(names: Sequence[str]) -> str:
+    """The first names, and how many there are beside."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def priced_by(foreign: str) -> Iterator[str]:

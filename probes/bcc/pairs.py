@@ -22,6 +22,7 @@ CAVEAT Nothing is read of what is sent. Where the probes would take more than LI
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import time
@@ -42,6 +43,7 @@ from probes.messages import RunError
 FORMAT = 1
 COUNTING = "counting"
 ENTRIES = 1 << 16
+MOST_FILES = 1 << 17  # descriptors
 FIRST_S, PERIOD_S, LEAST_S = 0.3, 1.0, 0.02  # the first holds a whole WINDOW
 FIRST_SHARE = 1 / 8  # of the time, as long as it is not known what the probes take
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
@@ -378,6 +380,8 @@ def main() -> int:
     """The tool's exit status."""
     seconds, limit = map(float, sys.argv[1:])
     frame.hold_signals()
+    with suppress(OSError, ValueError):  # each network namespace takes a descriptor
+        resource.setrlimit(resource.RLIMIT_NOFILE, (MOST_FILES, MOST_FILES))
     try:
         statistics = enable_statistics()
         probes = Probes()

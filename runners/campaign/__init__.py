@@ -14,16 +14,17 @@ import signal
 import subprocess
 import sys
 import time
-from argparse import Namespace as Options
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
 
 from probes.files import read_toml
+from probes.messages import shown
 from runners.exact.count import code_digest
 from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
 from runners.host.session import Session
+from runners.options import CampaignOptions, ExactOptions, Options
 from runners.process import DONE, FAILED, REPORTS, RUN_SH, RunError, UsageError, command, last_words
 from runners.store import lock
 
@@ -32,15 +33,27 @@ SPLIT = ("kernel", "transports", "patterns", "sizes")  # each job has one of eac
 Parse = Callable[[list[str]], Options]
 
 
-def campaign(options: Options, parse: Parse) -> int:
+def campaign(options: CampaignOptions, parse: Parse) -> int:
     """Count what lacks, and write the table: the exit status. Raises UsageError, RunError."""
+    try:
+        return carry_out(options, parse)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "interrupted; finished cells are kept, for the same command to go on."
+        ) from None
+
+
+def carry_out(options: CampaignOptions, parse: Parse) -> int:
+    """Do the work of `campaign`. Raises UsageError, RunError."""
     folder = (options.out or REPORTS / options.plan.stem).absolute()
     session = Session(options)
     session.set_up_step("--exact")
     commands, lacks = dict[str, str](), list[str]()
     for argv in jobs(options.plan):
         try:
-            plan_cells(parse(argv))
+            asked = parse(argv)
+            assert isinstance(asked, ExactOptions)  # a job is a command of `exact`
+            plan_cells(asked)
         except UsageError as error:
             lacks.append(f"{shlex.join(argv)}: {error}")
             continue
@@ -79,14 +92,23 @@ def jobs(file: Path) -> Iterator[list[str]]:
     if "kernel" not in plan:
         raise UsageError(f"{file} names no kernel.")
     usual = {"transports": ["unix", "tcp"], "patterns": ["pingpong"], "sizes": [64]}
-    values = {
-        key: [str(each) for each in (value if isinstance(value, list) else [value])]
-        for key, value in (usual | plan).items()
-    }
+    values = {key: values_of(file, key, value) for key, value in (usual | plan).items()}
     rest = [f"--{key}={','.join(values[key])}" for key in values if key not in SPLIT]
     for chosen in product(*(values[key] for key in SPLIT)):
         words = [f"--{key}={value}" for key, value in zip(SPLIT, chosen, strict=True)]
         yield ["exact", *words, *rest]
+
+
+def values_of(file: Path, key: str, value: object) -> list[str]:
+    """The words of a plan's line. Raises UsageError."""
+    words = value if isinstance(value, list) else [value]
+    if not words:
+        raise UsageError(f"{file}: {key} is an empty list, so there is nothing to count.")
+    if wrong := [word for word in words if type(word) not in (str, int)]:
+        raise UsageError(
+            f"{file}: {key} takes a text, a whole number or a list of these, not {shown(wrong[0])}."
+        )
+    return [str(word) for word in words]
 
 
 def name_of(argv: list[str]) -> str:
@@ -104,7 +126,7 @@ def is_whole(folder: Path, name: str) -> bool:
     return (folder / "runs" / name / "run.json").is_file()
 
 
-def count(session: Session, folder: Path, commands: dict[str, str]) -> None:
+def count(session: Session[CampaignOptions], folder: Path, commands: dict[str, str]) -> None:
     """Have Snakemake run the jobs, one after the other: each uses all processors."""
     session.set_up_step("--campaign", name="set-up of Snakemake")
     packages = next(path for path in sys.path if Path(path, "snakemake").is_dir())
@@ -132,9 +154,7 @@ def count(session: Session, folder: Path, commands: dict[str, str]) -> None:
         except KeyboardInterrupt:
             os.killpg(process.pid, signal.SIGINT)
             process.wait()
-            raise KeyboardInterrupt(
-                "interrupted; finished cells are kept, for the same command to go on."
-            ) from None
+            raise
 
 
 def write_table(folder: Path, names: Iterable[str]) -> Path:

@@ -6,14 +6,13 @@ does not build, boot or run a cell says nothing about its path.
 """
 
 import subprocess
-from argparse import Namespace as Options
-from dataclasses import replace
 from pathlib import Path
 
 from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.kernel_tree import is_tree
 from runners.host.session import Session
+from runners.options import ExactOptions, GateOptions
 from runners.process import RUN_SH, RunError, UntoldError, UsageError, attempt, last_words
 from runners.store import place
 
@@ -28,10 +27,10 @@ case $status in 0 | 1 | 125) exit $status ;; *) exit 128 ;; esac
 """
 
 
-def gate(options: Options) -> int:
+def gate(options: GateOptions) -> int:
     """Count on both kernels and compare: the exit status. Raises UsageError, UntoldError."""
     if options.bisect and options.kernel and not options.against:
-        return bisect(options)
+        return bisect(options, Path(options.kernel).absolute(), options.bisect)
     if options.bisect or not options.kernel or not options.against:
         raise UsageError(
             "gate needs --kernel KERNEL, and --against BASE or --bisect GOOD..BAD "
@@ -41,8 +40,7 @@ def gate(options: Options) -> int:
     kernels = {BASE: options.against, JUDGED: options.kernel}
     if (stored / "run.json").is_file():
         del kernels[BASE]
-    options = Options(**vars(options) | {"knobs": (), "in_flight": None, "clients": None})
-    exact.plan_cells(options)
+    exact.plan_cells(counting(options, options.kernel))
     session = Session(options)
     try:
         session.set_up_step("--exact")
@@ -51,8 +49,13 @@ def gate(options: Options) -> int:
             destination.parent.mkdir(parents=True, exist_ok=True)
             pair = scratch.folder(destination.parent, f".{destination.name}")
             for name, kernel in kernels.items():
-                one = replace(session, options=Options(**vars(options) | {"kernels": (kernel,)}))
-                exact.run(one, pair / name, scratch, moved_to=destination / name)
+                counts = Session(
+                    counting(options, kernel),
+                    invoker=session.invoker,
+                    progress=session.progress,
+                    root=session.root,
+                )
+                exact.run(counts, pair / name, scratch, moved_to=destination / name)
             pair.rename(destination)
         base = destination / BASE if BASE in kernels else stored
         judged = (str(base), str(destination / JUDGED), "--out", str(destination))
@@ -65,9 +68,32 @@ def gate(options: Options) -> int:
     return UNTOLD if status == BEYOND and not (destination / "gate.txt").exists() else status
 
 
-def bisect(options: Options) -> int:
-    """Find the commit that made a round trip longer: 0. Raises UsageError, RunError."""
-    tree, (good, _, bad) = Path(options.kernel).absolute(), options.bisect.partition("..")
+def counting(options: GateOptions, kernel: str) -> ExactOptions:
+    """Return what exact mode does on a kernel: the path alone, which no scheduler decides."""
+    return ExactOptions(
+        verb=options.verb,
+        argv=options.argv,
+        given=options.given,
+        recorded=options.recorded,
+        show=options.show,
+        no_install=options.no_install,
+        transports=options.transports,
+        patterns=options.patterns,
+        sizes=options.sizes,
+        placements=options.placements or ("same-cpu",),
+        waits=options.waits,
+        scheds=options.scheds or ("fifo",),
+        messages=options.messages,
+        kernels=(kernel,),
+    )
+
+
+def bisect(options: GateOptions, tree: Path, commits: str) -> int:
+    """Find which of the `commits` GOOD..BAD made a round trip longer: 0.
+
+    Raises UsageError, RunError.
+    """
+    good, _, bad = commits.partition("..")
 
     def git(*words: str) -> str:
         done = attempt(["git", "-C", tree, *words])
@@ -124,7 +150,7 @@ def bisect(options: Options) -> int:
     return WITHIN
 
 
-def cells_of(options: Options) -> list[str]:
+def cells_of(options: GateOptions) -> list[str]:
     """Return the options that choose cells, as a user writes them."""
     chosen = {flag: getattr(options, flag) for flag in ("transports", "patterns", "sizes")}
     chosen |= {"placements": options.placements or ["same-cpu"], "wait": options.waits}

@@ -12,7 +12,6 @@ import json
 import os
 import random
 import threading
-from argparse import Namespace as Options
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from runners.exact.machine import digest
 from runners.exact.run import by_machine, plan_cells, prepare
 from runners.exact.run import exact as count
 from runners.host.session import Session
+from runners.options import ExactOptions
 from runners.process import DONE, REPORTS, REPOSITORY, RunError, UsageError, stopping
 from runners.store import lock, place
 
@@ -118,7 +118,7 @@ def purpose_of(function: str) -> str:
     return next(fitting, NO_PURPOSE)
 
 
-def lesions(options: Options) -> int:
+def lesions(options: ExactOptions) -> int:
     """Make the study, or go on with it: the exit status. Raises UsageError, RunError."""
     session, folder = Session(options), (options.out or REPORTS / "lesions").absolute()
     if not (folder / LOCK).exists():
@@ -132,26 +132,26 @@ def lesions(options: Options) -> int:
             lock(held.fileno(), f"another study works in {folder}: wait for its end.")
             try:
                 study(session, Trials(folder / "trials.jsonl"), subjects)
+                write(folder, subjects)
+                with session.progress.step("drawing"):
+                    session.set_up("--analysis")
+                    from analysis.paths.figures import needs
+
+                    needs(folder / "needs.csv", folder / PICTURE)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
                     "interrupted; finished trials are kept, for the same command to go on."
                 ) from None
-            write(folder, subjects)
-            with session.progress.step("drawing"):
-                session.set_up("--analysis")
-                from analysis.paths.figures import needs
-
-                needs(folder / "needs.csv", folder / PICTURE)
     print(folder / PICTURE)
     return DONE
 
 
-def exact(options: Options) -> int:
+def exact(options: ExactOptions) -> int:
     """Make the study, where the options ask for it; else count. Raises UsageError, RunError."""
     return count(options) if options.lesions is None else lesions(options)
 
 
-def admit(session: Session, work: Any) -> Iterator[Subject]:
+def admit(session: Session[ExactOptions], work: Any) -> Iterator[Subject]:
     """Yield the subjects of a machine, each run once without a lesion. Raises RunError."""
     absent: dict[Cell, Any] = {}
     with session.progress.step(f"lesions {work.name}: preparing"):
@@ -165,9 +165,9 @@ def admit(session: Session, work: Any) -> Iterator[Subject]:
         raise UsageError(f"no cell can be counted: {next(iter(absent.values()))}.")
 
 
-def named(session: Session) -> list[str]:
+def named(session: Session[ExactOptions]) -> list[str]:
     """Return the functions and calls that the user wants alone."""
-    return [name for name in session.options.lesions if name != CALLS]
+    return [name for name in session.options.lesions or () if name != CALLS]
 
 
 def inside(patient: Patient) -> Counter[str]:
@@ -180,7 +180,7 @@ def inside(patient: Patient) -> Counter[str]:
     return sums
 
 
-def study(session: Session, trials: Trials, subjects: Sequence[Subject]) -> None:
+def study(session: Session[ExactOptions], trials: Trials, subjects: Sequence[Subject]) -> None:
     """Fill the subjects: singles first, then each order, side by side on all processors."""
     progress, wanted = session.progress, named(session)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -199,7 +199,7 @@ def study(session: Session, trials: Trials, subjects: Sequence[Subject]) -> None
 
         all_of([partial(alone, trials, s, name)
                 for s in subjects for name in wanted or candidates(s)], "alone")  # fmt: skip
-        if CALLS in session.options.lesions:
+        if CALLS in (session.options.lesions or ()):
             all_of([partial(alone, trials, s, name) for s in subjects for name in calls(s)], CALLS)
         all_of([partial(combine, trials, s, o) for o in ORDERS for s in subjects], "together")
         all_of([partial(tax, trials, s) for s in subjects], "by purpose")

@@ -20,7 +20,7 @@ from typing import Any
 from runners.exact.knobs import NAME_LENGTH
 from runners.guest.image import initramfs, strip_elf
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import MACHINES, Ended, Qemu, Snapshot, explain, watch
+from runners.guest.qemu import MACHINES, Ended, Qemu, Snapshot, explain, value, watch
 from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError, run_tool
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
@@ -167,7 +167,8 @@ def boot(
     """
     options = ["-action", "panic=none"] if stored is None else []
     settings = {"out": str(out), "program": COMM, **plugin}
-    recorder = ",".join([str(PLUGIN), *(f"{name}={value}" for name, value in settings.items())])
+    named = (f"{name}={value(text)}" for name, text in settings.items())
+    recorder = ",".join([value(PLUGIN), *named])
     for _ in range(TRIES):
         ended = run_qemu(machine, [*options, "-plugin", recorder], order, files, stored, **limits)
         if ended.status == 0 and DONE in ended.lines:
@@ -198,7 +199,7 @@ def store(machine: EmulatedMachine, state: Path) -> None:
 def _files(folder: Path) -> list[str]:
     """What the guest reads from the host; a stored machine contains the directory of these."""
     paths = [folder / name for name in ("order", "contents")]
-    return [w for p in paths for w in ("-fw_cfg", f"name=opt/pathcost/{p.name},file={p}")]
+    return [w for p in paths for w in ("-fw_cfg", f"name=opt/pathcost/{p.name},file={value(p)}")]
 
 
 def digest(data: bytes) -> str:

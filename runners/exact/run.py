@@ -2,7 +2,6 @@
 """The verb `exact`: build, boot, count. It needs no root, no probe and nothing of this kernel."""
 
 import itertools
-from argparse import Namespace as Options
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from runners.exact.moments import study
 from runners.exact.payload import LEAST_SIZE
 from runners.guest.store import Cache, LackingError
 from runners.host.session import Session
+from runners.options import ExactOptions, Options, RunOptions
 from runners.process import RunError, UsageError
 from runners.store import Manifest, RunFolder, Scratch, place
 
@@ -43,7 +43,7 @@ Counted = tuple[dict[str, Any], dict[Cell, Reason]]
 Entries = list[dict[str, Any]]
 
 
-def exact(options: Options) -> int:
+def exact(options: ExactOptions) -> int:
     """Count, and make the report: the exit status. Raises UsageError, RunError."""
     destination, session = place(options.out), Session(options)
     plan_cells(options)
@@ -54,7 +54,10 @@ def exact(options: Options) -> int:
 
 
 def run(
-    session: Session, destination: Path, scratch: Scratch, moved_to: Path | None = None
+    session: Session[ExactOptions],
+    destination: Path,
+    scratch: Scratch,
+    moved_to: Path | None = None,
 ) -> None:
     """Count the exact cells of the options into `destination`, which the caller may move later.
 
@@ -79,10 +82,10 @@ def run(
     folder.move()
 
 
-def plan_cells(options: Options) -> list[CellRun]:
+def plan_cells(options: ExactOptions) -> list[CellRun]:
     """Return the cells of each kernel. Raises UsageError for what exact mode cannot do."""
     # A difference is one of the path; what the fair scheduler decides would hide it.
-    path_alone = options.verb == "gate" or bool(options.knobs) or options.lesions is not None
+    path_alone = bool(options.knobs) or options.lesions is not None
     placements = options.placements or (("same-cpu",) if path_alone else tuple(CPUS))
     schedulers = options.scheds or (("fifo",) if path_alone else SCHEDULERS)
     cells = plan(
@@ -133,7 +136,7 @@ def by_machine(
 
 
 def count_all(
-    session: Session, raw: Path, todo: Sequence[Work], need: int
+    session: Session[Options], raw: Path, todo: Sequence[Work], need: int
 ) -> tuple[list[Counted], Entries]:
     """Count on each machine; also the entries of `missing` in run.json for those that failed.
 
@@ -153,7 +156,7 @@ def count_all(
     return counted, failed
 
 
-def count(session: Session, raw: Path, work: Work) -> Counted:
+def count(session: Session[Options], raw: Path, work: Work) -> Counted:
     """Count the cells of a machine. Raises UsageError, RunError."""
     progress = session.progress
     absent = {run.cell: why for run in work.cells if (why := impossible(run.cell))}
@@ -165,7 +168,8 @@ def count(session: Session, raw: Path, work: Work) -> Counted:
         refused = count_cells(
             guest, todo, out, lambda number, cell: progress.count(number, total, str(cell))
         )
-    if step := getattr(session.options, "every_moment", None):
+    options = session.options
+    if isinstance(options, ExactOptions) and (step := options.every_moment):
         able = [(guest, run) for guest, run in todo if run not in refused]
         with progress.step(f"exact {work.name}: every moment"):
             store = Cache(session.invoker.cache, progress.say)
@@ -176,7 +180,7 @@ def count(session: Session, raw: Path, work: Work) -> Counted:
 
 
 def prepare(
-    session: Session, work: Work, absent: dict[Cell, Reason]
+    session: Session[Options], work: Work, absent: dict[Cell, Reason]
 ) -> tuple[ExactGuest, list[tuple[ExactGuest, CellRun]], dict[str, str]]:
     """Return the machine's guest, its cells each with their own; knob → why it is missing.
 
@@ -208,7 +212,7 @@ def prepare(
     return base, todo, lacking
 
 
-def fast_cells(options: Options) -> list[CellRun]:
+def fast_cells(options: RunOptions) -> list[CellRun]:
     """What the main job counts beside its probes: its transports on one CPU, in ping-pong."""
     if "pingpong" not in options.patterns:
         return []
@@ -217,7 +221,7 @@ def fast_cells(options: Options) -> list[CellRun]:
     return [run for run in runs if run.cell.sched in FAST[run.cell.size]]
 
 
-def run_fast(session: Session, raw: Path) -> tuple[Entries, Entries]:
+def run_fast(session: Session[RunOptions], raw: Path) -> tuple[Entries, Entries]:
     """Count `fast_cells`.
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.

@@ -26,7 +26,7 @@ from typing import BinaryIO
 from runners.cell import PLAN_START, WAITING
 from runners.guest.image import INIT, INIT_PATH, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import MACHINES, NO_ROOT, Ended, Qemu, Snapshot, explain, watch
+from runners.guest.qemu import MACHINES, NO_ROOT, Ended, Qemu, Snapshot, explain, value, watch
 from runners.guest.store import Cache, read_manifest, suspect
 from runners.process import RunError, last_words
 
@@ -124,7 +124,7 @@ class Guest:
         ]  # fmt: skip
         argv += ["-initrd", str(first)] if first else ["-device", "nvme,id=nvme,serial=pathcost"]
         for number, disk in enumerate((self.image.file, *disks), start=1):
-            file, read_only = str(disk).replace(",", ",,"), "off" if number == OUTPUT else "on"
+            file, read_only = value(disk), "off" if number == OUTPUT else "on"
             form = "qcow2" if disk == self.image.file else "raw"
             device = "virtio-blk-pci" if first else f"nvme-ns,bus=nvme,nsid={number}"
             argv += [

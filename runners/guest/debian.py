@@ -64,7 +64,8 @@ def find_mirror() -> Mirror:
     """
     if own := os.environ.get("PATHCOST_MIRROR"):
         return choose_mirror([(own, TRIXIE[0])])
-    targets = ["apt-get", "indextargets", "--format", "$(SITE)|$(RELEASE)"]
+    # A container's image has no package lists, from which apt-get would take the release's name.
+    targets = ["apt-get", "indextargets", "--no-release-info", "--format", "$(SITE)|$(RELEASE)"]
     rows = run_tool(targets, "read apt's sources").splitlines()
     if mirror := choose_mirror(row.partition("|")[::2] for row in rows):
         return mirror

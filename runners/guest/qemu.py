@@ -95,6 +95,11 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
     return Qemu(entry / "root", version, entry.name)
 
 
+def value(path: Path | str) -> str:
+    """A path or text as a value of QEMU's options, which end at a comma."""
+    return str(path).replace(",", ",,")
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """Write the machine to `file` when it has printed `line`; we `stop` it, or it stops itself."""

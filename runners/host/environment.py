@@ -137,7 +137,7 @@ def _ticks() -> dict[int, list[int]]:
 def _interrupts() -> dict[int, int]:
     """All interrupts of each CPU; empty where containers hide /proc/interrupts."""
     try:
-        head, *lines = INTERRUPTS.read_text(encoding="utf-8").splitlines()
+        head, *lines = INTERRUPTS.read_text(errors="replace").splitlines()
     except (OSError, ValueError):
         return {}
     cpus = [int(name.removeprefix("CPU")) for name in head.split()]

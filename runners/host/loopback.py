@@ -116,7 +116,7 @@ def _conntrack() -> list[str]:
         port = f" dport={server.getsockname()[1]} "
         if _lines("/proc/sys/net/netfilter/nf_conntrack_count") in ([], ["0"]):
             return []
-        tracked = Path("/proc/net/nf_conntrack").read_text(encoding="ascii")
+        tracked = Path("/proc/net/nf_conntrack").read_text(errors="replace")
         return ["active"] if port in tracked else []
 
 

@@ -31,8 +31,10 @@ ALLOWED = {
 }
 
 
+FIRST_PIDS = 0xEFFFFFFC  # the inode of the first PID namespace (linux/nsfs.h)
 # What a machine can do, by its name in preflight.tsv.
 ABILITIES = {
+    "times": "times",
     "host": "counts on the host",
     "guest": "counts in a guest",
     "exact": "exact counts",
@@ -62,7 +64,7 @@ def checks() -> list[Check]:
         tries = {name: _start(text, started) for name, text in BPFTRACE_TRIES.items()}
         deadline = time.monotonic() + TRY_SECONDS
         root = tried("root", os.geteuid() == 0, f"effective uid {os.geteuid()}")
-        before = [root, _btf(), _lockdown()]
+        before = [root, _process_numbers(), _btf(), _lockdown()]
         after = [_function_tracer(), cpu(), bare_loopback()]
         probes = [tried(name, *_attached(process, deadline)) for name, process in tries.items()]
         return [*before, *probes, *after]
@@ -71,7 +73,7 @@ def checks() -> list[Check]:
 def probe_level(found: list[Check]) -> str:
     """The strongest kind of probe: `function`, `tracepoint` or `counters`."""
     lacking = {check.name for check in found if not check.ok}
-    if {"tracepoints", "uprobes"} & lacking:
+    if {"tracepoints", "uprobes", "process numbers"} & lacking:
         return "counters"
     return "tracepoint" if "kprobes" in lacking else "function"
 
@@ -115,6 +117,16 @@ def on_loopback(found: list[Check]) -> str:
     return "; ".join(check.detail for check in found if check.name == BARE and not check.ok)
 
 
+def sees_all_processes() -> bool:
+    """Whether process numbers here are those that probes see: the first PID namespace's."""
+    return Path("/proc/self/ns/pid").stat().st_ino == FIRST_PIDS
+
+
+def _process_numbers() -> Check:
+    own = not sees_all_processes()
+    return tried("process numbers", not own, "this container's own" if own else "the machine's")
+
+
 def _btf() -> Check:
     path = Path("/sys/kernel/btf/vmlinux")
     size = path.stat().st_size if path.exists() else 0
@@ -134,7 +146,7 @@ def _start(program: str, started: ExitStack) -> subprocess.Popen[bytes] | None:
     """A bpftrace that attaches a probe and exits at once; None where there is none."""
     if not shutil.which("bpftrace"):
         return None
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8").split()
+    maps = os.fsdecode(Path("/proc/self/maps").read_bytes()).split()
     libc = next((word for word in maps if "libc.so" in word), "libc.so.6")
     process = subprocess.Popen(
         command(["bpftrace", "-e", program.replace("LIBC", libc)]),

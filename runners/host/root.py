@@ -25,7 +25,7 @@ from typing import IO, Any, NamedTuple
 from probes.callsite import TRACEFS
 from probes.messages import UsageError, shown
 from probes.scripts import PROBES
-from runners.host import ftrace, instrument
+from runners.host import ftrace, instrument, preflight
 from runners.process import REPOSITORY, SIGNALS, WORKLOAD, RunError, attempt, command, stop
 from runners.store import LOCK, ROOT, Invoker, inherited, invoker, measuring, sweep, workspace
 
@@ -42,9 +42,20 @@ MEASURING = (
     "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
 )  # fmt: skip
 CLONE_NEWNS = 0x00020000
-FIRST_PIDS = 0xEFFFFFFC  # the inode of the first PID namespace (linux/nsfs.h)
+PR_CAPBSET_READ, CAP_SETPCAP = 23, 8
 # File system type → where the tools look for it, and a file that is there once it is mounted.
 MOUNTS = (("tracefs", TRACEFS, "events"), ("securityfs", TRACEFS.parent / "security", "lsm"))
+
+
+def is_confined() -> bool:
+    """Whether root is no more than a user here, as in a container without any capability.
+
+    Root's process has to bound what it starts (CAP_SETPCAP), and needs a folder of root's own.
+    """
+    if os.environ.get("SUDO_UID", "0") != "0":
+        return False  # the user behind sudo runs the rest: root's process says what it lacks
+    may_bound = ctypes.CDLL(None).prctl(PR_CAPBSET_READ, CAP_SETPCAP, 0, 0, 0) == 1
+    return not may_bound or not os.access(ROOT if ROOT.is_dir() else ROOT.parent, os.W_OK)
 
 
 def mount_tracing() -> None:
@@ -53,12 +64,12 @@ def mount_tracing() -> None:
     if libc.unshare(CLONE_NEWNS) != 0:
         reason = os.strerror(ctypes.get_errno())
         raise RunError(
-            f"no private mount namespace ({reason}): in a container, run it with --privileged."
+            f"root may not mount tracefs here ({reason}): start the container with --privileged."
         )
-    if Path("/proc/self/ns/pid").stat().st_ino != FIRST_PIDS:
+    if not preflight.sees_all_processes():
         raise RunError(
             "probes see the machine's process numbers, and this container has its own: "
-            "run it with --pid=host."
+            "start it with --pid=host."
         )
     attempt(["mount", "--make-rslave", "/"])
     for kind, where, sign in MOUNTS:
@@ -314,5 +325,6 @@ def main(argv: list[str]) -> int:
             "start it as root without sudo, or with CAP_SETUID, CAP_SETGID and CAP_SETPCAP."
         )
     if status < 0:
-        raise RunError(f"the run was killed ({signal.Signals(-status).name}); nothing was kept.")
+        name = signal.Signals(-status).name
+        raise RunError(f"the run was killed ({name}); what it had not finished is lost.")
     return status

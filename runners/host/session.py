@@ -4,34 +4,47 @@
 import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
-from argparse import Namespace as Options
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import Generic
 
-from probes.messages import PROGRAM
+from probes.messages import CLONE, PROGRAM
 from runners.host import preflight
 from runners.host.root import Root
-from runners.process import REPOSITORY, Progress, RunError, command, last_line
+from runners.host.unprivileged import Unprivileged
+from runners.options import Verb_co
+from runners.process import Progress, RunError, last_line
 from runners.store import Invoker, Scratch, hold, invoker, scratch
 
+# Why no probe can be attached, and what to do about it.
+NEED_ROOT = f"probes need root: sudo {PROGRAM}"
+NEED_RIGHTS = "root has no rights here: start the container with --privileged --pid=host"
 LOUD = (b"installing: ", b"making ")  # of setup.sh, before it does so
 COMPLAINT_LINES = 6  # of a program that failed: what a compiler said last
 
 
 @dataclass
-class Session:
-    """One call of run.sh. `root` is None where nobody was root."""
+class Session(Generic[Verb_co]):
+    """One call of run.sh. `root` is None where nobody was root.
 
-    options: Options
+    `unprobed` says why no probe can be attached here; it is empty until that was tried.
+    """
+
+    options: Verb_co
     invoker: Invoker = field(default_factory=invoker)
     progress: Progress = field(default_factory=Progress)
     root: Root | None = field(default_factory=Root.from_environment)
+    unprobed: str = ""
+
+    @cached_property
+    def starter(self) -> Root | Unprivileged:
+        """Who starts set-up, preflight and collector: root's process, or we ourselves."""
+        return self.root or Unprivileged(self.invoker)
 
     def need_root(self) -> Root:
         """Raises RunError."""
@@ -42,6 +55,16 @@ class Session:
                 "(the workload will not be root)."
             )
         return self.root
+
+    def try_mounts(self) -> None:
+        """Mount what tracing needs. Where that is refused, `unprobed` says why."""
+        if self.root is None:
+            self.unprobed = NEED_ROOT if os.geteuid() else NEED_RIGHTS
+            return
+        try:
+            self.root.mounts()
+        except RunError as error:
+            self.unprobed = str(error).rstrip(".")
 
     @contextmanager
     def scratch(self) -> Iterator[Scratch]:
@@ -57,28 +80,20 @@ class Session:
 
     def set_up(self, *arguments: str) -> None:
         """Run setup.sh, and make its environment's packages ours. Raises RunError."""
-        words = [
-            *(["--no-install"] if getattr(self.options, "no_install", False) else []),
-            *arguments,
-        ]
+        words = [*arguments]
+        if self.unprobed:
+            words.insert(0, "--unprobed")
+        if self.options.no_install:
+            words.insert(0, "--no-install")
+        if CLONE:  # a package's libraries are the distribution's
+            need_libraries(self.invoker.cache)
         line = b""
         with tempfile.TemporaryFile() as complaints:
-            if self.root:
-                program = self.root.start("setup", words, complaints.fileno())
-                stdout: IO[bytes] = program.stdout
-            else:
-                process = subprocess.Popen(
-                    command([str(REPOSITORY / "runners/setup.sh"), *words]),
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
-                    env=os.environ | {"PATHCOST_CACHE": str(self.invoker.cache)},
-                    start_new_session=True,
-                )  # fmt: skip
-                assert process.stdout is not None
-                stdout = process.stdout
-            for line in stdout:
+            program = self.starter.start("setup", words, complaints.fileno())
+            for line in program.stdout:
                 tell = self.progress.note if line.startswith(LOUD) else self.progress.say
                 tell(line.decode(errors="replace").strip())
-            status = program.wait()[0] if self.root else process.wait()
+            status, _ = program.wait()
             complaints.seek(0)
             complaint = complaints.read().decode(errors="replace").strip().splitlines()
         if status != 0:
@@ -89,6 +104,7 @@ class Session:
             if sentence.startswith("pathcost: "):
                 self.progress.note(sentence.removeprefix("pathcost: "))
         environment = Path(os.fsdecode(line.rstrip(b"\n")))  # which this Python has made
+        need_libraries(environment)
         for packages in environment.glob("lib/python*/site-packages"):
             if str(packages) not in sys.path:
                 sys.path.insert(1, str(packages))  # after our own
@@ -111,17 +127,19 @@ class Session:
         with self.progress.step(name):
             self.set_up(*arguments)
 
-    def preflight(self) -> list[preflight.Check]:
-        """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
+    def need_loopback(self) -> None:
+        """Raises RunError."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
             try:
                 datagrams.connect(("127.0.0.1", 9))
             except OSError as error:
                 raise RunError(f"127.0.0.1: {error.strerror}: ip link set lo up") from None
-        if self.root is None:
-            return preflight.checks()
+
+    def preflight(self) -> list[preflight.Check]:
+        """What this kernel allows: what root's process finds, or we ourselves. Raises RunError."""
+        self.need_loopback()
         with tempfile.TemporaryFile() as complaints:
-            program = self.root.start("preflight", stderr=complaints.fileno())
+            program = self.starter.start("preflight", stderr=complaints.fileno())
             listed = program.stdout.read()
             if program.wait()[0] != 0:
                 raise RunError(last_line(complaints) or "the preflight failed.")
@@ -143,3 +161,14 @@ class Session:
         from analysis.__main__ import carry_out
 
         return carry_out([*arguments, *([self.options.show] if self.options.show else [])])
+
+
+def need_libraries(folder: Path) -> None:
+    """Libraries can be loaded from this folder, or from where it will be. Raises RunError."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    with suppress(OSError):
+        if os.statvfs(there).f_flag & os.ST_NOEXEC:
+            raise RunError(
+                f"{folder} is mounted noexec, so no library can be loaded from it: "
+                "name another cache with PATHCOST_CACHE."
+            )

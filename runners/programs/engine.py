@@ -7,25 +7,27 @@ counters and the machine's context switches include the work of other programs.
 """
 
 import json
+import math
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
+from probes.messages import shown
 from runners.host.workload import private_directory
-from runners.process import RunError, attempt, command, last_line, last_words, stop
+from runners.process import RunError, command, last_line, last_words, stop
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import Place, answers, run_as, socket_address
+from runners.programs.printed import MOST_BYTES, Printed, attempt_theirs
 from runners.programs.program import HERE, NS, TIME, Case, Process, Program, Values, client_command
 from runners.programs.watch import Watch, between, counters_of, time_wait
 
@@ -39,7 +41,11 @@ PREPARE_SECONDS = 120  # for a command such as initdb
 COUNT_SECONDS = 10  # for the server's own count
 SETTLE_SECONDS = 0.3  # before processes are watched: who served the counter ends
 WARM_UP = 10  # the part of a case's requests that comes before
-USUAL = {"requests", "window_ns", "latency_ns"}  # what a client that prints JSON may say
+# What a client that prints JSON may say: for a time of several kinds, the kinds.
+USUAL: dict[str, tuple[str, ...]] = {
+    "requests": (), "window_ns": (), "latency_ns": ("mean", "p50", "p99")
+}  # fmt: skip
+MOST = 1 << 53  # JSON has no larger whole number for every reader
 
 
 @contextmanager
@@ -118,7 +124,7 @@ class Service:
     def _attempt(self, argv: Sequence[str], seconds: int) -> str:
         """What a command printed. Raises RunError with its last line."""
         what = f"{self.program.name}: {Path(argv[0]).name}"
-        done = attempt(self.place.wrapped(argv), timeout=seconds, cwd=self.place.cwd)
+        done = attempt_theirs(self.place.wrapped(argv), seconds, cwd=self.place.cwd)
         if done.returncode != 0:
             raise RunError(f"{what} failed: {last_words(done.stderr or done.stdout)}.")
         return done.stdout
@@ -146,7 +152,7 @@ class Service:
             if end.isdigit() and end not in ours and answers(end):
                 raise RunError(f"{self.program.name}: port {end} is in use by another program.")
         log = self.place.directory / f"{number}.log"
-        with log.open("wb") as output:
+        with log.open("ab") as output:  # which its keeper may shorten
             keeper = subprocess.Popen(
                 self.place.wrapped(argv, KEEPER), stdin=subprocess.PIPE,
                 stdout=output, stderr=output, start_new_session=True, cwd=self.place.cwd,
@@ -169,7 +175,8 @@ class Service:
         while True:
             silent = [end for end in ends if not self.place.answers(end)]
             if keeper.poll() is not None:
-                why = last_words(log.read_text(encoding="utf-8", errors="replace"))
+                with log.open("rb") as said:
+                    why = last_line(said) or "it gave no reason"
                 raise RunError(f"{what} did not start: {why}.")
             if answered and not silent:
                 return  # a program that cannot have all that it wants has ended by now
@@ -190,6 +197,8 @@ class Service:
             except ValueError:
                 last = f"its last line: {last_words(text)}"
                 raise RunError(f"the client printed no {key} = '{pattern}' ({last})") from None
+            if not (0 <= figures[key] < MOST or (key == "metric" and math.isfinite(figures[key]))):
+                raise RunError(f"the client printed {key} = {figures[key]}, which cannot be right")
         if failed := figures.get("failed"):
             raise RunError(f"{failed:.0f} requests failed")
         requests = round(figures.get("requests", asked))
@@ -201,6 +210,8 @@ class Service:
         if rate := figures.get("per_second"):
             times.setdefault("window", round(requests / rate * 1e9))
         window = times.pop("window", 0) or took_ns
+        if not (requests >= 1 and max(window, *times.values(), 0) < MOST):
+            raise RunError(f"the client printed figures that cannot be right: {shown(figures)}")
         counts = {"requests": requests, "window_ns": window, "counted": None}
         own = {"metric": figures["metric"]} if "metric" in figures else {}
         return counts | {"latency_ns": times} | own
@@ -215,6 +226,10 @@ class Service:
         if self.program.file.parent == HERE:
             return printed
         usual = {name: value for name, value in printed.items() if name in USUAL}
+        for name, value in usual.items():
+            if not is_right(value, USUAL[name]):
+                what = f"{name} = {shown(value)}"
+                raise RunError(f"the client printed {what}, which cannot be right")
         return {"window_ns": took_ns, "latency_ns": {}, **usual}
 
     def _count(self, values: Values) -> dict[str, int]:
@@ -227,10 +242,14 @@ class Service:
         else:
             text = ask(values.text(counter.to), counter.ask)
         # Absent until the first request, as a row of redis' commandstats.
-        return {
-            name: sum(int(number) for number in re.findall(pattern, text, re.MULTILINE))
-            for name, pattern in {"counted": counter.requests, **counter.also}.items()
-        }
+        patterns = {"counted": counter.requests, **counter.also}
+        try:
+            return {
+                name: sum(int(number) for number in re.findall(pattern, text, re.MULTILINE))
+                for name, pattern in patterns.items()
+            }
+        except (TypeError, ValueError):  # several groups, or no digits
+            raise RunError(f"what the counter printed is no number by {patterns}") from None
 
     def _counted(self, values: Values, before: dict[str, int], sent: int) -> dict[str, int]:
         """What the server counted meanwhile, once it has counted all that the client sent."""
@@ -246,6 +265,15 @@ class Service:
             time.sleep(0.05)
 
 
+def is_right(value: object, kinds: tuple[str, ...]) -> bool:
+    """Whether a client's JSON has a count here or, where there are `kinds`, one for each."""
+    if not kinds:
+        return type(value) is int and 0 < value < MOST
+    return isinstance(value, dict) and all(
+        kind in kinds and type(count) is int and 0 <= count < MOST for kind, count in value.items()
+    )
+
+
 def ask(end: str, text: str) -> str:
     """Send a text to an end; what is answered until the server closes. Raises RunError."""
     family, address = socket_address(end)
@@ -255,8 +283,11 @@ def ask(end: str, text: str) -> str:
             connection.settimeout(COUNT_SECONDS)
             connection.connect(address)
             connection.sendall(text.encode())
+            deadline = time.monotonic() + COUNT_SECONDS
             while data := connection.recv(1 << 16):
                 answer += data
+                if len(answer) > MOST_BYTES or time.monotonic() > deadline:
+                    raise RunError(f"the counter on {end} does not end what it answers")
     except OSError as error:
         raise RunError(f"no counter answers on {end}: {error}") from None
     return answer.decode(errors="replace")
@@ -279,13 +310,12 @@ def run_beside(
     whole = watch is None and not waits
     before, text, overdue = counters_of(servers()), "", Event()
     # What `wrap` does comes before the shell, so that it is not counted.
-    with tempfile.TemporaryFile() as complaints:
-        process = subprocess.Popen(
-            wrap(argv if whole or waits else [*HELD, *argv]),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints,
-            text=True, process_group=0, cwd=cwd,
-        )  # fmt: skip
-        assert process.stdin and process.stdout
+    with subprocess.Popen(
+        wrap(argv if whole or waits else [*HELD, *argv]),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process_group=0, cwd=cwd,
+    ) as process, closing(Printed(process)) as printed:  # fmt: skip
+        assert process.stdin
 
         def end() -> None:
             overdue.set()
@@ -295,30 +325,32 @@ def run_beside(
         timer = Timer(seconds, end)
         timer.start()
         try:
-            if whole:
-                text = process.stdout.read()
-            elif process.stdout.readline() == "ready\n":
+            if not whole and printed.line() == "ready\n":
                 pids = [process.pid, *descendants(process.pid), *servers()]
                 if watch is not None:
                     watch.open(pids)
                 before = counters_of(pids)
-                print("go", file=process.stdin, flush=True)
+                with suppress(BrokenPipeError):
+                    process.stdin.write(b"go\n")
+                    process.stdin.flush()
                 if waits:
-                    text = process.stdout.readline()
+                    text = printed.line()
                     more["counters"] = between(before, counters_of(pids))
                 else:
-                    text = process.stdout.read()
-                    # It has closed its output, but what it does until its end also counts.
-                    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+                    # It may close its output, but what it does until its end also counts.
+                    printed.rest()
                 if watch is not None:
                     more["probed"] = watch.close()
-            process.communicate()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+            printed.rest()
+            process.wait()
             if whole:
                 more["counters"] = between(before, counters_of(servers()))
             if process.returncode == 0 and (text or not waits):
-                return parse(text) | more
+                return parse(text or printed.out.text()) | more
         except RunError as error:
-            return {"error": str(error)}
+            return {"error": f"{error}{bound_of(printed)}"}
         finally:
             timer.cancel()
             process.kill()
@@ -326,4 +358,9 @@ def run_beside(
         if overdue.is_set():
             return {"error": f"the client did not end in {seconds:g} s"}
         ended = f"it ended with status {process.returncode} and gave no reason"
-        return {"error": last_line(complaints).rstrip(".") or ended}
+        return {"error": last_words(printed.err.text(), ended)}
+
+
+def bound_of(printed: Printed) -> str:
+    """What to say of a client that printed more than is kept."""
+    return f"; the last {MOST_BYTES >> 20} MiB that it printed were read" if printed.out.cut else ""

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from probes.reasons import missing, reason
 from runners.guest.store import Say
 from runners.host.root import Root
+from runners.host.unprivileged import Unprivileged
 from runners.process import Progress, RunError
 from runners.programs import PROGRAMS, engine
 from runners.programs.place import unpacked
@@ -115,10 +116,10 @@ class Experiments:
                 self.lacking[name] = str(error).rstrip(".")
                 self.progress.note(f"without {Path(name).stem}: {error}")
 
-    def run(self, out: Path, root: Root) -> list[dict[str, Any]]:
+    def run(self, out: Path, starter: Root | Unprivileged) -> list[dict[str, Any]]:
         """Run each on this kernel into `out`/programs.jsonl; what could not run, for run.json."""
         lacks: list[dict[str, Any]] = []
-        probes = Probes(root)
+        probes = Probes(starter)
         for name in self.names:
             program, why = experiment(name), self.lacking.get(name)
             with self.progress.step(f"host: {Path(name).stem}"):

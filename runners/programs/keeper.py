@@ -11,6 +11,7 @@ import ctypes
 import os
 import select
 import signal
+import stat
 import subprocess
 import sys
 from contextlib import suppress
@@ -18,6 +19,8 @@ from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 5.0  # seconds
+MOST_BYTES = 64 << 20  # of what the server prints
+LOOK_SECONDS = 0.5  # so often we look how much that is
 
 
 def descendants(pid: int) -> list[int]:
@@ -26,8 +29,8 @@ def descendants(pid: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):  # it has ended
-                # proc_pid_stat(5): after the name, which may contain anything, come state and ppid.
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                # proc_pid_stat(5): after the name, which may be any bytes, come state and ppid.
+                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
     pids, todo = [], [pid]
     while todo:
@@ -35,6 +38,13 @@ def descendants(pid: int) -> list[int]:
         pids += below
         todo += below
     return pids
+
+
+def shorten(log: int) -> None:
+    """Empty a file, where it has too much: to who appends to it, it begins anew."""
+    status = os.fstat(log)
+    if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES:
+        os.ftruncate(log, 0)
 
 
 def main(argv: list[str]) -> int:
@@ -46,7 +56,8 @@ def main(argv: list[str]) -> int:
         ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdin=subprocess.DEVNULL
     )
     ended = os.pidfd_open(server.pid)
-    select.select([sys.stdin, woken, ended], [], [])
+    while not select.select([sys.stdin, woken, ended], [], [], LOOK_SECONDS)[0]:
+        shorten(sys.stdout.fileno())
     server.terminate()
     select.select([ended], [], [], PATIENCE)
     while below := descendants(os.getpid()):

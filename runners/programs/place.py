@@ -18,7 +18,8 @@ from typing import Any
 from probes.files import read_rows
 from runners.guest.debian import PackageSources
 from runners.guest.store import Cache, Say
-from runners.process import RunError, User, attempt, command, free_port, last_words
+from runners.process import RunError, User, command, free_port, last_words
+from runners.programs.printed import attempt_theirs
 from runners.programs.program import HERE, Case, Program, Values
 
 TOOLS = HERE / "tools/build"
@@ -81,7 +82,7 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
             argv = Values(program, program.cases[0], "unix", root=partial).command(words)
             say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
             env = [*environment(program.path, partial), "GOFLAGS=-buildvcs=false -modcacherw"]
-            done = attempt(["env", *env, *argv], timeout=BUILD_SECONDS)
+            done = attempt_theirs(command(["env", *env, *argv]), BUILD_SECONDS)
             if done.returncode != 0:
                 why = last_words(done.stderr or done.stdout)
                 raise RunError(f"{program.name} cannot be built: {why}")
@@ -140,8 +141,10 @@ class Place:
 
     def end(self, name: str) -> str:
         """The port or path of an end; a port that was free, or a socket in the directory."""
-        path = self.directory / name
-        return self.ends.setdefault(name, str(free_port() if name.startswith("port") else path))
+        if name not in self.ends:
+            is_port = name.startswith("port")
+            self.ends[name] = str(free_port() if is_port else self.directory / name)
+        return self.ends[name]
 
     def values(self, case: Case, transport: str) -> Values:
         """The values of the placeholders of a running server."""

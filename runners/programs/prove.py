@@ -29,7 +29,7 @@ from runners.programs.pairs import PRICES, WATCH, WATCHED, kept, observe, write_
 from runners.programs.place import Place, death_of, unpacked
 from runners.programs.program import Case, Client, Process, Program, Values, case_of
 from runners.programs.watch import Probes, Watch
-from runners.store import place
+from runners.store import RunFolder, place
 
 FORMAT = 1
 SECONDS = 3600  # for one run of a client
@@ -79,8 +79,10 @@ class OwnPlace(Place):
         """Whether it listens. A server may be made for one connection, so nobody connects."""
         if self.mode != "unix":
             return any(int(end) in listening(Path(f"/proc/net/{name}")) for name in ("tcp", "tcp6"))
-        rows = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
-        return any(row[7:] == [str(self.rerouted)] and int(row[3], 16) & LISTENS for row in rows)
+        # Others' names may be any bytes.
+        rows = (line.split() for line in Path("/proc/net/unix").read_bytes().splitlines()[1:])
+        ours = [os.fsencode(self.rerouted)]
+        return any(row[7:] == ours and int(row[3], 16) & LISTENS for row in rows)
 
     def client(self, argv: Sequence[str]) -> list[str]:
         return command([*self.through("client"), *argv])
@@ -137,7 +139,9 @@ def prove(options: Options) -> int:
     subject, session = subject_of(options), Session(options)
     destination = place(options.out)
     root = session.need_root()
-    with session.scratch(), ExitStack() as stack:
+    session.need_loopback()
+    with session.scratch() as scratch, ExitStack() as stack:
+        folder = RunFolder(destination, scratch)
         with session.progress.step("set-up"):
             session.set_up("--tools" if subject.port else "--programs")
             tell = session.progress.say, session.progress.note
@@ -157,14 +161,14 @@ def prove(options: Options) -> int:
                 {"repeat": repeat} | subject.run(arm, stack, watch)
                 for repeat, arm in interleaved(subject.arms[1:], PROBED_REPEATS if watch else 0)
             ]
-    proof = {
-        **{"format": FORMAT, "date": date.today().isoformat(), "kernel": os.uname().release},
-        **{"cpus": len(os.sched_getaffinity(0))},
-        **{"argv": options.argv, "program": subject.program.name, "case": subject.case.name},
-        **{"narrow": NARROW, "timed": timed, "probed": probed, "lacks": probes.lacks},
-    }
-    destination.mkdir(parents=True, exist_ok=True)
-    write_files(destination, files | {PROOF: proof})
+        proof = {
+            **{"format": FORMAT, "date": date.today().isoformat(), "kernel": os.uname().release},
+            **{"cpus": len(os.sched_getaffinity(0))},
+            **{"argv": options.argv, "program": subject.program.name, "case": subject.case.name},
+            **{"narrow": NARROW, "timed": timed, "probed": probed, "lacks": probes.lacks},
+        }
+        write_files(folder.path, files | {PROOF: proof})
+        folder.move()
     return session.analyse("--prove", str(destination))
 
 

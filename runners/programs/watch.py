@@ -29,6 +29,7 @@ from probes.scripts import PROBES
 from runners.host import instrument
 from runners.host.instrument import Child, grown, total
 from runners.host.root import Root, RootProgram
+from runners.host.unprivileged import OwnProgram, Unprivileged
 from runners.process import DONE, RunError, run_main
 
 # Tool → number of map entries: for threads and processes that end in a window; in stacks.py for
@@ -101,7 +102,7 @@ def between(before: Counters, after: Counters) -> dict[str, int]:
 class Watch:
     """The user's half. `open` begins a window, and `close` ends it and returns the counts."""
 
-    def __init__(self, program: RootProgram) -> None:
+    def __init__(self, program: RootProgram | OwnProgram) -> None:
         self._program = program
 
     def open(self, pids: Sequence[int]) -> None:
@@ -132,14 +133,14 @@ class Watch:
 class Probes:
     """Attaches the tools for the probed runs. `lacks`: entries for what could not be attached."""
 
-    root: Root
+    starter: Root | Unprivileged
     lacks: list[dict[str, Any]] = field(default_factory=list)
     tools: Sequence[str] = COUNTING
 
     @contextmanager
     def attached(self) -> Iterator[Watch | None]:
         """Attach the tools for the block; None where nothing can be attached."""
-        program = self.root.start("watch", self.tools, stderr=sys.stderr.fileno())
+        program = self.starter.start("watch", self.tools, stderr=sys.stderr.fileno())
         try:
             watch = Watch(program)
             ready = watch.answer()

@@ -14,11 +14,11 @@ from analysis.__main__ import main
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
 from analysis.predict.pairs import Observed, Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
-from analysis.predict.show import change, entry, predictions, remarks, row, unbound
+from analysis.predict.show import change, entry, predictions, remarks, row, several, unbound
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
 from probes.messages import UsageError
-from runners.cli import parse
+from tests.options import run_options
 
 # A round trip over unix and tcp, in µs, by pattern and placement; at 1 MB all is 1000 times that.
 ROUND = {
@@ -316,7 +316,7 @@ DESCRIBED = Described(
 
 
 def test_what_if_names_the_command_that_measures_it() -> None:
-    given = parse(DESCRIBED.command.removeprefix("./runners/run.sh ").split())
+    given = run_options(DESCRIBED.command.removeprefix("./runners/run.sh ").split())
     assert (given.patterns, given.rate, given.work) == (("paced",), 200, 5000)
     assert given.placements == ("cross-cpu",)
     for changes in ({"rate": 0.5}, {"connect": True}, {"answer": 64}):
@@ -375,6 +375,7 @@ def test_who_may_be_placed_otherwise_and_who_ended_is_told(prices: Prices) -> No
         told = [*remarks(seen, predictions(seen, prices))]
         assert (unbound() in told) == (len(allowed) > 1)
         assert [text.split()[0] for text in told if "ended" in text] == ["1"]
+    assert several([*"abcde"]) == "a, b, c and 2 more"
 
 
 def test_what_ended_too_soon_to_be_read_has_no_cpu_time(prices: Prices) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from probes.messages import UsageError
 from runners.campaign import jobs, name_of
 from runners.process import REPOSITORY
 from tests.exact.conftest import built, exact_guest
@@ -70,6 +71,13 @@ def test_a_wrong_key_is_the_sentence_of_its_option(plan: Path) -> None:
     done = captured(argv(plan, "--dry-run"))
     assert (done.returncode, done.stdout) == (2, "")
     assert "--wait" in done.stderr and "never" in done.stderr
+
+
+@pytest.mark.parametrize("line", ["kernel = []", "kernel = [[]]", "kernel = nan", "kernel = {}"])
+def test_a_value_of_a_wrong_type_is_refused(plan: Path, line: str) -> None:
+    plan.write_text(line)
+    with pytest.raises(UsageError, match="kernel"):
+        list(jobs(plan))
 
 
 @pytest.mark.emulated

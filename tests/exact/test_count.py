@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from runners.cell import CellRun
-from runners.cli import parse
 from runners.exact import count as counting
 from runners.exact import machine as machines
 from runners.exact.cells import impossible, plan
@@ -27,6 +26,7 @@ from runners.guest.qemu import Qemu
 from runners.guest.store import Cache
 from runners.process import RunError
 from tests.exact.conftest import cell_run
+from tests.options import run_options
 
 
 def test_what_an_emulated_cpu_cannot_do_has_its_reason() -> None:
@@ -37,11 +37,11 @@ def test_what_an_emulated_cpu_cannot_do_has_its_reason() -> None:
 
 
 def test_beside_probes_large_messages_are_counted_once_and_those_between_never() -> None:
-    runs = fast_cells(parse(["--sizes", "64,4K,64K", "--transports", "tcp"]))
+    runs = fast_cells(run_options(["--sizes", "64,4K,64K", "--transports", "tcp"]))
     assert sorted((run.cell.size, run.cell.sched) for run in runs) == [
         (64, "fifo"), (64, "other"), (65536, "other"),
     ]  # fmt: skip
-    assert not fast_cells(parse(["--patterns", "stream"]))
+    assert not fast_cells(run_options(["--patterns", "stream"]))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from runners.cli import VERBS, options_of, parse
 from runners.exact.run import plan_cells
+from runners.options import ExactOptions, RunOptions
 from runners.plan import Planner
 from runners.process import UsageError
 from tests.faults.strategies import TEXTS, check_sentence, some_and_a_thousand
@@ -58,9 +59,13 @@ def check(argv: list[str]) -> None:
         return
     json.dumps(options.recorded, default=str).encode()
     try:  # some combinations only the plan can refuse
-        if options.verb == "exact":
+        if isinstance(options, ExactOptions):
             assert plan_cells(options)
-        elif options.verb == "run" and options.claims is None and (options.repeats or 1) < 100:
+        elif (
+            isinstance(options, RunOptions)
+            and options.claims is None
+            and (options.repeats or 1) < 100
+        ):
             plan = Planner(options).host("function", alone=True, emulated=False)
             assert plan.runs
     except UsageError as error:

@@ -10,7 +10,6 @@ import pytest
 
 from runners import guest
 from runners.cell import Plan
-from runners.cli import parse
 from runners.guest.kernels import DEFAULT
 from runners.host.session import Session
 from runners.process import Progress
@@ -18,6 +17,7 @@ from runners.run import prepare_guests, run_in_guest
 from tests.build import or_skip
 from tests.collected import Collected
 from tests.guest import exactness
+from tests.options import run_options
 
 MATRIX = [pytest.param(name, marks=pytest.mark.matrix) for name in guest.PROBED if name != DEFAULT]
 
@@ -47,7 +47,7 @@ def counted(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(plan: Plan, kernel: str, transports: Sequence[str], raw: Path) -> Path:
-    given = parse(["--kernel", kernel, "--transports", ",".join(transports)])
+    given = run_options(["--kernel", kernel, "--transports", ",".join(transports)])
     (machine,) = prepare_guests(Session(given))
     return raw / str(run_in_guest(plan, machine, raw, Progress())[0]["folder"])
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from probes.scripts import read_scripts
 from runners.cell import Cell, CellRun, Pass, Plan
-from runners.cli import parse
 from runners.plan import COUNTS as COUNTING
 from runners.plan import GUEST, Planner, cells
 from tests.collected import Collected, segments_again
+from tests.options import run_options
 
 SMALL, PAGE, LARGE = 64, 4096, 65536
 # Many messages of one size only: on an emulated CPU a cell of them takes longer than all others.
@@ -36,7 +36,7 @@ CHECKS = ("sun-path", "permissions")  # the second has to be root, and become an
 
 
 def chosen(*words: str) -> list[Cell]:
-    return cells(parse([*words]), GUEST)
+    return cells(run_options(words), GUEST)
 
 
 def path_cells(transports: Sequence[str]) -> list[Cell]:
@@ -75,7 +75,7 @@ def plan() -> Plan:
         passes.append(Pass(tuple(names), runs))
         first += len(runs)
     return replace(
-        Planner(parse([])).guest(), passes=tuple(passes), checks=CHECKS, cell_timeout=300
+        Planner(run_options()).guest(), passes=tuple(passes), checks=CHECKS, cell_timeout=300
     )
 
 

@@ -15,11 +15,11 @@ import pytest
 
 from runners import store
 from runners.cell import Plan
-from runners.cli import parse
 from runners.guest.store import Cache, LackingError, prune, read_manifest, suspect
 from runners.plan import Planner
 from runners.process import REPOSITORY, RunError
 from runners.run import waiting_plan
+from tests.options import run_options
 from tests.processes import captured
 
 RECIPE: dict[str, object] = {"packages": ("a",), "version": 1}
@@ -92,6 +92,7 @@ def test_a_failed_build_leaves_nothing_and_what_cannot_be_written_is_a_sentence(
 HALF = """
 import signal, sys
 from pathlib import Path
+from tests.options import run_options
 from runners.guest.store import Cache
 
 def stop(folder):
@@ -212,9 +213,8 @@ SCRIPTS = ("copies", "path")
 
 def plan(*words: str) -> Plan:
     """What a default run's guest does, with fewer scripts and these options."""
-    given = parse(["--placements", "same-cpu", "--repeats", "1", *words])
-    given.instruments = SCRIPTS
-    return Planner(given).guest()
+    given = run_options(["--placements", "same-cpu", "--repeats", "1", *words])
+    return Planner(replace(given, instruments=SCRIPTS)).guest()
 
 
 def test_what_waits_is_probed_first_and_knows_no_cell() -> None:

@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from shlex import quote
 
@@ -67,11 +68,44 @@ def test_without_what_a_guest_is_made_of_the_hosts_figures_are_a_run(tmp_path: P
     assert answer["times"] and "no guest" in str(answer["missing"])
 
 
-def test_another_users_root_is_told_what_is_in_its_way(public_tree: Path) -> None:
-    """Root of a user namespace alone: /run/pathcost is of the machine's root, and so not safe."""
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    preflight = [public_tree / "runners/run.sh", "preflight"]
-    captured(preflight, check=True)  # makes the folder
-    done = captured([*nobody, "unshare", "--user", "--map-root-user", *preflight])
-    assert done.returncode == 1 and "user namespace" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_a_machine_without_package_lists_has_the_same_mirror() -> None:
+    """Images of containers come without lists."""
+    code = "from runners.guest.debian import find_mirror as f; print(f())"
+    shown = f"{quote(sys.executable)} -c {quote(code)}"
+    here, there = (
+        captured(["unshare", "--mount", "sh", "-ec", f"{lack}; {shown}"], cwd=REPOSITORY)
+        for lack in ("true", "mount -t tmpfs none /var/lib/apt/lists")
+    )
+    assert here.stdout == there.stdout != "", there.stderr
+
+
+# What docker leaves root, of 41 capabilities.
+DOCKERS = (
+    "chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw "
+    "sys_chroot mknod audit_write setfcap"
+)
+
+
+def with_capabilities(names: str) -> list[str]:
+    kept = ",".join(["-all", *(f"+{name}" for name in names.split())])
+    return ["setpriv", f"--bounding-set={kept}", "--inh-caps=-all"]
+
+
+@pytest.mark.parametrize(
+    ("place", "remedy"),
+    [
+        (with_capabilities(DOCKERS), "--privileged"),
+        (with_capabilities(""), "--privileged"),
+        (["unshare", "--pid", "--fork", "--mount-proc"], "--pid=host"),
+    ],
+    ids=["docker's capabilities", "no capability", "own processes"],
+)
+def test_without_the_right_to_attach_probes_times_are_measured(
+    place: list[str], remedy: str, tmp_path: Path
+) -> None:
+    words = ["run", "--target=host", "--messages=200", "--repeats=2", f"--out={tmp_path}/run"]
+    done = captured([*place, RUN, *words])
+    assert done.returncode == 0, done.stderr
+    assert "Probes would add" in done.stderr and remedy in done.stderr
+    answer = json.loads((tmp_path / "run/answer.json").read_text(encoding="utf-8"))
+    assert answer["times"]

@@ -97,6 +97,21 @@ def test_it_ends_with_the_ledger_and_the_reports_path(job: Job) -> None:
     assert decision.startswith(lines[first].removesuffix(" Counts follow."))
 
 
+@pytest.mark.parametrize("root", [(), ("unshare", "--user", "--map-root-user")])
+def test_its_user_needs_no_root_for_times_and_counts(job: Job, root: tuple[str, ...]) -> None:
+    """Also where the user is root of a user namespace alone, as in a rootless container."""
+    out, own = job.home / f"run-{len(root)}", {"PATHCOST_CACHE": str(job.cache)}
+    words = ["--messages=200", "--repeats=2", f"--out={out}"]
+    run_sh = job.clone / "runners/run.sh"
+    done = captured([*AS_USER, *root, run_sh, *words], env=os.environ | own)
+    assert done.returncode == 0, done.stderr
+    assert "Probes would add" in done.stderr
+    answer = json.loads((out / "answer.json").read_text(encoding="utf-8"))
+    assert answer["times"]
+    assert "instructions" in done.stdout
+    shutil.rmtree(out)
+
+
 def test_everything_is_in_its_folder_and_belongs_to_the_user_and_nothing_is_left(job: Job) -> None:
     assert {entry.name for entry in job.run.iterdir()} == FILES
     others = [path for path in job.home.rglob("*") if path.lstat().st_uid != USER]

@@ -49,7 +49,7 @@ def said_by(command: str, folder: Path, tree: Path = REPOSITORY) -> tuple[int, s
         *(
             pytest.param(*row, marks=pytest.mark.root)
             for row in (
-                (f"{NOBODY} {RUN}", 1, "probes need root: run it as sudo"),
+                (f"{NOBODY} {RUN} watch 1", 1, "probes need root: run it as sudo"),
                 (f"{RUN} --out /proc/nowhere/run", 2, "/proc/nowhere"),
                 (f"{RUN} --kernel 1.2.3 --out {{folder}}/run", 2, "1.2.3"),
                 (f"{BARE} {RUN} --no-install {OWN}", 1, "these packages are missing: bpft"),

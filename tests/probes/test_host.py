@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from runners.cli import parse
 from runners.plan import HOST, plan_for
 from tests.analysis.test_schema import check_contract
 from tests.collected import Collected, out_segments, sent_elsewhere, switches
+from tests.options import run_options
 from tests.probes.conftest import collect
 
 pytestmark = pytest.mark.root
@@ -19,7 +19,9 @@ HEADERS = 66  # Ethernet 14, IPv4 20, TCP 20 and 12 of timestamps
 def collected(
     request: pytest.FixtureRequest, probe_level: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Collected:
-    asked = parse(["--messages", str(request.param), "--repeats", "3", "--instruments", "all"])
+    asked = run_options(
+        ["--messages", str(request.param), "--repeats", "3", "--instruments", "all"]
+    )
     run = tmp_path_factory.mktemp("host") / "run"
     return Collected(collect(plan_for(asked, HOST, probe_level), run))
 

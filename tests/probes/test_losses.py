@@ -17,9 +17,9 @@ import pytest
 from analysis.analyse import Analysis, analyse
 from analysis.raw.run import read_run
 from runners import process
-from runners.cli import parse
 from runners.plan import HOST, plan_for
 from tests.analysis.make_run import manifest
+from tests.options import run_options
 from tests.probes.conftest import collect
 from tests.processes import repeating
 
@@ -43,7 +43,7 @@ def analysed(
     environment: dict[str, str] | None = None,
 ) -> Analysis:  # fmt: skip
     """One probed run of each transport on this kernel, analysed."""
-    asked = parse(["--messages", "2000", "--repeats", "1", "--placements", "same-cpu"])
+    asked = run_options(["--messages", "2000", "--repeats", "1", "--placements", "same-cpu"])
     whole = plan_for(asked, HOST, "tracepoint")
     probed = [replace(part, scripts=scripts) for part in whole.passes if part.scripts][:1]
     plan = replace(whole, passes=tuple(probed))

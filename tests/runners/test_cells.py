@@ -8,16 +8,16 @@ import pytest
 
 from runners import cell as factors
 from runners import cell as model
-from runners.cli import parse
 from runners.host import __main__ as collector
 from runners.host.instrument import Context, Instrument
 from runners.host.workload import Execution, HungError
 from runners.plan import EMULATED, GUEST, HOST, Planner, cells, passes, plan_for
 from runners.process import RunError
+from tests.options import run_options
 
 
 def order(repeats: int, seed: int = 1) -> tuple[model.Pass, ...]:
-    todo = cells(parse(["--placements", "free"]), GUEST)
+    todo = cells(run_options(["--placements", "free"]), GUEST)
     return passes(todo, repeats, ["copies", "path", "functions"], seed=seed)
 
 
@@ -40,7 +40,7 @@ TOGETHER = ("switches", "copies", "counts", "stat")
 
 
 def attached(repeats: int, scripts: list[str]) -> list[tuple[str, ...]]:
-    todo = cells(parse(["--placements", "free"]), HOST)
+    todo = cells(run_options(["--placements", "free"]), HOST)
     return [part.scripts for part in passes(todo, repeats, scripts, seed=1)]
 
 
@@ -55,7 +55,7 @@ def test_instruments_count_together_and_each_alone_between_unprobed_runs() -> No
 
 def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
     def lengths(*argv: str) -> set[tuple[bool, int, int]]:
-        plan = plan_for(parse([*argv]), HOST, "tracepoint")
+        plan = plan_for(run_options(argv), HOST, "tracepoint")
         return {
             (bool(part.scripts), run.cell.messages, run.cell.warmup)
             for part in plan.passes
@@ -71,7 +71,7 @@ def test_a_probed_window_is_shorter_where_nobody_says_how_long() -> None:
 
 
 def test_cells_fit_their_pattern() -> None:
-    given = parse(["--patterns", ",".join(factors.PATTERNS), "--clients", "3"])
+    given = run_options(["--patterns", ",".join(factors.PATTERNS), "--clients", "3"])
     for cell in cells(given, HOST):
         each = model.unit(cell.pattern, 3)
         assert cell.messages % each == cell.warmup % each == 0
@@ -101,7 +101,7 @@ def test_a_plan_of_other_types_is_refused(field: str, value: object) -> None:
 
 def test_the_default_run_takes_times_apart() -> None:
     """Cells that no option names: on the host, never probed, and named as such."""
-    todo = cells(parse([]), HOST)
+    todo = cells(run_options(), HOST)
     extra = [cell for cell in todo if cell.extra]
     assert {(cell.transport, cell.pattern, cell.placement, cell.wait) for cell in extra} == {
         (transport, *what)
@@ -116,7 +116,7 @@ def test_the_default_run_takes_times_apart() -> None:
 
 
 def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
-    given = parse(["--seed", "1"])
+    given = run_options(["--seed", "1"])
     real, emulated = (plan_for(given, defaults, "function") for defaults in (HOST, EMULATED))
     assert (real.samples, emulated.samples) == (True, False)
     assert emulated.scripts == real.scripts
@@ -125,7 +125,7 @@ def test_an_emulated_host_does_what_gives_counts_and_keeps_no_times() -> None:
 
 def test_a_guest_counts_what_this_kernel_does_not_unless_it_is_asked_for() -> None:
     def guest_scripts(*given: str, probe_level: str = "tracepoint") -> set[str]:
-        return Planner(parse([*given])).plans(probe_level)["guest"].scripts
+        return Planner(run_options(given)).plans(probe_level)["guest"].scripts
 
     everything = guest_scripts("--kernel", "6.1")
     assert everything - guest_scripts() == {"switches", "packets"}
@@ -142,7 +142,7 @@ def test_a_workload_that_hangs_twice_ends_the_run(
         raise HungError("the workload did not end in 70 s.")
 
     monkeypatch.setattr(collector, "run_cell", hang)
-    runs = plan_for(parse([]), HOST, "counters").passes[0].runs
+    runs = plan_for(run_options(), HOST, "counters").passes[0].runs
     plan = model.Plan((model.Pass((), runs),))
     with pytest.raises(RunError, match="So it did before"):
         collector.Collector(plan, Execution("workload"), tmp_path / "out")._passes()
@@ -155,7 +155,7 @@ def test_a_cell_names_no_script_that_is_blind_to_its_transport(
     """What it left of such a cell would pass for zeros."""
     monkeypatch.setattr(collector, "run_cell", lambda *_: {})
     monkeypatch.setattr(Instrument, "blind", lambda *_: {"tcp"})
-    runs = plan_for(parse([]), HOST, "counters").passes[0].runs
+    runs = plan_for(run_options(), HOST, "counters").passes[0].runs
     made = collector.Collector(model.Plan(()), Execution("workload"), tmp_path / "out")
     context = Context("workload", frozenset(), tmp_path, 0, print)
     made._held = [Instrument([], context)]

@@ -14,10 +14,10 @@ from analysis.claims.files import choose, needs
 from probes.reasons import missing, reason
 from runners.cell import Conditions, Plan, unit
 from runners.checks import try_tools
-from runners.cli import parse
 from runners.host import workload
 from runners.plan import Planner, needed_scripts, planner_of
 from runners.process import UsageError
+from tests.options import run_options
 
 
 def cell(transport: str, pattern: str, size: int, placement: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ WANTED: dict[str, Any] = {
     "counted": [cell("tcp", "connect", 17, "same-cpu")],
     **{"checks": [], "tools": {}, "programs": []},
 }
-GIVEN = parse(["--claims", "--seed", "1"])
+GIVEN = run_options(["--claims", "--seed", "1"])
 
 
 def planner(**changed: Any) -> Planner:
@@ -69,11 +69,11 @@ def test_what_a_probe_level_cannot_count_is_said() -> None:
 
 @pytest.mark.slow
 def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
-    both = planner_of(parse(["--claims", "go-afecho"]))
+    both = planner_of(run_options(["--claims", "go-afecho"]))
     assert both.needs is not None
     assert {cell["transport"] for cell in both.needs["timed"]} == {"unix", "tcp", "tcp-nagle"}
     with pytest.raises(UsageError, match="no claim or source 'made-up'; sources are async-h1-199"):
-        planner_of(parse(["--claims", "made-up"]))
+        planner_of(run_options(["--claims", "made-up"]))
     with pytest.raises(UsageError, match="'go-afeco': did you mean 'go-af"):
         choose(["go-afeco"])
 

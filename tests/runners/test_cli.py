@@ -3,21 +3,25 @@
 
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from probes.scripts import read_scripts
-from runners.cli import VERBS, build_parser, main, options_of, overview, parse
+from runners.cli import ARGUMENTS, VERBS, build_parser, main, options_of, overview, parse
+from runners.options import CLASSES
 from runners.plan import scripts_of
 from runners.process import UsageError
+from tests.options import run_options
 
 TABLE = read_scripts()
 
 
 def test_the_headline_is_a_matter_of_the_target() -> None:
     """On this kernel three instruments count beside the kernel; in a guest attaching is dear."""
-    scripts = {target: scripts_of(parse([]), target) for target in ("host", "guest")}
+    scripts = {target: scripts_of(run_options(), target) for target in ("host", "guest")}
     by_target = {
         target: {TABLE[name].instrument for name in names if TABLE[name].group == "counts"}
         for target, names in scripts.items()
@@ -25,6 +29,24 @@ def test_the_headline_is_a_matter_of_the_target() -> None:
     assert by_target == {"host": {"bpftrace", "bcc", "perf"}, "guest": {"bpftrace"}}
     for target, names in scripts.items():
         assert names == tuple(n for n, script in TABLE.items() if target in script.headline)
+
+
+FOLDERS = {"diff": 2, "report": 1, "campaign": 1}  # what a verb cannot do without
+
+
+@pytest.mark.parametrize("verb", CLASSES)
+def test_a_verbs_class_has_the_options_of_its_table(verb: str, tmp_path: Path) -> None:
+    """By name and by type: mypy knows the class, and a user the table."""
+    own = {field.name for field in fields(CLASSES[verb])} - {"verb", "argv", "given", "recorded"}
+    table = {option.field for option in options_of(verb)}
+    if verb in ARGUMENTS:
+        table.add(ARGUMENTS[verb][0])
+    everywhere = {"show", "no_install"}
+    assert own - everywhere == table - everywhere
+    (tmp_path / "run.json").touch()
+    there = [str(tmp_path)] * FOLDERS.get(verb, 0)
+    options = parse([verb, *there])
+    assert TypeAdapter(CLASSES[verb]).validate_python(vars(options)) == options
 
 
 REFUSED = Path(__file__).with_name("refused.txt").read_text(encoding="utf-8").splitlines()

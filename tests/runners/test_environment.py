@@ -9,12 +9,12 @@ import pytest
 
 from analysis.raw.cells import Disturbance
 from runners.cell import CellRun, Plan
-from runners.cli import parse
 from runners.host import environment
 from runners.host.workload import CellError, Execution, run_cell
 from runners.plan import HOST, cells
 from runners.process import WORKLOAD
 from tests.build import make
+from tests.options import run_options
 
 # Two cores of two threads each, and their numbers as Linux gives them; no third level of cache.
 SIBLINGS = {0: "0,10", 1: "1,11", 10: "0,10", 11: "1,11"}
@@ -42,7 +42,7 @@ def built() -> Path:
 
 def collected(workload: Path, placement: str, messages: int = 10_000) -> dict[str, Any]:
     asked = ["--transports", "unix", "--placements", placement, "--messages", str(messages)]
-    (cell,) = cells(parse(asked), HOST)
+    (cell,) = cells(run_options(asked), HOST)
     return run_cell(Execution(str(workload)), Plan(()), CellRun(1, cell, 0), None, [])
 
 

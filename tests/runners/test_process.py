@@ -5,15 +5,19 @@ Where a tracer has none, or died, its quantities are missing, and the run goes o
 """
 
 import os
+import signal
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from probes.messages import exit_status
 from probes.reasons import ReasonError
 from runners.host import instrument
 from runners.process import OVERDUE, attempt, last_line, last_words, stopping
 from runners.run import Exact, in_thread
+from tests.processes import captured
 
 
 def test_a_signal_before_a_program_could_answer_it_is_no_sentence() -> None:
@@ -27,6 +31,45 @@ def test_a_signal_before_a_program_could_answer_it_is_no_sentence() -> None:
 def test_a_program_that_hangs_is_ended_and_named() -> None:
     done = attempt(["sleep", "60"], timeout=0.2)
     assert (done.returncode, last_words(done.stderr)) == (OVERDUE, "sleep did not end within 0.2 s")
+
+
+SIGNALLED = """
+import os, sys
+from pathlib import Path
+from runners.process import folders, run_main
+number, place, early = sys.argv[1:]
+folders.append(Path(place))
+signal = lambda: os.kill(os.getpid(), int(number))
+if early:  # run.sh blocks it until here
+    signal()
+sys.exit(run_main(signal))
+"""
+
+
+@pytest.mark.parametrize("early", ["early", ""])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+def test_a_signal_at_any_time_is_a_sentence(
+    how: signal.Signals, early: str, tmp_path: Path
+) -> None:
+    (tmp_path / "run.json").touch()
+    block = f"--block-signal={how.name.removeprefix('SIG')}"
+    words = ["env", block, sys.executable, "-c", SIGNALLED, str(how.value), str(tmp_path), early]
+    done = captured(words)
+    told = "nothing was kept." if early else f"what was measured is in {tmp_path}."
+    assert (done.returncode, done.stderr) == (130, f"pathcost: interrupted; {told}\n")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("can't start new thread"), ImportError("no\nmap")]
+)
+def test_what_a_limit_refuses_is_a_sentence(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        raise error
+
+    assert exit_status(work) == 1
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_an_interruption_stops_what_runs_in_thread() -> None:

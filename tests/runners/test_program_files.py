@@ -11,11 +11,11 @@ import pytest
 from analysis.counts.measures import PROGRAMS as PATTERN_PROGRAMS
 from analysis.counts.measures import program_of
 from analysis.raw.programs import PROGRAM_LINES
-from runners.cli import parse
 from runners.process import REPOSITORY, RunError, UsageError
 from runners.programs import PROGRAMS, engine, experiments, program
 from runners.programs.experiments import Experiment, experiment
 from runners.programs.program import find, read
+from tests.options import run_options
 from tests.runners.echo_program import CLIENT, WHOLE, changed, write
 
 
@@ -80,9 +80,9 @@ def test_the_file_of_the_page_is_whole(tmp_path: Path) -> None:
 
 def test_a_file_of_the_users_own_is_taken_and_may_not_hide_ours(tmp_path: Path) -> None:
     file = write(tmp_path)
-    assert parse(["--program", f"memcached,{file}"]).programs == ("memcached", str(file))
+    assert run_options(["--program", f"memcached,{file}"]).programs == ("memcached", str(file))
     with pytest.raises(UsageError, match="has the name of a program"):
-        parse(["--program", str(write(tmp_path, name="redis"))])
+        run_options(["--program", str(write(tmp_path, name="redis"))])
 
 
 # Servers that count no requests, or too late: their client checks each answer.

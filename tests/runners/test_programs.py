@@ -17,7 +17,7 @@ from probes.reasons import missing, reason
 from runners.guest import debian
 from runners.host.root import Root
 from runners.process import REPOSITORY, Progress, RunError
-from runners.programs import engine, keeper, place, watch
+from runners.programs import engine, keeper, place, printed, watch
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
 from tests.processes import is_gone, running, wait_for
@@ -54,6 +54,32 @@ def test_a_client_that_hangs_is_ended_with_its_children(monkeypatch: pytest.Monk
     found = engine.run_beside(["sh", "-c", "sleep 20 & wait"], lambda: [])
     assert found == {"error": "the client did not end in 0.5 s"}
     assert time.monotonic() - began < 15, "its child holds the output open"
+
+
+def test_of_what_a_client_prints_the_end_is_read_whatever_it_is() -> None:
+    script = r"head -c 40M /dev/zero; printf '\377 1\n' >&2; printf '\377 rate 3'"
+    found = engine.run_beside(["sh", "-c", script], lambda: [], lambda text: {"text": text})
+    assert found["text"].endswith("\ufffd rate 3")
+    assert len(found["text"].encode(errors="replace")) <= printed.MOST_BYTES + 4
+    found = engine.run_beside(["sh", "-c", f"{script}; false"], lambda: [])
+    assert found["error"] == "\ufffd 1"
+
+
+def test_a_name_may_be_any_bytes() -> None:
+    naming = r"import ctypes; ctypes.CDLL(None).prctl(15, b'\xff'); print(flush=True); input()"
+    argv = [sys.executable, "-c", naming]
+    with running(*argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        assert process.pid in keeper.descendants(os.getpid())
+
+
+def test_a_log_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "MOST_BYTES", 4)
+    with (tmp_path / "log").open("ab", buffering=0) as log:
+        for text, size in ((b"1234", 4), (b"5", 0), (b"6", 1)):
+            log.write(text)
+            keeper.shorten(log.fileno())
+            assert os.fstat(log.fileno()).st_size == size
 
 
 def test_another_users_processes_are_not_watched() -> None:

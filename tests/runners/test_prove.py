@@ -69,6 +69,7 @@ def test_an_arm_runs_the_users_own_commands(arm: Arm) -> None:
         ("import sys; sys.exit('no such file')", CLIENT, "did not start: no such file"),
         ("import time; time.sleep(60)", CLIENT, "does not listen"),
         (SERVER, HALF, "the client failed: 10 of 20 requests failed"),
+        (SERVER, CLIENT.replace("1,234.5", "inf"), "cannot be right"),
         (SERVER, "print('rate: 1')", "has not used the port"),
         (SERVER, "import sys; sys.exit(7)", "it ended with status 7"),
     ],

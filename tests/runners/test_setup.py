@@ -7,10 +7,12 @@ import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from runners.process import REPOSITORY
+from runners.host.session import need_libraries
+from runners.process import REPOSITORY, RunError
 from tests.processes import captured, is_gone, running, wait_for
 
 SETUP = REPOSITORY / "runners/environment.sh"
@@ -116,3 +118,23 @@ def test_what_a_killed_set_up_started_dies_and_is_removed(tmp_path: Path) -> Non
     assert is_gone(note.read_text().strip())
     assert printed(set_up(tmp_path)) == (0, "making the Python environment\n", "")
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_folder_with_any_name_compiles_to_the_same_bytes(tmp_path: Path) -> None:
+    made = set()
+    for name in ("plain", "sp ace, ü\"'$x`%"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "x.c").write_text("int main(void) { return 0; }\n")
+        rules = f"PROGRAMS = build/x\ninclude {REPOSITORY}/runners/c.mk\nbuild/x: build/x.o\n"
+        (folder / "Makefile").write_text(rules)
+        captured(["make", "-C", folder], check=True)
+        made.add((folder / "build/x").read_bytes())
+    assert len(made) == 1
+
+
+def test_a_cache_mounted_noexec_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noexec = SimpleNamespace(f_flag=os.ST_NOEXEC)
+    monkeypatch.setattr(os, "statvfs", lambda _: noexec)
+    with pytest.raises(RunError, match="noexec"):
+        need_libraries(tmp_path / "not there yet")

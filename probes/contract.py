@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the runners write and the analysis reads: names of files, their formats, exit statuses.
+
+docs/run-folder.md describes the files; `analysis.raw` validates them.
+"""
+
+from enum import Enum, IntEnum
+from pathlib import Path
+
+
+class Status(IntEnum):
+    """An exit status of run.sh."""
+
+    DONE = 0
+    FAILED = 1
+    IMPOSSIBLE = 2  # the request is
+    UNTOLD = 125  # a gate cannot tell; `git bisect run` takes it for "skip this commit"
+    INTERRUPTED = 130
+
+
+# Of a gate: git takes a status up to 127, but for 125, for "bad".
+WITHIN, BEYOND, UNTOLD = Status.DONE, Status.FAILED, Status.UNTOLD
+
+# Files of a folder that a verb has left.
+MANIFEST = "run.json"
+WATCH = "watch.json"
+PROOF = "prove.json"
+PRICES = "prices.json"
+REPORT = "report.html"
+GATE = "gate.txt"
+
+# Files of a target's folder below raw/.
+ENVIRONMENT = "environment.json"
+CELLS = "cells.jsonl"
+CHECKS = "checks.jsonl"
+TOOLS = "tools.jsonl"
+PROGRAMS = "programs.jsonl"
+MISSING = "missing.json"
+
+# The reader of another format would misread the file.
+MANIFEST_FORMAT = 2
+PRICES_FORMAT = 2
+PROOF_FORMAT = 1
+WATCH_FORMAT = 1
+
+
+class Kind(Enum):
+    """What has left a folder, by the file that only it leaves."""
+
+    PROOF = PROOF  # first: a proof keeps what was watched, too
+    WATCH = WATCH
+    RUN = MANIFEST
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """Return what has left this folder; None where nothing of ours has."""
+    return next((kind for kind in Kind if (folder / kind.value).exists()), None)
