@@ -22,9 +22,9 @@ groups=${home:+init} groups=${groups:-clear}        # without an entry the user 
 manager=apt how=(apt-get install -y --no-install-recommends --no-remove)
 ! rpm -q --quiet bash 2>/dev/null || manager=dnf how=(dnf install -y --setopt=install_weak_deps=False)
 ! pacman -Qq bash >/dev/null 2>&1 || manager=pacman how=(pacman -S --noconfirm --needed)
-lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|probes|perf' elsewhere=
+lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|probes|perf' browser='|browser' elsewhere=
 grep -q '^ID=debian' /etc/os-release || elsewhere='|elsewhere'
-[ -z "$elsewhere" ] || [ $manager != apt ] || kinds='run|probes'
+[ -z "$elsewhere" ] || [ $manager != apt ] || kinds='run|probes' browser=
 source "$here/environment.sh"
 
 # What the user owns is made by the user: the environment and the workload, not the packages. As `become`.
@@ -97,7 +97,7 @@ for word in "$@"; do
 	analysis) kinds=analysis parts=() ;;
 	site) kinds=site parts=() lock=$here/requirements-site.lock ;;
 	campaign) lock=$here/requirements-campaign.lock ;;
-	dev) kinds+="|dev" lock=$here/requirements-dev.lock ;;
+	dev) kinds+="|dev$browser" lock=$here/requirements-dev.lock ;;
 	tools) parts+=("$here/programs/tools") ;;
 	programs) kinds+="|programs$elsewhere" parts+=("$here/programs/tools") ;;
 	guest) kinds+="|guest$elsewhere" ;;

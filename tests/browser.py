@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.processes import captured
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+NAMES = ("chromium", "chromium-headless-shell", "google-chrome", "chromium-browser")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 DESKTOP = (1200, 900)
 SECONDS = 120  # a browser that hangs fails; one on a busy machine takes some seconds
 ANSWER = """

@@ -4,6 +4,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -37,6 +38,14 @@ def environment() -> Path:
     """The analysis's Python environment. The cache may hold others, of older locks."""
     done = captured([REPOSITORY / "runners/setup.sh", "--analysis"], check=True)
     return Path(done.stdout.splitlines()[-1])
+
+
+def pip(*words: object) -> subprocess.CompletedProcess[str]:
+    """The distribution's pip: the environment of the tests has none."""
+    (wheel,) = Path("/usr/share/python-wheels").glob("pip-*.whl")
+    # Our path would hide the environment from it.
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return captured([sys.executable, wheel / "pip", *words], env=alone)
 
 
 def or_skip(make: Callable[[], T]) -> T:

@@ -5,12 +5,14 @@ import ctypes
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from analysis.__main__ import main as make_report
@@ -21,6 +23,8 @@ SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",
         "reference_run"}  # fmt: skip
 
 PR_SET_PDEATHSIG = 1
+# A socket's address has 107 bytes, of which a test's own folder takes some 80.
+LONGEST_TMPDIR = 24
 
 
 def pytest_configure_node(node: Any) -> None:
@@ -29,7 +33,18 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest's workers die with it, also where it has died just now."""
+    """Let pytest's workers die with it, also where it has died just now.
+
+    What nohup or a shell's `&` ignores stays ignored here, and not in what the tests start: they
+    send it signals. (A program that is started gets back what its parent handles.)
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    settings.register_profile("any machine", deadline=None)  # as no test asserts how long it took
+    settings.load_profile("any machine")
+    if len(tempfile.gettempdir()) > LONGEST_TMPDIR:
+        os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
     if worker := getattr(config, "workerinput", None):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != worker["parent"]:
@@ -109,6 +124,21 @@ def reference_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return reference.complete(
         Path(__file__).parents[1] / reference.RUN, tmp_path_factory.mktemp("tree") / "pathcost"
     )
+
+
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree as a git repository: itself, or a copy where git takes it for none or another's."""
+    from tests.docs.transcripts import clone
+
+    here = Path(__file__).parents[1]
+    if subprocess.run(["git", "log", "-1"], cwd=here, capture_output=True).returncode == 0:
+        return here
+    clone(copy := tmp_path_factory.mktemp("repository") / "pathcost")
+    who = ["-c", "user.name=x", "-c", "user.email=x"]
+    for words in (["init", "--quiet"], ["add", "--all"], [*who, "commit", "--quiet", "-m", "x"]):
+        subprocess.run(["git", *words], cwd=copy, check=True)
+    return copy
 
 
 @pytest.fixture

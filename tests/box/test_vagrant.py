@@ -14,6 +14,7 @@ from runners.process import REPOSITORY
 from tests.box.prove import write_emulator
 from tests.processes import captured
 
+# Set-up does not bring it: 71 packages of Ruby, for one command.
 needs_vagrant = pytest.mark.skipif(shutil.which("vagrant") is None, reason="needs vagrant")
 
 

@@ -108,9 +108,9 @@ def test_what_a_page_names_is_there(page: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_site_has_a_page_for_each_claim(tmp_path: Path) -> None:
+def test_the_site_has_a_page_for_each_claim(repository: Path, tmp_path: Path) -> None:
     site, tree = tmp_path / "site", tmp_path / "tree"
-    built = captured([REPOSITORY / "docs/build.sh", site, tree])
+    built = captured([repository / "docs/build.sh", site, tree])
     assert built.returncode == 0, built.stderr
     for claim in load_claims():
         page = unescape((site / f"claims/{claim.id}.html").read_text(encoding="utf-8"))

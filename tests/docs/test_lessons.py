@@ -2,6 +2,7 @@
 """What the lessons conclude from their probes, asserted by figures and not by words."""
 
 import re
+import shlex
 
 import pytest
 
@@ -11,21 +12,23 @@ from tests.docs import transcripts
 
 pytestmark = pytest.mark.root
 
+LESSONS = REPOSITORY / "docs/lessons"
 STREAM = "--transport tcp --pattern stream"
 FEW = 0.01  # of the writes: an ACK may come between a write() and the look at its socket
-NAMESPACE = "unshare -n sh -c 'ip link set lo up; {} bpftrace {} {} -c \"{} {}\"'"
+NAMESPACE = "ip link set lo up; {} bpftrace {} {} -c {}"
 
 
 def printed(command: str) -> list[str]:
-    step = transcripts.Step(REPOSITORY / "docs/lessons/README.md", 0, command, (), False)
+    step = transcripts.Step(LESSONS / "README.md", 0, command, (), False)
     return transcripts.run(step, REPOSITORY)
 
 
 def seen(script: str, options: str, set_up: str = "") -> str:
     """What a script of the lessons prints about the workload in a network namespace of its own."""
     make(REPOSITORY / "runners/workload")
-    path = REPOSITORY / "docs/lessons" / script
-    return "\n".join(printed(NAMESPACE.format(set_up, path, WORKLOAD, WORKLOAD, options)))
+    path, program = (str(place.relative_to(REPOSITORY)) for place in (LESSONS / script, WORKLOAD))
+    inside = NAMESPACE.format(set_up, path, program, shlex.quote(f"{program} {options}"))
+    return "\n".join(printed(shlex.join(["unshare", "-n", "sh", "-c", inside])))
 
 
 def waits(set_up: str = "") -> list[int]:

@@ -115,13 +115,17 @@ def refresh(page: Path, folder: Path) -> None:
 
 
 def clone(folder: Path) -> None:
-    """Copy the tree's files as a clone would have them; what a run leaves stays in the copy."""
-    listed = captured(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=REPOSITORY,
-        check=True,
-    )
-    for name in filter(lambda name: (REPOSITORY / name).exists(), listed.stdout.splitlines()):
+    """Copy the tree's files as a clone would have them; what a run leaves stays in the copy.
+
+    An index of our own, which is empty, names them wherever the tree comes from: an archive is no
+    repository, and git takes none that belongs to another user.
+    """
+    with tempfile.TemporaryDirectory() as index:
+        captured(["git", "init", "--quiet", index], check=True)
+        own = [f"--git-dir={index}/.git", f"--work-tree={REPOSITORY}"]
+        words = ["git", *own, "ls-files", "-z", "--others", "--exclude-standard"]
+        listed = captured(words, check=True, cwd=REPOSITORY)
+    for name in listed.stdout.split("\0")[:-1]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(REPOSITORY / name, folder / name)
 

@@ -43,7 +43,6 @@ def some_and_a_thousand(
             max_examples=count,
             derandomize=True,
             database=None,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         )
         return derandomized(given(examples)(test))

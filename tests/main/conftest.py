@@ -18,6 +18,8 @@ from runners.host import ftrace
 from runners.host.root import mount_tracing
 from runners.process import REPOSITORY
 from runners.store import ROOT, invoker, open_folder
+from tests.build import make
+from tests.docs.transcripts import clone
 from tests.processes import living, wait_for
 
 
@@ -67,6 +69,17 @@ def is_held(folder: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+@pytest.fixture(scope="session")
+def public_tree() -> Iterator[Path]:
+    """A copy of the tree that is ours, and that every user can read: this one may lie in /root."""
+    folder = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
+    clone(folder / "pathcost")
+    subprocess.run(["chmod", "--recursive", "a+rX", folder], check=True)
+    make(folder / "pathcost/runners/workload")
+    yield folder / "pathcost"
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

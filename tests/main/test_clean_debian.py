@@ -18,7 +18,6 @@ import pytest
 from runners import guest
 from runners.guest import image
 from runners.guest.kernels import DEFAULT
-from runners.process import REPOSITORY
 from runners.store import invoker
 from tests.collected import Collected
 from tests.packaging.installed import debian
@@ -45,11 +44,11 @@ def provision(root: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def root(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A minimal Debian 13 with a clone of this repository in it, provisioned."""
     root = tmp_path_factory.mktemp("clean") / "root"
     debian("trixie", root, "busybox-static")
-    files = subprocess.check_output(["git", "archive", "HEAD"], cwd=REPOSITORY)
+    files = subprocess.check_output(["git", "archive", "HEAD"], cwd=repository)
     (root / "root/pathcost").mkdir()
     subprocess.run(["tar", "-x", "-C", root / "root/pathcost"], input=files, check=True)
     assert " --no-remove bpftrace " in provision(root)

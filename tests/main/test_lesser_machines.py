@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
 from runners.process import REPOSITORY
 from runners.store import invoker
+from tests.build import make
 from tests.processes import captured
 
 pytestmark = [
@@ -36,15 +38,20 @@ def test_without_btf_nothing_is_watched_and_preflight_says_so() -> None:
 
 
 def test_what_is_read_only_still_measures_into_a_folder_that_is_not(tmp_path: Path) -> None:
-    """Also its cache, where Matplotlib keeps what it knows of fonts: nothing of that is said."""
-    closed = (
-        f"mount -t tmpfs none /run; mount --bind {tmp_path} /mnt; mount -t tmpfs none /tmp; "
-        "mount -o remount,bind,ro /"
-    )
+    """Also its cache, where Matplotlib keeps what it knows of fonts: nothing of that is said.
+
+    The clone, the cache and the folder for temporary files lie anywhere, and two perhaps in one.
+    """
+    make(REPOSITORY / "runners/workload")
+    clone, cache, mine = (quote(str(path)) for path in (REPOSITORY, invoker().cache, tmp_path))
+    script = f"export TMPDIR={mine}; mount -t tmpfs none /run; mount --bind {mine} {mine}; "
+    for place in (clone, cache):
+        script += f"mount --bind {place} {place}; mount -o remount,bind,ro {place}; "
+    script += "mount -o remount,bind,ro /"
     words = ["run", "--target=host", "--messages=200", "--repeats=2"]
-    refused = on(closed, *words, "--out=/opt/run")
+    refused = on(script, *words, f"--out={REPOSITORY}/reports/read-only")
     assert refused.returncode == 2 and "Traceback" not in refused.stderr
-    done = on(closed, *words, "--out=/mnt/run")
+    done = on(script, *words, f"--out={tmp_path}/run")
     assert done.returncode == 0 and (tmp_path / "run/answer.json").exists(), done.stderr
     assert "atplotlib" not in done.stderr
 
@@ -63,7 +70,8 @@ def test_without_what_a_guest_is_made_of_the_hosts_figures_are_a_run(tmp_path: P
 
 def test_a_machine_without_package_lists_has_the_same_mirror() -> None:
     """Images of containers come without lists."""
-    shown = f"{sys.executable} -c 'from runners.guest.debian import find_mirror as f; print(f())'"
+    code = "from runners.guest.debian import find_mirror as f; print(f())"
+    shown = f"{quote(sys.executable)} -c {quote(code)}"
     here, there = (
         captured(["unshare", "--mount", "sh", "-ec", f"{lack}; {shown}"], cwd=REPOSITORY)
         for lack in ("true", "mount -t tmpfs none /var/lib/apt/lists")

@@ -56,7 +56,7 @@ class Job:
 
 
 @pytest.fixture(scope="module", params=["filled", pytest.param("empty", marks=pytest.mark.matrix)])
-def job(request: pytest.FixtureRequest) -> Iterator[Job]:
+def job(request: pytest.FixtureRequest, repository: Path) -> Iterator[Job]:
     home = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
     clone, cache = home / "pathcost", home / "cache"
     if request.param == "filled":
@@ -71,7 +71,7 @@ def job(request: pytest.FixtureRequest) -> Iterator[Job]:
             p for p in ours.glob("symbols-*") if read_manifest(p).get("recipe") == of_stored
         ]
         subprocess.run(["cp", "--archive", *entries, environment(), cache], check=True)
-    subprocess.run(["git", "clone", "--quiet", REPOSITORY, clone], check=True)
+    subprocess.run(["git", "clone", "--quiet", repository, clone], check=True)
     subprocess.run(["chown", "-R", f"{USER}:{USER}", home], check=True)
     sudo = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "PATHCOST_CACHE": str(cache)}
     done = captured([clone / "runners/run.sh"], stdin=subprocess.DEVNULL, env=os.environ | sudo)

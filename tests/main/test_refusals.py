@@ -4,6 +4,7 @@
 import sys
 import time
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -12,8 +13,9 @@ from tests.analysis.make_run import make_run
 from tests.build import make
 from tests.processes import captured
 
-RUN, ANALYSIS = "./runners/run.sh", f"{sys.executable} -m analysis"
-BLIND = f"{sys.executable} -S -m analysis"  # without site-packages, where every library lies
+PYTHON = quote(sys.executable)
+RUN, ANALYSIS = "./runners/run.sh", f"{PYTHON} -m analysis"
+BLIND = f"{PYTHON} -S -m analysis"  # without site-packages, where every library lies
 NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups --"
 OWN = "--out {folder}/run"
 # A machine that has neither bpftrace nor gcc.
@@ -21,11 +23,10 @@ BARE = "ln -s /usr/bin/* {folder}; rm {folder}/bpftrace* {folder}/gcc*; PATH={fo
 NO_MIRROR = "ln -s /bin/false {folder}/apt-get;"
 
 
-def said_by(command: str, folder: Path) -> tuple[int, str, list[str]]:
+def said_by(command: str, folder: Path, tree: Path = REPOSITORY) -> tuple[int, str, list[str]]:
     """Exit status, standard output, and the lines on standard error, of a command of bash."""
-    done = captured(
-        ["bash", "-c", f"set -o pipefail; {command.format(folder=folder)}"], cwd=REPOSITORY
-    )
+    words = f"set -o pipefail; {command.format(folder=quote(str(folder)))}"
+    done = captured(["bash", "-c", words], cwd=tree)
     return done.returncode, done.stdout, done.stderr.splitlines()
 
 
@@ -60,10 +61,13 @@ def said_by(command: str, folder: Path) -> tuple[int, str, list[str]]:
         ),
     ],
 )
-def test_one_sentence_and_a_status(tmp_path: Path, command: str, status: int, words: str) -> None:
+def test_one_sentence_and_a_status(
+    request: pytest.FixtureRequest, tmp_path: Path, command: str, status: int, words: str
+) -> None:
     make(REPOSITORY / "runners/workload")  # which knows what it refuses
+    tree = request.getfixturevalue("public_tree") if NOBODY in command else REPOSITORY
     folder = make_run(tmp_path) if ANALYSIS in command and "{folder}" in command else tmp_path
-    ended, printed, lines = said_by(command, folder)
+    ended, printed, lines = said_by(command, folder, tree)
     assert ended == status, lines
     if BARE not in command:  # set-up and apt-get say something before
         assert len(lines) == (1 if words else 0), lines
@@ -85,6 +89,6 @@ def test_without_loopback_a_sentence_comes_soon(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_too_little_room(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(bytes(60 << 20))
-    status, _, lines = said_by(f"{RUN} --target host --out {small_disk}/run", small_disk)
+    status, _, lines = said_by(f"{RUN} --target host --out {{folder}}/run", small_disk)
     assert (status, "MiB free, and a run needs" in lines[-1]) == (2, True)
     assert [entry.name for entry in small_disk.iterdir()] == ["filler"]

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.process import REPOSITORY
+from runners import guest
+from runners.guest.kernels import DEFAULT
 from runners.store import invoker
-from tests.build import environment
+from tests.build import environment, or_skip
 from tests.processes import captured, running
 
 pytestmark = pytest.mark.guest
@@ -58,8 +59,9 @@ while True:
 
 @dataclass(frozen=True)
 class Place:
-    """The user's folders, and root's folder with a file that nobody else may read."""
+    """Root's checkout, the user's folders, and root's with a file that nobody else may read."""
 
+    tree: Path
     home: Path
     victim: Path
 
@@ -75,7 +77,7 @@ class Place:
     def run(self, *arguments: str, out: str = "out") -> subprocess.CompletedProcess[str]:
         """run.sh as sudo starts it."""
         return captured(
-            [REPOSITORY / "runners/run.sh", "--out", f"{self.home}/{out}", *arguments],
+            [self.tree / "runners/run.sh", "--out", f"{self.home}/{out}", *arguments],
             stdin=subprocess.DEVNULL,
             env=os.environ | self.sudo | {"TMPDIR": str(self.home / "tmp")},
         )
@@ -83,7 +85,7 @@ class Place:
     def listed(self, **sudo: str) -> str:
         """What `list` prints where tracefs is mounted, whose files are root's alone."""
         mounted = 'mount -t tracefs none /sys/kernel/tracing 2>/dev/null; exec "$0" list'
-        argv = ["unshare", "--mount", "sh", "-c", mounted, str(REPOSITORY / "runners/run.sh")]
+        argv = ["unshare", "--mount", "sh", "-c", mounted, str(self.tree / "runners/run.sh")]
         done = captured(argv, env=os.environ | sudo)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -102,12 +104,12 @@ class Place:
 @pytest.fixture(scope="module")
 def base() -> Iterator[Path]:
     """A folder with a cache of the user's, which each place gets as links."""
-    if REPOSITORY.stat().st_uid != 0:
-        pytest.skip("a checkout of a user's own is trusted; this needs one of root's")
+    cache = invoker().cache
+    or_skip(lambda: guest.prepare(cache, DEFAULT))
     folder = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     (folder / "cache").mkdir()
-    entries = [path for name in ("qemu-*", "kernel-*", "image-*") for path in cached(name)]
+    entries = [path for name in ("qemu-*", "kernel-*", "image-*") for path in cache.glob(name)]
     copy = ["cp", "--archive", "--sparse=always"]
     subprocess.run([*copy, *entries, environment(), folder / "cache"], check=True)
     subprocess.run(["chown", "-R", f"{USER}:{USER}", folder / "cache"], check=True)
@@ -115,15 +117,8 @@ def base() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def cached(name: str) -> list[Path]:
-    found = [path for path in invoker().cache.glob(name) if (path / "manifest.json").is_file()]
-    if not found:
-        pytest.skip(f"the cache has no {name} yet: a run with a guest makes it")
-    return found
-
-
 @pytest.fixture
-def place(base: Path) -> Iterator[Place]:
+def place(base: Path, public_tree: Path) -> Iterator[Place]:
     home, victim = base / "home", base / "root"
     home.mkdir()
     subprocess.run(["cp", "--archive", "--link", base / "cache", home / "cache"], check=True)
@@ -133,7 +128,7 @@ def place(base: Path) -> Iterator[Place]:
         os.chown(folder, USER, USER)
     (victim / "secret").write_text(SECRET)
     (victim / "secret").chmod(0o600)
-    yield Place(home, victim)
+    yield Place(public_tree, home, victim)
     shutil.rmtree(home)
     shutil.rmtree(victim)
 

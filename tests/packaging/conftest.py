@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from runners.process import REPOSITORY
 from tests.processes import captured
 
 
 @pytest.fixture(scope="session")
-def deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def deb(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not shutil.which("dh"):
         pytest.skip("debhelper is missing: sudo ./runners/setup.sh --dev")
     folder = tmp_path_factory.mktemp("deb")
-    done = captured([REPOSITORY / "packaging/deb/build.sh", folder])
+    done = captured([repository / "packaging/deb/build.sh", folder])
     assert done.returncode == 0, done.stderr
     (file,) = folder.glob("*.deb")
     return file

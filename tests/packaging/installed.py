@@ -12,6 +12,7 @@ added, the answer, and what is there after removal and was not before. Needs roo
 import csv
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,7 @@ OWN = ("./var/cache", "./var/lib/apt", "./var/lib/dpkg", "./var/log")
 
 def in_root(root: Path, script: str) -> list[str]:
     """The command that runs a script in a root, with this kernel's /proc, /sys and /dev."""
-    words = IN_ROOT.format(root=root, clean=CLEAN, script=script)
+    words = IN_ROOT.format(root=shlex.quote(str(root)), clean=CLEAN, script=script)
     return ["unshare", "--mount", "--", "sh", "-ec", words]
 
 

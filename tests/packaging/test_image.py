@@ -38,10 +38,9 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     captured([*words, "system", "reset", "--force"])
 
 
-def load(kind: str, podman: Podman, out: Path) -> str:
+def load(kind: str, podman: Podman, repository: Path, out: Path) -> str:
     """Build an image, and load it: its name."""
-    build = REPOSITORY / "packaging/image/build.sh"
-    built = captured([build, kind, out])
+    built = captured([repository / "packaging/image/build.sh", kind, out])
     assert built.returncode == 0, built.stderr
     archive = Path(built.stdout.splitlines()[-1])
     assert archive.stat().st_size < {"exact": 500e6, "probes": 600e6}[kind]
@@ -50,14 +49,18 @@ def load(kind: str, podman: Podman, out: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def exact(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    yield load("exact", podman, tmp_path_factory.mktemp("exact"))
+def exact(
+    podman: Podman, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    yield load("exact", podman, repository, tmp_path_factory.mktemp("exact"))
     assert podman("rmi", "pathcost-exact").returncode == 0
 
 
 @pytest.fixture(scope="module")
-def probes(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    yield load("probes", podman, tmp_path_factory.mktemp("probes"))
+def probes(
+    podman: Podman, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    yield load("probes", podman, repository, tmp_path_factory.mktemp("probes"))
     assert podman("rmi", "pathcost-probes").returncode == 0
 
 

@@ -17,7 +17,7 @@ from probes.files import read_rows
 from runners.host.distribution import lacking
 from runners.process import REPOSITORY
 from tests.analysis.make_run import make_run
-from tests.build import make
+from tests.build import make, pip
 from tests.processes import captured
 
 pytestmark = pytest.mark.slow
@@ -146,10 +146,9 @@ def test_the_wheel_makes_the_report_that_a_clone_makes(tmp_path: Path) -> None:
     (packages,) = (tmp_path / "venv/lib").glob("python*/site-packages")
     # What it depends on are the packages of these tests.
     (packages / "tests.pth").write_text(sysconfig.get_path("purelib"))
-    (pip,) = Path("/usr/share/python-wheels").glob("pip-*.whl")
-    install = [python, pip / "pip", "install", "--quiet", "--no-index", "--no-deps", wheel]
+    into = ["--python", python, "install", "--quiet", "--no-index", "--no-deps"]
+    assert pip(*into, wheel).returncode == 0
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    assert captured(install, env=alone).returncode == 0
 
     def report(*argv: object) -> dict[str, bytes]:
         run = make_run(tmp_path / str(len(argv)))

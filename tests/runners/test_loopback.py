@@ -4,6 +4,7 @@
 import errno
 import json
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -94,7 +95,8 @@ def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not() -> None:
     assert loopback.met(in_a_namespace()) == ""
     if not shutil.which("nft"):
         pytest.skip("nft is not installed")
-    record = in_a_namespace(f"nft -f {RULES}", "tc qdisc add dev lo clsact")
+    rules = shlex.join(["nft", "-f", str(RULES)])
+    record = in_a_namespace(rules, "tc qdisc add dev lo clsact")
     assert record["nf_tables"]["found"] == [
         "inet made_up inp (hook input, priority 7, rules 1)",
         "ip6 six out (hook output, priority -5, rules 0)",
@@ -102,8 +104,8 @@ def test_a_namespace_of_its_own_is_bare_and_with_a_firewall_it_is_not() -> None:
     ]
     assert record["qdisc on lo"]["found"] == ["clsact"]
     assert record["conntrack"] != {"found": []}  # unknown where the kernel lists none
-    connect = f"{sys.executable} -c '{CONNECTS}'"
-    record = in_a_namespace(f"nft -f {RULES}", connect, "nft flush ruleset")
+    connect = shlex.join([sys.executable, "-c", CONNECTS])
+    record = in_a_namespace(rules, connect, "nft flush ruleset")
     assert record["conntrack"].get("found") != ["active"], "an old entry outlives its rule"
 
 

@@ -92,13 +92,14 @@ def test_a_package_brings_no_right_of_roots(tmp_path: Path) -> None:
     folder, root = tmp_path / "package", tmp_path / "root"
     for path in (folder / "DEBIAN", root):
         path.mkdir(parents=True)
+        path.chmod(0o755)  # whatever the umask is: dpkg-deb refuses another
     control = "Package: tool\nVersion: 1\nArchitecture: all\nMaintainer: m\nDescription: d\n"
     (folder / "DEBIAN/control").write_text(control)
     (folder / "tool").touch()
     (folder / "tool").chmod(0o6755)
     subprocess.run(["dpkg-deb", "-b", folder, tmp_path / "tool.deb"], check=True)
     debian._unpack(tmp_path / "tool.deb", root, place.OPTIONS)
-    assert (root / "tool").stat().st_mode & 0o7777 == 0o755
+    assert (root / "tool").stat().st_mode & 0o7700 == 0o700
 
 
 def test_a_program_that_cannot_be_built_is_missing(

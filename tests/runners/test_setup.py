@@ -114,7 +114,7 @@ def test_of_two_at_once_one_waits_and_finds_what_the_other_made(tmp_path: Path) 
 
 
 def test_what_a_killed_set_up_started_dies_and_is_removed(tmp_path: Path) -> None:
-    pip = f"mkdir {tmp_path}/python-0123456789ab.partial; echo $$ >{tmp_path}/pid; exec sleep 600"
+    pip = "mkdir python-0123456789ab.partial; echo $$ >pid; exec sleep 600"
     note, words = tmp_path / "pid", ("bash", "-c", SCRIPT, "bash", SETUP, tmp_path)
     with running(*words, stdout=subprocess.DEVNULL, env=os.environ | {"PIP": pip}):
         assert wait_for(lambda: note.exists() and note.read_text())

@@ -62,8 +62,6 @@ def test_refused(sanitized: Path, private: Path, case: str) -> None:
 def test_socket_path_up_to_the_limit(program: Path, tmp_path: Path) -> None:
     """It may fill sun_path to its last byte."""
     room = 107 - len("/socket") - len(str(tmp_path)) - 1
-    if room < 1:
-        pytest.skip(f"the path of the temporary directory is too long already: {tmp_path}")
     for more, status in ((0, 0), (1, 2)):
         directory = tmp_path / ("d" * (room + more))
         directory.mkdir(mode=0o700)

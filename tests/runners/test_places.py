@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tests pass wherever the tree lies, whoever owns it, and whatever a shell has set.
+
+A suite passed where it was written, and failed on a new machine, three times. What differed is here
+at once: no .git, a path that a shell or a compiler takes apart, no HOME, an umask that keeps others
+out, signals that a shell's `&` ignores, a folder for temporary files in which no socket can lie.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.build import make
+from tests.docs.transcripts import clone
+from tests.processes import captured
+
+USER = 65534
+AS_WHOM = {
+    "root": [],
+    "a user": ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"],
+}
+FAST = "not (slow or matrix or root or guest or emulated)"  # as test.sh --fast
+
+
+@pytest.mark.root
+@pytest.mark.matrix
+@pytest.mark.parametrize("whom", AS_WHOM)
+def test_the_fast_tests_pass(whom: str) -> None:
+    above = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
+    tree, packages, temporary = above / "a b, ü", above / "cache/python", above / ("t" * 80)
+    for folder in (packages.parent, temporary):
+        folder.mkdir()
+    clone(tree)
+    make(tree / "runners/workload")
+    subprocess.run(["cp", "--archive", sys.prefix, packages], check=True)
+    if whom != "root":
+        subprocess.run(["chown", "--recursive", f"{USER}:{USER}", above], check=True)
+    shell = ["sh", "-c", 'umask 077; trap "" HUP INT QUIT; exec "$@"', "sh", *AS_WHOM[whom]]
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses", "auto", "-m", FAST]
+    done = captured(
+        [*shell, packages / "bin/python", *tests],
+        cwd=tree,
+        env={"PATH": os.environ["PATH"], "TMPDIR": temporary, "PATHCOST_CACHE": packages.parent},
+    )
+    shutil.rmtree(above)
+    assert done.returncode == 0, done.stdout[-9000:] + done.stderr[-999:]
