@@ -26,8 +26,9 @@ from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
 from runners.process import DONE, REPORTS, UsageError, version
 from runners.programs import PROGRAMS
-from runners.programs.pairs import WATCH, watch, what_if
 from runners.programs.prove import PROOF, prove
+from runners.programs.watch import WATCH, watch
+from runners.programs.what_if import what_if
 from runners.run import diff, report, run
 
 WIDTH = 100

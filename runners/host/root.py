@@ -171,7 +171,7 @@ PROGRAMS: dict[str, Callable[[Invoker, Path, list[str]], list[str]]] = {
         *(["--user", "{}:{}".format(*who.drop)] if who.drop else []),
     ],
     "watch": lambda who, out, words: [
-        *(*MODULE, "runners.programs.watch", str(who.uid)),
+        *(*MODULE, "runners.programs.counting", str(who.uid)),
         *(word for word in words if re.fullmatch(r"[a-z]+", word)),
     ],
     # For how many seconds, and at what cost.

@@ -24,10 +24,10 @@ from typing import Any
 
 from runners.host.workload import private_directory
 from runners.process import RunError, attempt, command, last_line, last_words, stop
+from runners.programs.counting import Watch, between, counters_of, time_wait
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import Place, answers, run_as, socket_address
 from runners.programs.program import HERE, NS, TIME, Case, Process, Program, Values, client_command
-from runners.programs.watch import Watch, between, counters_of, time_wait
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
 CLIENT_SECONDS = 60  # for one measurement

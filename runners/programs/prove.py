@@ -24,11 +24,12 @@ from runners.host.root import Root
 from runners.host.session import Session
 from runners.process import RunError, UsageError, command
 from runners.programs import engine
+from runners.programs.counting import Probes, Watch
 from runners.programs.experiments import interleaved
-from runners.programs.pairs import PRICES, WATCH, WATCHED, kept, observe, write_files
 from runners.programs.place import Place, death_of, unpacked
+from runners.programs.prices import PRICES, kept
 from runners.programs.program import Case, Client, Process, Program, Values, case_of
-from runners.programs.watch import Probes, Watch
+from runners.programs.watch import WATCH, WATCHED, observe, write_files
 from runners.store import place
 
 FORMAT = 1
