@@ -27,8 +27,9 @@ from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
 from runners.process import DONE, REPORTS, Progress, UsageError, version
 from runners.programs import PROGRAMS
-from runners.programs.pairs import WATCH, watch, what_if
 from runners.programs.prove import PROOF, prove
+from runners.programs.watch import WATCH, watch
+from runners.programs.what_if import what_if
 from runners.run import diff, report, run
 from runners.store import scratch
 

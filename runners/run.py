@@ -40,8 +40,8 @@ from runners.process import (
     stopping,
 )
 from runners.programs.experiments import Experiments
-from runners.programs.pairs import WATCH, report_watched
 from runners.programs.prove import PROOF
+from runners.programs.watch import WATCH, report_watched
 from runners.store import Manifest, RunFolder, place, publish
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from analysis.predict.pairs import UNKNOWN_PLACEMENT, Observed
-from analysis.predict.waits import number
+from analysis.predict.observed import UNKNOWN_PLACEMENT, Observed
 from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import Model, NotNegative, Positive, read_object
 from analysis.raw.run import read_run
+from analysis.wording import number
 from probes.messages import PROGRAM, UsageError, shown
 from probes.transports import PAIR
 
@@ -25,8 +25,10 @@ COLD_SIZE = 64  # bytes: of the cold cells
 # CPUs for both → the placement that a run measures, the share of messages received on the sender's
 # CPU, and how many CPUs they may use.
 CPUS = {
-    "1": ("same-cpu", 1.0, 1), "2": ("cross-cpu", 0.0, 2), "free": ("free", UNKNOWN_PLACEMENT, None)
-}  # fmt: skip
+    "1": ("same-cpu", 1.0, 1),
+    "2": ("cross-cpu", 0.0, 2),
+    "free": ("free", UNKNOWN_PLACEMENT, None),
+}
 
 
 Price = npt.NDArray[np.float64]
@@ -169,14 +171,21 @@ class Described(Model):
                 f"--cpus gives them {cpus}: lower --rate or --work."
             )
         return Observed(
-            rate=self.rate, request=self.request, answer=self.answer, sends=2,
-            opened=float(self.connect), near=near, bound=cpus is not None,
-            # Who is busy all the time never sleeps.
-            waiting=max(0.0, 1 - serving),
-            at_once=min(self.clients, self.rate * answer / 1e6), answer_us=answer,
-            server_wants=min(1.0, serving), server_busy=min(1.0, serving),
-            busy=busy, idle=max(0.0, cpus - busy) if cpus else 1.0,
-        )  # fmt: skip
+            rate=self.rate,
+            request=self.request,
+            answer=self.answer,
+            sends=2,
+            opened=float(self.connect),
+            near=near,
+            bound=cpus is not None,
+            waiting=max(0.0, 1 - serving),  # who is busy all the time never sleeps
+            at_once=min(self.clients, self.rate * answer / 1e6),
+            answer_us=answer,
+            server_wants=min(1.0, serving),
+            server_busy=min(1.0, serving),
+            busy=busy,
+            idle=max(0.0, cpus - busy) if cpus else 1.0,
+        )
 
     @property
     def command(self) -> str:

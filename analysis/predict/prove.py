@@ -18,7 +18,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from analysis.predict.prices import read_prices
-from analysis.predict.show import WATCH, predictions
+from analysis.predict.show import WATCH
+from analysis.predict.told import predictions
 from analysis.raw.programs import KernelCounts, Probed, Watched
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, read_object
 from analysis.report import output

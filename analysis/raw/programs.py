@@ -6,13 +6,22 @@ client, its server, all their threads and what these start. Its times are in no 
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    create_model,
+    model_validator,
+)
 
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, failed
 from probes.files import read_rows, typed
 from probes.messages import one_line
+from probes.watch import COUNTED
 
 OthersName = Annotated[str, AfterValidator(one_line)]  # another user's, with any character in it
 
@@ -167,6 +176,21 @@ class ProbeCost(Model):
 WaitKind = Literal["delayed-ack", "cork", "resent", "syn", "paced"]
 
 
+Counting = TypeVar("Counting", bound=Model)
+
+
+def with_counts(model: type[Counting]) -> type[Counting]:
+    """The model with a field for each count of probes/watch.tsv, which has its description."""
+    counts: dict[str, Any] = {
+        column.key: (Count, Field(... if column.needed else 0, description=column.what))
+        for column in COUNTED
+    }
+    return create_model(
+        model.__name__, __base__=model, __doc__=model.__doc__, __module__=__name__, **counts
+    )
+
+
+@with_counts
 class End(Model):
     """One end of one connection, or of all that closed between two processes: what its process
     sent and received through it."""
@@ -182,25 +206,15 @@ class End(Model):
     leads: bool | None = None
     path: OthersName  # of a Unix socket, if it has one; an abstract name begins with @
     pid: Count
-    sent: Count  # bytes
-    received: Count
-    sends: Count
-    receives: Count
-    full: Count = 0  # sends that failed, as there was no room
-    limited_ms: Count = 0  # of TCP: no room for more, or the peer's window was closed
-    turns: Count  # how often it sent after it had received, or first
-    answers: Count  # how often it received after it had sent
-    answer_ns: Count  # from its last send to these
-    works: Count  # how often it sent after it had received
-    work_ns: Count  # from the last receive to these
-    near: Count  # what it received after a turn and was sent on the same CPU
-    far: Count  # the same, sent on another CPU
     cpus: Count  # a bit for each CPU
-    connections: Count  # that opened in the time that was watched
-    connect_ns: Count = 0  # what connecting took
     waits: dict[WaitKind, tuple[Count, Count]] = Field({})  # times that what it sent waited, and ns
     namespace: Count  # network namespace
     inode: Count  # of a Unix socket
+
+    def count(self, field: str) -> int:
+        """What probes/watch.tsv calls so."""
+        count: int = getattr(self, field)
+        return count
 
 
 class Owner(Model):

@@ -221,7 +221,7 @@ PROGRAMS: dict[str, RootCommand] = {
         ]
     ),
     "watch": RootCommand(
-        lambda who, out: [*MODULE, "runners.programs.watch", str(who.uid)],
+        lambda who, out: [*MODULE, "runners.programs.counting", str(who.uid)],
         frozenset(instrument.WINDOWED),
     ),
     # For how many seconds, and at what cost.

@@ -25,11 +25,11 @@ from typing import Any
 from probes.messages import shown
 from runners.host.workload import private_directory
 from runners.process import RunError, command, last_words, stop
+from runners.programs.counting import Watch, between, counters_of, time_wait
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import Place, answers, run_as, socket_address
 from runners.programs.printed import MOST_BYTES, Printed, attempt_theirs
 from runners.programs.program import HERE, NS, TIME, Case, Process, Program, Values, client_command
-from runners.programs.watch import Watch, between, counters_of, time_wait
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
 LOG_BYTES = 1 << 16  # of a server's last words

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cell.h"
+#include "link.h"
 
 /* A vDSO call. It cannot fail with a valid clock id and address. */
 static inline uint64_t clock_ns(void)

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.paths.figures import NEEDED, needed
 from probes.transports import PAIR
-from tests.docs import knobs, lesions, over_time, proofs
+from tests.docs import columns, knobs, lesions, over_time, proofs
 from tests.docs.over_time import USUAL, Rows, match
 
 CLOCK = 80  # instructions that branches on a clock's reading make in a round trip, at most
@@ -24,6 +24,11 @@ def test_the_page_is_what_the_rows_make(made: ModuleType) -> None:
     rows = made.Rows() if hasattr(made, "Rows") else pd.read_csv(made.ROWS)
     kept = made.PAGE.read_text(encoding="utf-8")
     assert made.page(rows) == kept, f"the page is older: {made.REFRESH}"
+
+
+def test_the_columns_of_watch_are_those_of_its_table() -> None:
+    kept = columns.PAGE.read_text(encoding="utf-8")
+    assert columns.page() == kept, f"the page is older: {columns.REFRESH}"
 
 
 def test_what_a_message_needs_adds_up() -> None:

@@ -5,7 +5,6 @@ import os
 import shlex
 import socket
 import sys
-from argparse import Namespace
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from analysis.predict.prove import Outcome, Proof, lines, outcome
+from runners.options import ProveOptions, ReportOptions
 from runners.process import REPOSITORY, RunError, UsageError, free_port
 from runners.programs.keeper import descendants
 from runners.programs.prove import ARMS, Arm, subject_of
@@ -50,8 +50,13 @@ def command(program: str, port: int) -> str:
 
 def run(arm: Arm, server: str = SERVER, client: str = CLIENT, port: int = 0) -> dict[str, Any]:
     port = port or free_port()
-    commands = {"server": command(server, port), "client": command(client, port)}
-    options = Namespace(program=None, port=port, metric=r"rate: (\S+)", **commands)
+    options = ProveOptions(
+        verb="prove",
+        port=port,
+        server=command(server, port),
+        client=command(client, port),
+        metric=r"rate: (\S+)",
+    )
     with ExitStack() as stack:
         return subject_of(options).run(arm, stack)
 
@@ -104,19 +109,18 @@ def test_a_port_in_use_is_told() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(given: dict[str, Any], reason: str) -> None:
-    options = dict.fromkeys(("program", "port", "server", "client", "metric"))
     with pytest.raises(UsageError, match=reason):
-        subject_of(Namespace(**options | given))
+        subject_of(ProveOptions(verb="prove", **given))
 
 
 def test_report_shows_a_proof_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prove.json").touch()
     shown: list[tuple[str, ...]] = []
     monkeypatch.setattr("runners.run._analyse", lambda _, *arguments: shown.append(arguments))
-    report(Namespace(runs=[tmp_path], prices=None))
+    report(ReportOptions(verb="report", runs=(tmp_path,)))
     assert shown == [("--prove", str(tmp_path))]
     with pytest.raises(UsageError, match="cannot be pooled"):
-        report(Namespace(runs=[tmp_path, tmp_path], prices=None))
+        report(ReportOptions(verb="report", runs=(tmp_path, tmp_path)))
 
 
 def proof(took: dict[str, int], turns: dict[str, int], moved: dict[str, int]) -> Outcome:
