@@ -17,7 +17,7 @@ from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.machine import PLUGIN, RefusedError, digest, scratch
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
-from runners.exact.record import read_record, read_symbols
+from runners.exact.record import read_record
 from runners.guest.store import suspect
 from runners.process import RunError
 
@@ -124,8 +124,13 @@ def follow_payload(guest: ExactGuest, run: CellRun) -> PayloadFlow:
     short = replace(run, cell=run.cell.shortened(PAYLOAD_MESSAGES, PAYLOAD_WARMUP))
     with scratch() as folder:
         guest.boot(order(short, guest.steps), folder, guest.stored, {"memory": "on"})
-        record, symbols, one_way = read_record(folder), guest.symbols, run.cell.pattern in ONE_WAY
-        return follow(record, folder / "accesses", symbols, short.cell.size, one_way=one_way)
+        return follow(
+            read_record(folder),
+            folder / "accesses",
+            guest.symbols_in(folder),
+            short.cell.size,
+            one_way=run.cell.pattern in ONE_WAY,
+        )
 
 
 def measure(
@@ -159,7 +164,9 @@ def measure(
 
 def replay_record(guest: ExactGuest, run: CellRun, folder: Path) -> ReplayedWindow:
     """Replay what a run of the cell recorded in `folder`. Raises RecordError."""
-    now = folder / "symbols"  # a knob may have brought functions that the stored machine lacks
-    symbols = read_symbols(now) if now.exists() else guest.symbols
-    one_way = run.cell.pattern in ONE_WAY
-    return replay(read_record(folder), symbols, iterations_of(run.cell), one_way=one_way)
+    return replay(
+        read_record(folder),
+        guest.symbols_in(folder),
+        iterations_of(run.cell),
+        one_way=run.cell.pattern in ONE_WAY,
+    )

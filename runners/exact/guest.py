@@ -18,7 +18,7 @@ from probes.transports import Transport
 from runners.exact.kernel_tree import build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
 from runners.exact.machine import EmulatedMachine, Order, boot, cpu_option, digest, scratch, store
-from runners.exact.record import Symbols, read_symbols
+from runners.exact.symbols import Symbols, read_modules, read_symbols
 from runners.guest.debian import TRIXIE, PackageSources
 from runners.guest.image import strip_elf
 from runners.guest.kernels import prepare_kernel
@@ -35,6 +35,9 @@ PROGRAMS = {
     row["program"]: (row["package"], row["path"])
     for row in read_rows(Path(__file__).with_name("programs.tsv"))
 }
+# What a boot hands over of itself: its symbols, and where it put the modules that it has loaded.
+READ_SYMBOLS = ("symbols",)
+READ_MODULES = ("hand", "/proc/modules", "modules")
 LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
@@ -54,6 +57,7 @@ class ExactGuest:
     programs: dict[str, str]
     files: Mapping[str, bytes] = field(default_factory=dict)
     steps: Order = ()
+    loads: bool = False  # whether the steps load modules
     knob: Knob = NOTHING
 
     @property
@@ -73,7 +77,18 @@ class ExactGuest:
     ) -> None:  # fmt: skip
         """Carry out `order` here: see machine.boot(). The recorder gets `settings` too."""
         plugin = {**self.plugin, **(settings or {})}
+        if self.loads:  # after the cell, whose window is as it was without it
+            order = [*order, READ_MODULES]
         boot(self.machine, order, out, plugin, stored, self.files, **limits)
+
+    def symbols_in(self, folder: Path) -> Symbols:
+        """Return the symbols of the boot that wrote to `folder`. Raises RunError."""
+        now = folder / "symbols"  # a knob may have brought functions that the stored machine lacks
+        if now.exists():
+            return read_symbols(now)
+        if self.loads:
+            return self.symbols.with_modules_at(read_modules(folder / "modules"))
+        return self.symbols
 
     def environment(self) -> dict[str, Any]:
         """Return the contents of environment.json."""
@@ -142,20 +157,25 @@ def symbols_entry(
 ) -> Path:  # fmt: skip
     """The folder with `symbols` and `version` of a stored machine, after `steps` that load modules.
 
-    No cell reads them itself: half a second of an emulated CPU, and the same each time. Raises
-    RunError.
+    With steps it has `modules` too: where that boot has put them. No cell reads its symbols itself,
+    which takes half a second of an emulated CPU; its modules it does. Raises RunError.
     """
+    reading = [*steps, READ_SYMBOLS]
+    names = ["symbols", "version"]
+    if steps:
+        reading.append(READ_MODULES)
+        names.append("modules")
 
     def read_once(partial: Path) -> dict[str, object]:
         with scratch() as folder:
-            boot(machine, [*steps, ("symbols",)], folder, {}, stored, files)
-            for name in ("symbols", "version"):
+            boot(machine, reading, folder, {}, stored, files)
+            for name in names:
                 shutil.copyfile(folder / name, partial / name)
         words = [word for step in steps for word in step]
         return {"what": " ".join([machine.kernel.release, *words])}
 
     digests = {path: digest(data) for path, data in (files or {}).items()}
-    recipe = {"snapshot": stored.parent.name, "steps": steps, "files": digests}
+    recipe = {"snapshot": stored.parent.name, "steps": steps, "files": digests, "names": names}
     return cache.entry("symbols", recipe, read_once)
 
 
@@ -189,7 +209,8 @@ def guest_for(
             files[KNOB] = strip_elf(KNOB_PROGRAM.read_bytes())
         if load:
             entry = symbols_entry(cached, guest.machine, guest.stored, load, files)
-            guest = replace(guest, symbols=read_symbols(entry / "symbols"))
+            symbols = read_symbols(entry / "symbols", entry / "modules")
+            guest = replace(guest, symbols=symbols, loads=True)
     if knob.text:
         files[TEXT] = knob.text.encode()
     return replace(guest, files=files, steps=steps, knob=knob)

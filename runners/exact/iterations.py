@@ -20,10 +20,10 @@ from runners.exact.record import (
     CodeBlock,
     InstructionRecord,
     RecordEvent,
-    Symbols,
     end_of_window,
 )
 from runners.exact.replay import CallTree, Counts, NodeVisit, Replay, State
+from runners.exact.symbols import Symbols
 
 FIRST_ITERATIONS = 8
 SIDES = {RecordEvent.CLIENT_END: "client", RecordEvent.SERVER_END: "server"}
@@ -70,6 +70,7 @@ class ReplayedWindow:
     counted: int = 0
     order: list[NodeVisit] = field(default_factory=list)  # a steady iteration of the usual variant
     blocks: list[CodeBlock] = field(default_factory=list)  # the record's
+    symbols: Symbols = field(default_factory=lambda: Symbols({}))  # of the boot that ran it
 
     @property
     def iterations(self) -> int:
@@ -92,7 +93,12 @@ def replay(
     client = record.words[begin] & VALUE_MASK
     cuts = find_iterations(record, begin + 1, end, client, iterations)
     counted = record.marks[last] - record.marks.get(RecordEvent.CLIENT_BEGIN, 0)
-    window = ReplayedWindow(machine.tree, counted=counted, blocks=record.blocks)
+    window = ReplayedWindow(
+        machine.tree,
+        counted=counted,
+        blocks=record.blocks,
+        symbols=symbols,
+    )
     bounds = [begin + 1, *cuts, end]
     parts = [record.words[a:b] for a, b in pairwise(bounds)]
     pieces, states, counts = Pieces(machine), [state], list[Counts]()

@@ -151,7 +151,7 @@ class Patient:
         if name in self.calls:
             return Lesion(name, gives, self.calls[name], call)
         try:
-            start, end = self.guest.symbols.extent(name)
+            start, end = self.window.symbols.extent(name)
         except ValueError:
             raise UsageError(f"the kernel has no function {name}.") from None
         start = self._entries.get(name, start)  # of functions with one name, that of the path
@@ -170,12 +170,12 @@ class Patient:
                 continue
             unchanged = self._state.startswith(block.code, at)
             found[unchanged] += 1
-            function, is_start = self.guest.symbols.place(block.address)
+            function, is_start = self.window.symbols.place(block.address)
             if is_start:
                 self._entries[function] = block.address
             if unchanged and (target := block.target()):
                 offset = block.end - CALL_SIZE - self._entries.get(function, 0)
-                callee = self.guest.symbols.place(target).function
+                callee = self.window.symbols.place(target).function
                 self.calls[f"{function}+{offset:#x}>{callee}"] = at + len(block.code) - CALL_SIZE
         if found[False] >= found[True]:
             raise RunError("the stored machine has other code where the kernel's symbols are.")

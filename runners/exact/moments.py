@@ -32,11 +32,11 @@ from runners.exact.record import (
     CodeBlock,
     InstructionRecord,
     RecordEvent,
-    Symbols,
     event_of,
     read_record,
-)  # fmt: skip
+)
 from runners.exact.replay import Replay, State
+from runners.exact.symbols import Symbols
 from runners.guest.store import Cache
 from runners.process import Progress, RunError
 
@@ -111,8 +111,8 @@ def every_moment(guest: ExactGuest, run: CellRun, step: int, store: Cache) -> li
     tick = tick_of(symbols_entry(store, guest.machine, guest.stored) / "symbols")
     iterations = iterations_of(run.cell)
     with scratch() as folder:
-        alone = record_copies(guest, run, folder, {})
-        number, before, length = _start(alone, guest.symbols, iterations)
+        alone, symbols = record_copies(guest, run, folder, {})
+        number, before, length = _start(alone, symbols, iterations)
     recipe = {"snapshot": guest.stored.parent.name, "order": order(run), "code": code_digest()}
     moments: list[Moment] = []
     for first in range(0, length, CHUNK * step):
@@ -122,8 +122,8 @@ def every_moment(guest: ExactGuest, run: CellRun, step: int, store: Cache) -> li
 
         def make(partial: Path, settings: Mapping[str, str] = settings) -> dict[str, object]:
             with scratch() as folder:
-                record = record_copies(guest, run, folder, settings)
-                copies = Copies(record, guest.symbols, number, iterations, folder)
+                record, symbols = record_copies(guest, run, folder, settings)
+                copies = Copies(record, symbols, number, iterations, folder)
                 (partial / "moments.json").write_text(json.dumps(list(copies.moments())))
             return {"what": f"{run.cell}, {settings['moments']}"}
 
@@ -144,10 +144,13 @@ def tick_of(symbols: Path) -> str:
 
 def record_copies(
     guest: ExactGuest, run: CellRun, folder: Path, settings: Mapping[str, str]
-) -> InstructionRecord:
-    """Run a cell, and its machine's copies where `settings` ask for some: the machine's record."""
+) -> tuple[InstructionRecord, Symbols]:
+    """Run a cell, and its machine's copies where `settings` ask for some.
+
+    Returns the machine's record and symbols.
+    """
     guest.boot(order(run, guest.steps), folder, guest.stored, settings)
-    return read_record(folder)
+    return read_record(folder), guest.symbols_in(folder)
 
 
 def cuts_of(record: InstructionRecord, iterations: int) -> tuple[list[int], int]:

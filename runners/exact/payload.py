@@ -21,10 +21,10 @@ from runners.exact.record import (
     USER_LIMIT,
     InstructionRecord,
     RecordEvent,
-    Symbols,
     end_of_window,
     event_of,
 )
+from runners.exact.symbols import Symbols
 
 ACCESS = struct.Struct("<QQIHBB")
 STORE, USER = 1, 2

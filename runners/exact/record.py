@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads what the recorder wrote (probes/exact/README.md), and the guest's own /proc/kallsyms."""
+"""Reads what the recorder wrote (probes/exact/README.md)."""
 
 import enum
-import re
 import struct
 from array import array
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
-
-from probes.messages import shown
-from runners.process import RunError
 
 EVENT_BIT = 1 << 31
 KIND_SHIFT, KIND_MASK, VALUE_MASK = 24, 0x7F, 0xFFFFFF
@@ -22,15 +16,7 @@ CALL, CALL_SIZE = 0xE8, 5  # a direct call
 STRING_OPCODES = frozenset({0xA4, 0xA5, 0xA6, 0xA7, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF})
 REX = range(0x40, 0x50)
 PREFIXES = bytes([0x2E, 0x3E, 0x65, 0x66, 0xF2, 0xF3, *REX])
-USER = "[user]"
-UNKNOWN = "[unknown]"
-# Code that the kernel has compiled itself (eBPF): no function of its own reaches so far.
-COMPILED = "[eBPF]"
-REACH = 1 << 20
 USER_LIMIT = 1 << 47
-# Padding before a function, and its part that the compiler moved away, belong to the function.
-PADDING = "__pfx_"
-COLD = re.compile(r"\.cold(\.\d+)?$")
 
 
 class RecordEvent(enum.IntEnum):
@@ -144,59 +130,3 @@ def read_record(folder: Path, copy: str = "") -> InstructionRecord:
         blocks.append(CodeBlock(address, data[code:lengths], data[lengths : lengths + count]))
         at = lengths + count
     return InstructionRecord(words, blocks, tasks, marks)
-
-
-class Place(NamedTuple):
-    """The function at an address, and whether it may be entered there: at its first byte."""
-
-    function: str
-    start: bool
-
-
-class Symbols:
-    """The kernel's functions, by address."""
-
-    def __init__(self, starts: list[int], names: list[str]) -> None:
-        self._starts = starts
-        self._names = names
-
-    def place(self, address: int) -> Place:
-        """Return the function at `address`; all of user space is one function."""
-        if address < USER_LIMIT:
-            return Place(USER, False)
-        index = bisect_right(self._starts, address) - 1
-        if index < 0:
-            return Place(UNKNOWN, False)
-        if address - self._starts[index] > REACH:
-            return Place(COMPILED, True)
-        name = self._names[index]
-        at_start = self._starts[index] == address and not COLD.search(name)
-        return Place(COLD.sub("", name).removeprefix(PADDING), at_start)
-
-    def extent(self, name: str) -> tuple[int, int]:
-        """First address of a function, and of the next symbol. Raises ValueError."""
-        index = self._names.index(name)
-        start = self._starts[index]
-        return start, next((after for after in self._starts[index:] if after > start), start + 4096)
-
-
-def read_symbols(path: Path) -> Symbols:
-    """Read a copy of /proc/kallsyms. Where an address has several names, the first global wins.
-
-    Raises RunError.
-    """
-    names: dict[int, tuple[int, str]] = {}
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            try:
-                address, kind, name = line.split()[:3]
-                place = int(address, 16)
-            except ValueError:
-                raise RunError(f"{path} is damaged: {shown(line)} is no symbol.") from None
-            if kind not in "tTwW":
-                continue
-            rank = 0 if kind in "TW" else 1
-            if place not in names or rank < names[place][0]:
-                names[place] = (rank, name)
-    starts = sorted(names)
-    return Symbols(starts, [names[start][1] for start in starts])

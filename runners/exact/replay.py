@@ -15,13 +15,12 @@ from runners.exact.record import (
     COUNT_BITS,
     COUNT_MASK,
     EVENT_BIT,
-    USER,
     CodeBlock,
     Jump,
     RecordEvent,
-    Symbols,
     event_of,
 )
+from runners.exact.symbols import USER, Symbols
 
 # The processor enters functions with these names, unless a direct call does.
 ENTRIES = ("asm_", "entry_SYSCALL_64")

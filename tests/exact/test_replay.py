@@ -16,10 +16,10 @@ from runners.exact.record import (
     InstructionRecord,
     Jump,
     RecordEvent,
-    Symbols,
     classify,
 )
 from runners.exact.replay import Counts, NodeVisit, Replay, State
+from runners.exact.symbols import Symbols
 from tests.exact.conftest import cell_run
 
 KERNEL = 0xFFFF_FFFF_8100_0000
@@ -28,7 +28,7 @@ NAMES = (
     *("asm_sysvec_tick", "tick", "asm_helper", "f.cold"),
 )
 AT = {name: KERNEL + number * 0x100 for number, name in enumerate(NAMES)}
-SYMBOLS = Symbols(list(AT.values()), list(AT))
+SYMBOLS = Symbols({address: name for name, address in AT.items()})
 CLIENT_RUNS = EVENT_BIT | RecordEvent.CLIENT_BEGIN << KIND_SHIFT
 CALL, RETURN, SYSCALL, SYSRET, IRET = "call", "ret", "syscall", "sysret", "iret"
 CODE = {
