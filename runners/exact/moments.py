@@ -42,7 +42,7 @@ from runners.process import Progress, RunError
 
 CHUNK = 256  # moments of one start of the machine
 FOLLOWED = 8  # round trips that a copy has the time for
-WAKE_UP, SWITCH = "try_to_wake_up", "__switch_to_asm"
+WAKE_UP = "try_to_wake_up"
 # The tick's timer: the CPU's data, what it calls (from 6.8 and before), and when it is due next.
 TICK, CALLED, NEXT = "tick_cpu_sched", ("tick_nohz_handler", "tick_sched_timer"), "tick_next_period"
 Trip = tuple[Counter[str], int]
@@ -150,7 +150,7 @@ def record_copies(
     Returns the machine's record and symbols.
     """
     guest.boot(order(run, guest.steps), folder, guest.stored, settings)
-    return read_record(folder), guest.symbols_in(folder)
+    return read_record(folder, guest.machine.isa), guest.symbols_in(folder)
 
 
 def cuts_of(record: InstructionRecord, iterations: int) -> tuple[list[int], int]:
@@ -197,9 +197,13 @@ class Copies:
     """
 
     def __init__(
-        self, record: InstructionRecord, symbols: Symbols, number: int, iterations: int,
+        self,
+        record: InstructionRecord,
+        symbols: Symbols,
+        number: int,
+        iterations: int,
         folder: Path,
-    ) -> None:  # fmt: skip
+    ) -> None:
         cuts, self._client = cuts_of(record, iterations)
         cuts = cuts[number : number + FOLLOWED + 1]
         self._record, self._symbols = record, symbols
@@ -208,10 +212,12 @@ class Copies:
         self._blocks = max(word >> COUNT_BITS for word in before if not word & EVENT_BIT)
         self._numbers: dict[CodeBlock, int] = {}  # of the copies
         numbers = sorted(int(path.suffix[1:]) for path in folder.glob("trace.*"))
-        self._words = {at: self._renumbered(read_record(folder, f".{at}")) for at in numbers}
+        self._words = {
+            at: self._renumbered(read_record(folder, record.isa, f".{at}")) for at in numbers
+        }
         address = record.blocks[self._first[0] >> COUNT_BITS].address
         self._at_begin = [n for n, block in enumerate(record.blocks) if block.address == address]
-        machine = Replay(record.blocks, record.tasks, symbols)
+        machine = Replay(record, symbols)
         self._state, _ = machine.run(State(), before)
         self._pieces = Pieces(machine)
         self.own = self._trips(record.words, cuts)
@@ -244,7 +250,7 @@ class Copies:
             if not any(more[name] for name in CALLED):
                 raise RunError(f"the interrupt after {at} instructions was not the tick's")
             path = json.dumps([changed, sorted((f, n) for f, n in more.items() if n)])
-            figures = instructions, more[SWITCH], more[WAKE_UP], changed
+            figures = instructions, more[self._record.isa.switch], more[WAKE_UP], changed
             yield Moment(at, functions[at], digest(path.encode())[:8], *figures)
 
     def _renumbered(self, copy: InstructionRecord) -> "array[int]":

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from probes.isa import Isa
 from probes.messages import shown
-from runners.exact.record import USER_LIMIT
 from runners.process import RunError
 
 USER = "[user]"
@@ -30,10 +30,14 @@ Names = Mapping[int, str]
 
 
 class Place(NamedTuple):
-    """The function at an address, and whether it may be entered there: at its first byte."""
+    """The function at an address, and how it may be entered there.
+
+    By a call at its `start`, its first byte; as an `entry` by the processor itself.
+    """
 
     function: str
     start: bool
+    entry: bool = False
 
 
 class Symbols:
@@ -44,9 +48,9 @@ class Symbols:
     """
 
     def __init__(
-        self, kernel: Names, modules: Mapping[str, tuple[int, Names]] | None = None
+        self, isa: Isa, kernel: Names, modules: Mapping[str, tuple[int, Names]] | None = None
     ) -> None:
-        self._kernel, self._modules = kernel, modules or {}
+        self._isa, self._kernel, self._modules = isa, kernel, modules or {}
         names = dict(kernel)
         for base, functions in self._modules.values():
             names |= {base + distance: name for distance, name in functions.items()}
@@ -55,16 +59,18 @@ class Symbols:
 
     def place(self, address: int) -> Place:
         """Return the function at `address`; all of user space is one function."""
-        if address < USER_LIMIT:
+        if address < self._isa.user_limit:
             return Place(USER, False)
         index = bisect_right(self._starts, address) - 1
         if index < 0:
             return Place(UNKNOWN, False)
-        if address - self._starts[index] > REACH:
+        distance = address - self._starts[index]
+        if distance > REACH:
             return Place(COMPILED, True)
-        name = self._names[index]
-        at_start = self._starts[index] == address and not COLD.search(name)
-        return Place(COLD.sub("", name).removeprefix(PADDING), at_start)
+        name = self._names[index].removeprefix(PADDING)
+        if COLD.search(name):
+            return Place(COLD.sub("", name), False)
+        return Place(name, distance == 0, self._isa.enters(name, distance))
 
     def extent(self, name: str) -> tuple[int, int]:
         """First address of a function, and of the next symbol. Raises ValueError."""
@@ -79,10 +85,10 @@ class Symbols:
         if unread := sorted(bases.keys() - self._modules.keys()):
             raise RunError(f"the guest has loaded {unread[0]}, whose symbols were never read")
         moved = {module: (base, self._modules[module][1]) for module, base in bases.items()}
-        return Symbols(self._kernel, moved)
+        return Symbols(self._isa, self._kernel, moved)
 
 
-def read_symbols(path: Path, modules: Path | None = None) -> Symbols:
+def read_symbols(isa: Isa, path: Path, modules: Path | None = None) -> Symbols:
     """Read a copy of /proc/kallsyms, and of the same boot's /proc/modules where it has `modules`.
 
     Where an address has several names, the first global wins. Raises RunError.
@@ -100,15 +106,16 @@ def read_symbols(path: Path, modules: Path | None = None) -> Symbols:
                 continue
             local = kind not in GLOBAL
             if place not in best or local < best[place][0]:
-                best[place] = local, name, module[0].strip("[]") if module else ""
+                best[place] = local, name, "".join(module).strip("[]")
     kernel: dict[int, str] = {}
     functions: dict[str, dict[int, str]] = {module: {} for module in bases}
-    for place, (_, name, module) in best.items():
-        if module in bases:
-            functions[module][place - bases[module]] = name
+    for place, (_, name, owner) in best.items():
+        if owner in bases:
+            functions[owner][place - bases[owner]] = name
         else:
             kernel[place] = name
-    return Symbols(kernel, {module: (bases[module], names) for module, names in functions.items()})
+    moved = {module: (bases[module], names) for module, names in functions.items()}
+    return Symbols(isa, kernel, moved)
 
 
 def read_modules(path: Path) -> dict[str, int]:

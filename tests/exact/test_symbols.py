@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from probes.isa import USUAL
 from runners.exact.cells import order, path_of
 from runners.exact.count import replay_record
 from runners.exact.guest import ExactGuest, guest_for
@@ -38,21 +39,20 @@ def boot(folder: Path, conntrack: int, nat: int) -> Path:
 def symbols(tmp_path: Path) -> Symbols:
     (tmp_path / "kallsyms").write_text(KALLSYMS)
     return read_symbols(
-        tmp_path / "kallsyms", boot(tmp_path, 0xFFFFFFFFC0201000, 0xFFFFFFFFC0301000)
+        USUAL, tmp_path / "kallsyms", boot(tmp_path, 0xFFFFFFFFC0201000, 0xFFFFFFFFC0301000)
     )
 
 
 def test_modules_of_another_boot_have_their_names_where_that_boot_put_them(
     symbols: Symbols, tmp_path: Path
 ) -> None:
-    assert symbols.place(0xFFFFFFFFC0201080) == ("track_in", True)
-    nothing = cast(Any, None)
-    guest = ExactGuest(nothing, symbols, "", Path(), {}, loads=True)
+    assert symbols.place(0xFFFFFFFFC0201080) == ("track_in", True, False)
+    guest = ExactGuest(cast(Any, None), symbols, "", Path(), {}, loads=True)
     boot(tmp_path, 0xFFFFFFFFC0301000, 0xFFFFFFFFC0201000)  # the one in the other's place
     there = guest.symbols_in(tmp_path)
-    assert there.place(0xFFFFFFFF81000001) == ("kernel_function", False)
-    assert there.place(0xFFFFFFFFC0301080) == ("track_in", True)
-    assert there.place(0xFFFFFFFFC0201080) == ("translate", False)
+    assert there.place(0xFFFFFFFF81000001) == ("kernel_function", False, False)
+    assert there.place(0xFFFFFFFFC0301080) == ("track_in", True, False)
+    assert there.place(0xFFFFFFFFC0201080) == ("translate", False, False)
     assert there.extent("track") == (0xFFFFFFFFC0301000, 0xFFFFFFFFC0301080)
 
 
