@@ -22,14 +22,14 @@ from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedE
 from analysis.raw.record import Count, Positive, check, damaged, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 from analysis.wording import listed, number, size_text, transport_text
+from probes.isa import ISAS
 from runners.cell import WHOLE, Conditions
 
 PROCESSES = ("client", "server")
 MOST_IN_SENTENCE = 4  # transports
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
 DEFAULT = "other"
-SWITCH = "__switch_to_asm"
-SYSTEM_CALL = "do_syscall_64"
+SYSTEM_CALLS = frozenset(isa.system_call for isa in ISAS.values())
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
 TREE_HEAD, ORDER_HEAD = "path\tcalls\tsteps\tinstructions", "cpu\tline\tinstructions"
@@ -125,7 +125,8 @@ class ExactCell(ExactLine):
 
     def system_calls(self) -> int:
         """How many system calls both processes make in the steady iteration."""
-        return self.calls()[SYSTEM_CALL]
+        calls = self.calls()
+        return sum(calls[name] for name in SYSTEM_CALLS)
 
     def switches(self) -> tuple[int, int]:
         """Voluntary and other switches of the two processes in the window, by getrusage(2)."""

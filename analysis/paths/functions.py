@@ -14,9 +14,10 @@ from analysis.paths.tree import USER, Path, Span, wakeup_cause
 from analysis.raw.record import read_text
 from analysis.raw.run import Run
 from analysis.wording import size_text
+from probes.isa import ISAS
 
 # Where user space ends; what is above is the workload's own and the C library's.
-ENTRY = re.compile(r"entry_SYSCALL|asm_|do_syscall_|ret_from_fork")
+ENTRY = re.compile("|".join(isa.outside for isa in ISAS.values()))
 STACK = re.compile(r"([^;]+);(.+) ([0-9]{1,15})")
 
 

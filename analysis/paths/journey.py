@@ -15,9 +15,9 @@ from operator import itemgetter
 
 from analysis.paths.cells import PREEMPTION, PROCESSES, Comparison, ExactCell, copiers
 from analysis.paths.tree import Box, Mark, Path, Span, View, boxes, layer_of, summed, wakeup_cause
+from probes.isa import ISAS
 from probes.transports import Names, read_transports
 
-CALL = re.compile(r"__x64_sys_(\w+)$")
 SOFTIRQ = "net_rx_action"
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
 
@@ -34,8 +34,8 @@ RECEIVE = _or_named("read|recvfrom|recvmsg", (path.receives for path in read_tra
 
 def system_call(span: Span) -> str:
     """The system call that a span is part of; empty in user space and in kernel threads."""
-    names = [match[1] for name in span.path if (match := CALL.search(name))]
-    return names[-1] if names else ""
+    calls = (isa.called_by_number(name) for name in reversed(span.path) for isa in ISAS.values())
+    return next(filter(None, calls), "")
 
 
 def is_in(span: Span, functions: re.Pattern[str]) -> bool:

@@ -138,7 +138,7 @@ class Guest:
 def machine(qemu: Qemu, kernel: Kernel, accelerator: str, memory: int = 512) -> list[str]:
     """QEMU's command line of a machine with two CPUs and nothing else."""
     words = [*MACHINE["bare"].split(), *MACHINE[accelerator].split(), "-smp", "2"]
-    return [*qemu.argv, *words, "-m", str(memory), "-kernel", str(kernel.file)]
+    return [*qemu.emulator(), *words, "-m", str(memory), "-kernel", str(kernel.file)]
 
 
 def write_output_disk(disk: Path, content: bytes, size: int = OUTPUT_SIZE) -> Path:
