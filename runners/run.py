@@ -14,7 +14,7 @@ from argparse import Namespace as Options
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -264,6 +264,7 @@ def run_in_guest(
     With a `cache` a storable guest is stored with its probes attached, for the next such run.
     """
     out = raw / f"guest-{machine.release}"
+    machine = replace(machine, polling=any(cell.wait == "spin" for cell in plan.cells))
     first = waiting_plan(plan) if cache and machine.drivers else None
     memory = STORED_MEMORY if first else GUEST_MEMORY
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
