@@ -233,11 +233,15 @@ def prepare_guests(session: Session) -> list[guest.Guest]:
     """Prepare a guest for each kernel. Raises UsageError, RunError."""
     options, progress = session.options, session.progress
     storable = not options.given & GUEST_GIVEN  # a run that is likely to be repeated
+    parallel = "spin" in options.waits or options.claims is not None
     with progress.step("guest: preparing"):
         return [
-            guest.prepare(
-                session.invoker.cache, kernel, progress.say,
-                transports=options.transports, storable=storable,
+            replace(
+                guest.prepare(
+                    session.invoker.cache, kernel, progress.say,
+                    transports=options.transports, storable=storable,
+                ),
+                parallel=parallel,
             )
             for kernel in options.kernels
         ]  # fmt: skip
@@ -264,7 +268,6 @@ def run_in_guest(
     With a `cache` a storable guest is stored with its probes attached, for the next such run.
     """
     out = raw / f"guest-{machine.release}"
-    machine = replace(machine, polling=any(cell.wait == "spin" for cell in plan.cells))
     first = waiting_plan(plan) if cache and machine.drivers else None
     memory = STORED_MEMORY if first else GUEST_MEMORY
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:

@@ -51,7 +51,7 @@ OUTPUT = 3  # the number of its disk
 class Guest:
     """All that a boot needs. `accelerator` is `kvm` or `tcg`; `why` tells how we chose it.
 
-    `polling`: programs in the guest poll for messages, on two CPUs at once.
+    `parallel`: emulated CPUs run side by side, each in a thread of its own.
     """
 
     kernel: Kernel
@@ -61,7 +61,7 @@ class Guest:
     why: str
     modules: tuple[Path, ...] = ()  # in the order in which they are to be loaded
     drivers: tuple[Path, ...] = ()  # of the disks of a stored guest, in that order too
-    polling: bool = False
+    parallel: bool = False
 
     @property
     def release(self) -> str:
@@ -121,7 +121,7 @@ class Guest:
         The kernel itself finds NVMe disks. With a `first` file system, which has
         the driver, disks are virtio's: QEMU cannot store a machine that has NVMe.
         """
-        kind = "polling" if self.polling and self.accelerator == "tcg" else self.accelerator
+        kind = "parallel" if self.parallel and self.accelerator == "tcg" else self.accelerator
         argv = [
             *machine(self.qemu, self.kernel, kind, memory),
             "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
