@@ -96,7 +96,7 @@ def _compile_python(root: Path) -> None:
         [
             str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries),
             str(root / "usr/bin" / python.name), "-S", "-m", "compileall", "-q",
-            "-j", "0", "-s", str(root), "-p", "/", "--invalidation-mode", "unchecked-hash", str(python),
+            "-s", str(root), "-p", "/", "--invalidation-mode", "unchecked-hash", str(python),
         ],
         "compile the guest's Python library",
         plain_environment(PYTHONHOME=str(root / "usr")),
