@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -245,11 +245,15 @@ def prepare_guests(session: Session[RunOptions], refused: str = "") -> list[gues
         raise RunError(refused)
     options, progress = session.options, session.progress
     storable = not options.given & GUEST_GIVEN  # a run that is likely to be repeated
+    parallel = "spin" in options.waits or options.claims is not None
     with progress.step("guest: preparing"):
         return [
-            guest.prepare(
-                session.invoker.cache, kernel, progress.say,
-                transports=options.transports, storable=storable,
+            replace(
+                guest.prepare(
+                    session.invoker.cache, kernel, progress.say,
+                    transports=options.transports, storable=storable,
+                ),
+                parallel=parallel,
             )
             for kernel in options.kernels
         ]  # fmt: skip

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -167,6 +167,7 @@ def watch(
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, pass_fds=passed,
             env=plain_environment(), start_new_session=True, cwd="/",
         )  # fmt: skip
+        _give_way(process.pid)
         try:
             for line in _lines(process, console, seconds, idle, work):
                 ended.lines.append(line)
@@ -186,6 +187,18 @@ def watch(
         ended.complaints = complaints.read().decode(errors="replace")
     ended.seconds = time.monotonic() - began
     return ended
+
+
+def _give_way(pid: int) -> None:
+    """Have a session that we started be as nice as this thread is.
+
+    Where the kernel groups processes by session (autogroup), it shares a CPU between groups, and a
+    process is nice to its own group alone.
+    """
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    if nice > 0:
+        with suppress(OSError):  # without autogroups
+            Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
 
 
 def _lines(
