@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a run was told to measure beside the comparison on the first screen.
+
+That compares two transports, in one pattern, by messages of one size. Options can name more:
+cells, instruments, kernels, programs. The tables here hold what these gave.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from analysis.analyse import Analysis
+from analysis.counts.ledger import (
+    FIRST_TRANSPORTS,
+    Ledger,
+    Row,
+    all_conditions,
+    in_conditions,
+    order,
+)
+from analysis.counts.measures import MEASURE_BY_ID, MEASURES, Measure, Workload, estimate_of
+from analysis.machine import kernel_text
+from analysis.raw.run import Run
+from analysis.report.answer import Answer
+from analysis.report.frames import measure_name
+from analysis.statistics import Estimate
+from analysis.times.timing import Times, part_text
+from analysis.wording import NOT_MEASURED, amount, conditions_text, number, title_of
+from probes.scripts import read_scripts
+from runners.cell import ONE_WAY
+
+USUAL_INSTRUMENTS = ["headline"]
+UNTIMED = "No times: this run has no valid cell of the host without probes."
+
+
+class Requested:
+    """What options named and the first screen's comparison leaves out."""
+
+    def __init__(self, analysis: Analysis, answer: Answer | None) -> None:
+        self.analysis = analysis
+        self.named = instruments_of(analysis.run)
+        self.times = list(_other_times(analysis, answer))
+        self.counts = list(self._counts())
+        self.untimed = UNTIMED if analysis.run.targets and not analysis.timings else ""
+
+    def _counts(self) -> Iterator[tuple[Ledger, list[Row]]]:
+        """Each ledger whose counts the comparison does not say, and its rows of what was named."""
+        ledgers = self.analysis.ledgers
+        compared = len(ledgers) == 1 and len(ledgers[0].transports) == 2
+        if compared and not self.named:
+            return
+        for ledger in ledgers:
+            if rows := self._rows(ledger):
+                yield ledger, rows
+
+    def _rows(self, ledger: Ledger) -> list[Row]:
+        """Without named instruments the headlines; else all, first what these count."""
+        rows = [row for row in ledger.rows if row.entries and not row.measure.again]
+        if not self.named:
+            return [row for row in rows if row.measure.headline and not row.measure.detail]
+        own = quantities_of(self.named)
+        return sorted(rows, key=lambda row: row.measure.quantity not in own)
+
+    @property
+    def kernels(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """The counts of several guests' kernels: conditions in words, rows of `df_kernels`."""
+        found = self.analysis.kernels
+        for conditions in all_conditions(found):
+            yield conditions_text(Workload(*conditions)), in_conditions(found, conditions)
+
+
+def instruments_of(run: Run) -> list[str]:
+    """The instruments that the run's user named; empty where it took the usual ones."""
+    named = run.manifest.options.get("instruments")
+    if not isinstance(named, list) or named == USUAL_INSTRUMENTS:
+        return []
+    return [str(name) for name in named]
+
+
+def quantities_of(instruments: Sequence[str]) -> set[str]:
+    """The quantities that these instruments and scripts count."""
+    return {
+        quantity
+        for name, script in read_scripts().items()
+        if {name, script.instrument} & {*instruments} or "all" in instruments
+        for quantity in script.quantities
+    }
+
+
+def usual_quantities() -> set[str]:
+    """The quantities that a run counts, on some target, without named instruments."""
+    scripts = [script for script in read_scripts().values() if script.headline]
+    return {quantity for script in scripts for quantity in script.quantities}
+
+
+def _other_times(analysis: Analysis, answer: Answer | None) -> Iterator[Times]:
+    """The times of requested cells that the comparison does not hold."""
+    cells = {
+        (ledger.pattern, ledger.size, *column)
+        for ledger in analysis.ledgers
+        for column in ledger.columns
+    }
+    compared = set()
+    if answer and len(answer.transports) > 1:
+        compared = {
+            (answer.pattern, answer.size, placed.conditions, transport)
+            for placed in answer.times
+            for transport in answer.transports
+        }
+    for times in analysis.timings:
+        cell = (times.pattern, times.size, times.conditions, times.transport)
+        if cell in cells and cell not in compared:
+            yield times
+
+
+class Figures(NamedTuple):
+    """A row of a table in the terminal: a name, and a figure in each column."""
+
+    name: str
+    figures: dict[str, str]
+
+
+def text_times(found: Sequence[Times]) -> Iterator[Figures]:
+    """A row for each set of conditions: each transport's median, one way its rate."""
+    rows: dict[str, dict[str, str]] = {}
+    for times in found:
+        name = f"{times.iteration}: {conditions_text(times)}"
+        if times.pattern in ONE_WAY:
+            name = f"messages a second: {conditions_text(times)}"
+            figure = number(times.messages_per_s.value) if times.messages_per_s else NOT_MEASURED
+        else:
+            figure = amount(times.p50.value, "ns") if times.p50 else NOT_MEASURED
+        rows.setdefault(name, {})[times.transport] = figure
+    yield from (Figures(name, figures) for name, figures in rows.items())
+
+
+def text_counts(ledger: Ledger, rows: Sequence[Row]) -> Iterator[Figures]:
+    """A row for each measure, and for each set of conditions where these differ."""
+    for row in rows:
+        by_place: dict[str, dict[str, str]] = {}
+        for column in ledger.columns:
+            if entry := row.entries.get(column):
+                conditions, transport = column
+                by_place.setdefault(conditions, {})[transport] = _figure(row.measure, entry)
+        name, (first, *others) = measure_name(row.measure), by_place.values()
+        if list(by_place) == ledger.conditions and all(other == first for other in others):
+            yield Figures(name, first)
+            continue
+        for conditions, figures in by_place.items():
+            yield Figures(f"{name}, {title_of(conditions)}", figures)
+
+
+def text_kernels(rows: pd.DataFrame, measures: set[str]) -> Iterator[Figures]:
+    """A row for each of these measures: a column for each transport on each kernel."""
+    names = _kernel_names(rows["kernel"].unique())
+    figures: dict[str, dict[str, str]] = {}
+    for row in rows.sort_values("transport", key=_in_order, kind="stable").to_dict("records"):
+        if row["measure"] in measures:
+            column = f"{row['transport']} {names[row['kernel']]}"
+            text = _figure(MEASURE_BY_ID[row["measure"]], estimate_of(row))
+            figures.setdefault(row["measure"], {})[column] = text
+    for measure in MEASURES:
+        if measure.id in figures:
+            yield Figures(measure_name(measure), figures[measure.id])
+
+
+def _kernel_names(releases: Iterable[str]) -> dict[str, str]:
+    """Release → `6.1.0`, or the release itself where two kernels would have one name."""
+    short = {release: kernel_text(release).removeprefix("Linux ") for release in releases}
+    names = list(short.values())
+    return {release: name if names.count(name) == 1 else release for release, name in short.items()}
+
+
+def _in_order(transports: "pd.Series[str]") -> "pd.Series[int]":
+    return transports.map(lambda name: order(name, FIRST_TRANSPORTS)[0])
+
+
+def text_programs(analysis: Analysis) -> Iterator[Figures]:
+    """A row for each real program: how long a request takes, and how much longer over TCP."""
+    for group in analysis.survivals:
+        for side in group.programs:
+            figures = {name: amount(side.ns[name].value, "ns") for name in ("unix", "tcp")}
+            figures["tcp takes longer by"] = part_text(side.extra)
+            yield Figures(f"{group.unit}: {conditions_text(side)}", figures)
+
+
+def _figure(measure: Measure, entry: Estimate) -> str:
+    text = amount(entry.value, measure.unit)
+    return text if entry.valid else f"{text} invalid"
+
+
+def columns_of(rows: Sequence[Figures]) -> list[str]:
+    """The columns of these rows: a Unix socket and TCP first, others as they come."""
+    names = dict.fromkeys(name for row in rows for name in row.figures)
+    return sorted(names, key=lambda name: order(name, FIRST_TRANSPORTS)[0])
