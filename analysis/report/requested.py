@@ -56,7 +56,13 @@ class Requested:
 
     def _rows(self, ledger: Ledger) -> list[Row]:
         """Without named instruments the headlines; else all, first what these count."""
-        rows = [row for row in ledger.rows if row.entries and not row.measure.again]
+        by_kernel = set(self.analysis.kernels["measure"])  # these have a table for all kernels
+        rows = [
+            row
+            for row in ledger.rows
+            if row.entries and not row.measure.again
+            if not (row.target == "guest" and row.measure.id in by_kernel)
+        ]
         if not self.named:
             return [row for row in rows if row.measure.headline and not row.measure.detail]
         own = quantities_of(self.named)
@@ -151,14 +157,15 @@ def text_counts(ledger: Ledger, rows: Sequence[Row]) -> Iterator[Figures]:
             yield Figures(f"{name}, {title_of(conditions)}", figures)
 
 
-def text_kernels(rows: pd.DataFrame, measures: set[str]) -> Iterator[Figures]:
-    """A row for each of these measures: a column for each transport on each kernel."""
+def text_kernels(rows: pd.DataFrame, *, every: bool) -> Iterator[Figures]:
+    """A row for each headline, or every measure: a column for each transport on each kernel."""
     names = _kernel_names(rows["kernel"].unique())
     figures: dict[str, dict[str, str]] = {}
     for row in rows.sort_values("transport", key=_in_order, kind="stable").to_dict("records"):
-        if row["measure"] in measures:
+        measure = MEASURE_BY_ID[row["measure"]]
+        if every or (measure.headline and not measure.detail):
             column = f"{row['transport']} {names[row['kernel']]}"
-            text = _figure(MEASURE_BY_ID[row["measure"]], estimate_of(row))
+            text = _figure(measure, estimate_of(row))
             figures.setdefault(row["measure"], {})[column] = text
     for measure in MEASURES:
         if measure.id in figures:

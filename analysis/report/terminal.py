@@ -10,7 +10,6 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from analysis.counts.measures import MEASURES
 from analysis.report import frames
 from analysis.report.report import COUNTS, Report, compared
 from analysis.report.requested import (
@@ -51,6 +50,7 @@ def show(report: Report, page: Path) -> None:
     for number, part in enumerate(_answer(report, requested)):  # the tables stand in any case
         if number == 0 or len(lines) + len(part) < most - bool(left):
             lines += part
+        most = max(most, len(lines) + 1 + bool(left))
     for verdict in report.settled:
         claim = verdict.claim
         words = _wrapped(f"{verdict.text}: {claim.statement} ({claim.source.id})")
@@ -119,16 +119,12 @@ def _requested(report: Report) -> Iterator[str]:
     if not analysis.run.for_claims:
         yield from _wrapped(requested.untimed)
         yield from _rows("median", list(text_times(requested.times)))
-        by_kernel = set(analysis.kernels["measure"])
-        named = {row.measure.id for _, rows in requested.counts for row in rows}
-        headlines = {measure.id for measure in MEASURES if measure.headline}
         for name, rows in requested.kernels:
-            figures = text_kernels(rows, named or headlines)
+            figures = text_kernels(rows, every=bool(requested.named))
             yield from _rows(f"{name}, in guests", list(figures))
         for ledger, counts in requested.counts:
-            own = [r for r in counts if not (r.target == "guest" and r.measure.id in by_kernel)]
             name = f"{ledger.pattern}, {size_text(ledger.size)}, a message"
-            yield from _rows(name, list(text_counts(ledger, own)))
+            yield from _rows(name, list(text_counts(ledger, counts)))
     yield from _rows("program", list(text_programs(analysis)))
     yield from _lacks(report)
 
