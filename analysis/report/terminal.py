@@ -107,7 +107,7 @@ def _answer(report: Report, requested: list[str]) -> Iterator[list[str]]:
         name = count.measure.removeprefix("payload_")
         where = count.counted.removeprefix("counted ")
         counters.setdefault(count.kernel, []).append(f"{name} {where}")
-    times = [f"times: {answer.host}", answer.ways] if answer.times else []
+    times = [f"times: {answer.host}", answer.ways] if answer.host else []
     counts = [f"{kernel}: {', '.join(names)}" for kernel, names in counters.items()]
     if sources := "; ".join(filter(None, [*times, *counts])):
         yield _wrapped(f"{capital(sources)}.")

@@ -75,10 +75,21 @@ def test_all_that_was_measured_is_reported(
     ] == []
 
 
-def test_probes_that_never_ran_have_no_cost_of_an_event(tmp_path: Path) -> None:
-    def never(cell: made_up.Cell) -> None:
-        if cell["instruments"] == ["bpftrace"]:
-            cell["bpf_programs"] = {"bpftrace": {"runs": 0, "ns": 0}}
+def test_probes_without_an_event_have_no_cost_of_one(tmp_path: Path) -> None:
+    """The last repeat runs under perf, which takes time and counts nothing."""
 
-    analysis = analyse(read_run(make_run(tmp_path, MadeUp(change=never))))
-    assert set(analysis.costs["added_per_event"]) == {None}
+    def under_perf(cell: made_up.Cell) -> None:
+        if cell["repeat"] == 2:
+            cell |= {"instruments": ["perf"], "scripts": ["stat"]}
+
+    slower = MadeUp(guest=False, rtt=lambda *cell: 111_000 * (1 + cell[2]), change=under_perf)
+    run = make_run(tmp_path, slower)
+    counted = {"@switches": {f"{number},voluntary": 0 for number in range(9, 13)}}
+    (run / "raw/host/perf/1").mkdir(parents=True)
+    (run / "raw/host/perf/1/stat.stderr").write_text("")
+    (run / "raw/host/perf/1/stat.json").write_text(
+        json.dumps({"type": "map", "data": counted}) + "\n"
+    )
+    costs = analyse(read_run(run)).costs
+    assert all(added > 0 for added in costs["added"])
+    assert {*costs["added_per_event"]} == {None}
