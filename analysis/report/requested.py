@@ -13,6 +13,7 @@ import pandas as pd
 from analysis.analyse import Analysis
 from analysis.counts.ledger import (
     FIRST_TRANSPORTS,
+    MOST_TOGETHER,
     Ledger,
     Row,
     all_conditions,
@@ -40,18 +41,21 @@ class Requested:
     def __init__(self, analysis: Analysis, answer: Answer | None) -> None:
         self.analysis = analysis
         self.named = instruments_of(analysis.run)
+        counts = answer.counts if answer else ()
+        self.compared = {count.measure for count in counts if len(count.figures) > 1}
         self.times = list(_other_times(analysis, answer))
         self.counts = list(self._counts())
         self.untimed = UNTIMED if analysis.run.targets and not analysis.timings else ""
 
     def _counts(self) -> Iterator[tuple[Ledger, list[Row]]]:
-        """Each ledger whose counts the comparison does not say, and its rows of what was named."""
+        """Each ledger's rows of what was named, less what the comparison says already."""
         ledgers = self.analysis.ledgers
-        compared = len(ledgers) == 1 and len(ledgers[0].transports) == 2
-        if compared and not self.named:
-            return
+        compared = len(ledgers) == 1 and len(ledgers[0].transports) == 2 and not self.named
         for ledger in ledgers:
-            if rows := self._rows(ledger):
+            rows = self._rows(ledger)
+            if compared:
+                rows = [row for row in rows if row.measure.id not in self.compared]
+            if rows:
                 yield ledger, rows
 
     def _rows(self, ledger: Ledger) -> list[Row]:
@@ -157,19 +161,31 @@ def text_counts(ledger: Ledger, rows: Sequence[Row]) -> Iterator[Figures]:
             yield Figures(f"{name}, {title_of(conditions)}", figures)
 
 
-def text_kernels(rows: pd.DataFrame, *, every: bool) -> Iterator[Figures]:
-    """A row for each headline, or every measure: a column for each transport on each kernel."""
-    names = _kernel_names(rows["kernel"].unique())
-    figures: dict[str, dict[str, str]] = {}
+def text_kernels(rows: pd.DataFrame, named: Sequence[str]) -> Iterator[Figures]:
+    """A row for each headline; with named instruments for each measure, first what these count.
+
+    A column is a transport on a kernel; where these are many, a kernel, and each transport has rows
+    of its own.
+    """
+    names, own = _kernel_names(rows["kernel"].unique()), quantities_of(named)
+    several = rows["transport"].nunique()
+    apart = several > 1 and several * len(names) > MOST_TOGETHER
+    figures: dict[tuple[Measure, str], dict[str, str]] = {}
     for row in rows.sort_values("transport", key=_in_order, kind="stable").to_dict("records"):
-        measure = MEASURE_BY_ID[row["measure"]]
-        if every or (measure.headline and not measure.detail):
-            column = f"{row['transport']} {names[row['kernel']]}"
-            text = _figure(measure, estimate_of(row))
-            figures.setdefault(row["measure"], {})[column] = text
-    for measure in MEASURES:
-        if measure.id in figures:
-            yield Figures(measure_name(measure), figures[measure.id])
+        measure, transport = MEASURE_BY_ID[row["measure"]], row["transport"]
+        if named or (measure.headline and not measure.detail):
+            kernel, name = names[row["kernel"]], measure_name(measure)
+            name, column = (
+                (f"{name}, {transport}", kernel) if apart else (name, f"{transport} {kernel}")
+            )
+            cells = figures.setdefault((measure, name), {})
+            cells[column] = _figure(measure, estimate_of(row))
+
+    def place(row: tuple[Measure, str]) -> tuple[bool, int]:
+        return row[0].quantity not in own, MEASURES.index(row[0])
+
+    for row_ in sorted(figures, key=place):
+        yield Figures(row_[1], figures[row_])
 
 
 def _kernel_names(releases: Iterable[str]) -> dict[str, str]:

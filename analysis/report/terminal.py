@@ -21,7 +21,7 @@ from analysis.report.requested import (
     text_times,
     usual_quantities,
 )
-from analysis.wording import NOT_MEASURED, capital, counted, size_text
+from analysis.wording import NOT_MEASURED, capital, counted, listed, size_text, title_of
 from probes.messages import one_line
 
 WIDTH, MOST_LINES = 80, 22
@@ -120,10 +120,11 @@ def _requested(report: Report) -> Iterator[str]:
         yield from _wrapped(requested.untimed)
         yield from _rows("median", list(text_times(requested.times)))
         for name, rows in requested.kernels:
-            figures = text_kernels(rows, every=bool(requested.named))
+            figures = text_kernels(rows, requested.named)
             yield from _rows(f"{name}, in guests", list(figures))
         for ledger, counts in requested.counts:
-            name = f"{ledger.pattern}, {size_text(ledger.size)}, a message"
+            where = listed([title_of(conditions) for conditions in ledger.conditions])
+            name = f"{ledger.pattern}, {size_text(ledger.size)}, {where}: a message"
             yield from _rows(name, list(text_counts(ledger, counts)))
     yield from _rows("program", list(text_programs(analysis)))
     yield from _lacks(report)
