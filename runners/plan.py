@@ -125,6 +125,14 @@ def _filled(cell: Cell, options: RunOptions, defaults: Defaults) -> Cell:
     )
 
 
+def one_cpu_only(options: RunOptions) -> list[str]:
+    """The patterns whose cells across two CPUs `_placements` leaves out."""
+    if "cross-cpu" not in options.placements:
+        return []
+    patterns = options.patterns
+    return [name for name in patterns if "cross-cpu" not in _placements(options, name)]
+
+
 def _placements(options: RunOptions, pattern: str) -> tuple[str, ...]:
     """One thread has no second CPU: beside other placements, cross-cpu is left out."""
     fitting = tuple(name for name in options.placements if name != "cross-cpu")
@@ -284,6 +292,11 @@ class Planner:
     def uncounted(self, target: str, plans: Mapping[str, Plan], probe_level: str) -> list[Missing]:
         """Quantities that the target will not count, for run.json."""
         lacks: list[Missing] = []
+        if self.needs is None:
+            lacks += [
+                missing([f"{name} across two CPUs"], reason("one-thread"))
+                for name in one_cpu_only(self.options)
+            ]
         wanted: Container[str] = scripts_of(self.options, target)
         if self.needs is not None:
             wanted = () if "guest" in plans else needed_scripts(self.needs, "function")

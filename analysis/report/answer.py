@@ -26,6 +26,7 @@ from runners.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
 EVEN = 0.05  # of an iteration's time: an unresolved difference that is surely smaller is none
+MOST_NAMED = 4  # conditions in a sentence; tables have all
 # Conditions that the answer shows, and the option that measures them.
 PLACES = {
     "same-cpu": "--placements same-cpu",
@@ -144,7 +145,12 @@ class Answer(Part):
     @property
     def compared(self) -> tuple[Placed, ...]:
         """The times that the decision names."""
-        return tuple(self.asleep) or self.times
+        return (tuple(self.asleep) or self.times)[:MOST_NAMED]
+
+    @property
+    def unnamed(self) -> int:
+        """How many more there are."""
+        return len(self.asleep or self.times) - len(self.compared)
 
     @property
     def ways(self) -> str:

@@ -17,7 +17,10 @@ def decision(answer: Answer | None) -> str:
         _clause(placed, verb, before, answer.iteration)
         for placed, verb, before in zip(answer.compared, verbs, ["", *verbs], strict=False)
     ]
-    return f"In this run {_subject(answer)} {listed(clauses)}."
+    more = ""
+    if answer.unnamed:
+        more = f" And under {counted(answer.unnamed, 'more condition')}: see the table."
+    return f"In this run {_subject(answer)} {listed(clauses)}.{more}"
 
 
 def _subject(answer: Answer) -> str:

@@ -67,7 +67,7 @@ def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) ->
             _entry(row.measure, e) if (e := row.entries.get(column)) else None
             for column in found.columns
         )
-        lines.append((_name(row.measure), *figures, row.source or row.why_missing))
+        lines.append((measure_name(row.measure), *figures, row.source or row.why_missing))
     known = latencies(found, timings)
     for words_, field, unit in TIME_ROWS if known else ():
         times_ = (getattr(known.get(column), field, None) for column in found.columns)
@@ -75,7 +75,7 @@ def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) ->
     return frame(("measure", *columns, "where from"), lines)
 
 
-def _name(measure: Measure) -> str:
+def measure_name(measure: Measure) -> str:
     return measure.words + (" per round trip" if measure.per == "round trip" else "")
 
 
@@ -94,7 +94,7 @@ def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
         counts = (_entry(row.measure, row.entries.get(column)) for row in rows)
         p50 = known[column].p50 if column in known else None
         lines.append((column[1], spanned(p50, "ns"), *counts))
-    heads = ("transport", "iteration, median", *(_name(row.measure) for row in rows))
+    heads = ("transport", "iteration, median", *(measure_name(row.measure) for row in rows))
     return frame(heads, lines)
 
 
@@ -163,7 +163,7 @@ def kernels(found: pd.DataFrame) -> pd.DataFrame:
     columns = list(dict.fromkeys(zip(found["transport"], found["kernel"], strict=True)))
     measures = [measure for measure in MEASURES if measure.id in set(found["measure"])]
     lines = [
-        (_name(measure), *(_entry(measure, figures.get((measure.id, *c))) for c in columns))
+        (measure_name(measure), *(_entry(measure, figures.get((measure.id, *c))) for c in columns))
         for measure in measures
     ]
     return frame(("measure", *columns), lines)

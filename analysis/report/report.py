@@ -20,9 +20,19 @@ from analysis.report import frames
 from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, document
 from analysis.report.decision import decision
 from analysis.report.render import render, sentence
+from analysis.report.requested import Requested
 from analysis.statistics import LEAST_REPEATS, Compared
 from analysis.times.timing import Times
-from analysis.wording import amount, amounts, capital, size_text, spanned, title_of
+from analysis.wording import (
+    amount,
+    amounts,
+    capital,
+    counted,
+    listed,
+    size_text,
+    spanned,
+    title_of,
+)
 from probes.messages import PROGRAM
 from probes.transports import holding
 
@@ -37,6 +47,7 @@ class Report:
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis, self.answer = analysis, build_answer(analysis)
+        self.requested = Requested(analysis, self.answer)
         two = self.answer if self.answer and len(self.answer.transports) > 1 else None
         # The median of a burst lies between those that get through at once and those that wait.
         burst = two.times[0] if two and two.times and two.pattern == "backlog" else None
@@ -54,11 +65,14 @@ class Report:
         """The decision, or what is copied and run; of a run for claims what became of them."""
         if self.analysis.run.for_claims:
             return f"{tally(self.analysis.verdicts)}."
+        if self.answer is None and self.analysis.survivals:
+            programs = sum(len(group.programs) for group in self.analysis.survivals)
+            return f"Times of {counted(programs, 'program')} over a Unix socket and over TCP"
         if self.answer is None:
             return "This run holds no figures: see what is missing."
-        size, first = size_text(self.answer.size), self.answer.transports[0]
+        size, transports = size_text(self.answer.size), listed(list(self.answer.transports))
         answer = self.document.decision or self.document.copied_and_run
-        return answer or f"Messages of {size} over {first}"
+        return answer or f"Messages of {size} over {transports}"
 
     @property
     def settled(self) -> list[Judged]:
@@ -85,6 +99,7 @@ class Report:
         return {
             "a": self.analysis,
             "d": self.document,
+            "requested": self.requested,
             "f": frames,
             "headline": self.headline,
             "compared": compared,
@@ -100,9 +115,13 @@ class Report:
         """What a reader may ask for and this run did not measure: words, command, page."""
         cells = [cell for _, cell in self.analysis.run.cells()]
         timed = {times.conditions for times in self.analysis.timings}
+        ran = {str(cell.conditions) for cell in cells}
         for conditions, option in PLACES.items():
             if conditions not in timed:
-                yield title_of(conditions), f"sudo {RUN} {option}", "choosing.md"
+                words = (
+                    f"times: {title_of(conditions)}" if conditions in ran else title_of(conditions)
+                )
+                yield words, f"sudo {RUN} {option}", "choosing.md"
         if len(sizes := {cell.size for cell in cells}) == 1:
             yield f"sizes other than {size_text(*sizes)}", f"sudo {RUN} {SIZES}", "choosing.md"
         if not self.analysis.knobs:
@@ -137,13 +156,11 @@ class Report:
         exact: dict[tuple[str, int], list[Comparison]] = {}
         for comparison in sorted(analysis.exact, key=usual_first):
             exact.setdefault((comparison.kernel, comparison.size), []).append(comparison)
-        transports = analysis.ledgers[0].narrow().transports if analysis.ledgers else ()
         groups = groupby(analysis.knobs, lambda pair: same_table(pair.after))
         return {
             "measured_verdicts": [verdict for verdict in analysis.verdicts if verdict.settled],
             "stated_verdicts": [v for v in analysis.verdicts if v.kind == ARITHMETIC],
             "open_verdicts": [v for v in analysis.verdicts if v.kind == NOT_MEASURED],
-            "shown_kernels": analysis.kernels[analysis.kernels["transport"].isin(transports)],
             "least_repeats": LEAST_REPEATS,
             "within_share": WITHIN_SHARE,
             "within_per_message": WITHIN_PER_MESSAGE,

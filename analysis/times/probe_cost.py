@@ -69,7 +69,9 @@ def probe_costs(
     pairs = zip(costs["rtt_with"], costs["rtt_without"], strict=True)
     added = [(a.value - b.value) / 2 if a and b else None for a, b in pairs]  # two messages
     each = [
-        more / sum(events.values()) if events and more and more > 0 else None
+        more / sum(events.values())
+        if events and any(events.values()) and more and more > 0
+        else None
         for more, events in zip(added, costs["events"], strict=True)
     ]
     costs["added"] = pd.Series(added, dtype=object)
