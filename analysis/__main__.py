@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""python -m analysis: make the report of a stored run (again), or compare stored runs."""
+"""python -m analysis: show what a verb has left, or compare stored runs.
 
-import argparse
+run.sh calls the functions.
+`how` is how a result is printed: `json`, `quiet`, `ktap`, or None for a terminal.
+"""
+
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from probes import messages
+from probes.contract import UNTOLD, Kind, kind_of
 from probes.messages import Parser, RunError, UsageError, complain, shown
 
 COMMAND = __name__ == "__main__"
@@ -29,9 +33,8 @@ try:
     from analysis.drawing import Drawn
     from analysis.paths.export import exports
     from analysis.paths.figures import draw_exact, draw_profiles
-    from analysis.paths.gate import UNTOLD
     from analysis.predict.prove import show_proof
-    from analysis.predict.show import show_watch, show_what_if
+    from analysis.predict.show import show_watch
     from analysis.raw.run import read_run
     from analysis.report import output
     from analysis.report.answer import build_answer, ledger_frame
@@ -61,31 +64,18 @@ def carry_out(arguments: list[str] | None) -> int:
     """Do what the command line says: the exit status. Raises UsageError, RunError."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    modes = [options.run_dir, options.diff, options.pool, options.watch, options.what_if]
-    modes += [options.prove]
-    if sum(mode is not None for mode in modes) != 1:
-        parser.error("name one run, two after --diff, or two and more after --pool.")
+    if bool(options.folders) == (options.diff is not None):
+        parser.error("name the folders that a verb has left, or two runs after --diff.")
     judges = options.allowance is not None or options.show == "ktap"
-    if options.diff is None and (options.out or judges):
-        parser.error("--out, --allowance and --ktap are of a comparison: they need --diff.")
+    if options.diff is None:
+        if options.out or judges:
+            parser.error("--out, --allowance and --ktap are of a comparison: they need --diff.")
+        show_stored(options.folders, options.show, options.prices)
+        return 0
     if judges:
-        try:
-            return make_diff(options.diff, options.out, options.show, options.allowance or "0")
-        except RunError as error:
-            complain(error)
-            return UNTOLD
-    if options.watch:
-        show_watch(options.watch, options.prices or options.watch, options.show)
-    elif options.what_if:
-        show_what_if(options.what_if, options.prices or options.what_if, options.show)
-    elif options.prove:
-        show_proof(options.prove, options.show)
-    elif options.diff:
-        make_diff(options.diff, options.out, options.show)
-    elif options.pool:
-        show_pool(options.pool)
-    else:
-        make_report(options.run_dir, options.show)
+        base, judged = options.diff
+        return judge(base, judged, options.out, options.show, options.allowance or "0")
+    make_diff(options.diff, options.out, options.show)
     return 0
 
 
@@ -99,19 +89,15 @@ def folder(name: str) -> Path:
 def _parser() -> Parser:
     parser = Parser(
         prog="python -m analysis" if messages.CLONE else "pathcost-analysis",
-        description="Make the tables, figures and report of a stored run from its raw files.",
+        description="Show what a verb has left; of several runs, their times together.",
         epilog=EPILOG,
     )
     add = parser.add_argument
-    add("run_dir", metavar="RUN_DIR", type=folder, nargs="?", help="the folder with run.json")
+    add("folders", metavar="FOLDER", type=folder, nargs="*", help="what a verb of run.sh has left")
     add("--diff", nargs=2, metavar=("A", "B"), type=folder, help="compare two runs instead")
-    add("--pool", nargs="+", metavar="RUN", type=folder, help="times and verdicts of several runs")
     add("--out", metavar="DIR", type=folder, help="of --diff: its folder (default: beside B)")
     add("--allowance", metavar="N", help="of --diff: judge exact round trips; may grow by N or N%%")
-    add("--watch", metavar="DIR", type=folder, help="predict for what --watch of run.sh has seen")
-    add("--prices", metavar="RUN", type=folder, help="of --watch: prices of another run")
-    add("--what-if", type=folder, help=argparse.SUPPRESS)
-    add("--prove", metavar="DIR", type=folder, help="say what prove of run.sh has measured")
+    add("--prices", metavar="RUN", type=folder, help="of what watch has left: prices of a run")
     shown = parser.add_mutually_exclusive_group()
     for name, words in (
         ("quiet", "print the report's path only"),
@@ -120,6 +106,37 @@ def _parser() -> Parser:
     ):
         shown.add_argument(f"--{name}", dest="show", action="store_const", const=name, help=words)
     return parser
+
+
+def show_stored(
+    folders: Sequence[Path], how: str | None = None, priced: Path | None = None
+) -> None:
+    """Show again what a verb has left: a run's report, several runs' times, a watch, a proof.
+
+    `priced` is a folder with prices for what watch has left. Raises UsageError, RunError.
+    """
+    kinds = {kind_of(folder) for folder in folders}
+    if len(folders) > 1 and kinds & {Kind.WATCH, Kind.PROOF}:
+        raise UsageError("what watch or prove has left cannot be pooled: name one folder.")
+    if priced and kinds != {Kind.WATCH}:
+        raise UsageError("--prices has no effect: only what watch has left needs prices.")
+    if len(folders) > 1:
+        show_pool([*folders])
+    elif kinds == {Kind.PROOF}:
+        show_proof(folders[0], how)
+    elif kinds == {Kind.WATCH}:
+        show_watch(folders[0], priced or folders[0], how)
+    else:
+        make_report(folders[0], how)
+
+
+def judge(base: Path, judged: Path, out: Path | None, how: str | None, allowance: str) -> int:
+    """Judge the second run's exact round trips by the first's: WITHIN, BEYOND or UNTOLD."""
+    try:
+        return make_diff((base, judged), out, how, allowance)
+    except RunError as error:
+        complain(error)
+        return UNTOLD
 
 
 def make_report(run: Path, how: str | None = None) -> Analysis:

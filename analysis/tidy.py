@@ -20,9 +20,9 @@ from analysis.raw.cells import Cell, Result
 from analysis.raw.files import BY_CELL, Scripts
 from analysis.raw.run import Missing, Run, Target
 from analysis.wording import counted, listed, size_text
+from probes.cell import ONE_WAY, ROUND_TRIP_PATTERNS
 from probes.files import read_rows
 from probes.transports import Transport, forwarded, read_transports
-from runners.cell import ONE_WAY, ROUND_TRIP_PATTERNS
 
 COLUMNS = (
     "run", "target", "kernel", "probe_level", "instrument", "transport", "pattern", "size",

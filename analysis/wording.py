@@ -8,8 +8,8 @@ A figure has four forms: `amount` is a value with its unit, `extent` from where 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from probes.cell import CALLED, MANY_CLIENTS, Conditions
 from probes.transports import read_transports
-from runners.cell import CALLED, MANY_CLIENTS, Conditions
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"

@@ -33,8 +33,8 @@ GATE = "gate.txt"
 ENVIRONMENT = "environment.json"
 CELLS = "cells.jsonl"
 CHECKS = "checks.jsonl"
-TOOLS = "tools.jsonl"
-PROGRAMS = "programs.jsonl"
+TOOLS_FILE = "tools.jsonl"
+PROGRAMS_FILE = "programs.jsonl"
 MISSING = "missing.json"
 
 # The reader of another format would misread the file.

@@ -13,10 +13,12 @@ from pathlib import Path
 from random import randrange
 from typing import Any, NamedTuple
 
+from probes import cell
+from probes.contract import MANIFEST, PROOF, WATCH, Status
 from probes.files import read_rows
 from probes.messages import PROGRAM, Parser, failure, is_plain, named, shown
 from probes.scripts import instruments, read_scripts
-from runners import cell, guest, show
+from runners import guest, show
 from runners.campaign import campaign
 from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS
@@ -25,10 +27,10 @@ from runners.exact.kernel_tree import is_tree
 from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
-from runners.process import DONE, REPORTS, Progress, UsageError, version
+from runners.process import REPORTS, Progress, UsageError, version
 from runners.programs import PROGRAMS
-from runners.programs.prove import PROOF, prove
-from runners.programs.watch import WATCH, watch
+from runners.programs.prove import prove
+from runners.programs.watch import watch
 from runners.programs.what_if import what_if
 from runners.run import diff, report, run
 from runners.store import scratch
@@ -136,7 +138,7 @@ def exact_kernel(word: str) -> str:
 
 def base(word: str) -> str:
     """Read a kernel, or the folder of a stored run."""
-    return word if (Path(text(word)) / "run.json").is_file() else exact_kernel(word)
+    return word if (Path(text(word)) / MANIFEST).is_file() else exact_kernel(word)
 
 
 def allowance(word: str) -> str:
@@ -277,8 +279,8 @@ WORK: dict[str, Callable[[Any], object]] = {
 # What a verb takes without a flag: the field, and how argparse reads it.
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
-    "diff": ("runs", {"nargs": 2, "type": holding("run.json"), "metavar": "RUN"}),
-    "report": ("runs", {"nargs": "+", "type": holding("run.json", WATCH, PROOF), "metavar": "RUN"}),
+    "diff": ("runs", {"nargs": 2, "type": holding(MANIFEST), "metavar": "RUN"}),
+    "report": ("runs", {"nargs": "+", "type": holding(MANIFEST, WATCH, PROOF), "metavar": "RUN"}),
     "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),
 }
 PAGES = named(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
@@ -312,7 +314,7 @@ def build_parser(name: str) -> Parser:
     for option in options_of(name):
         group, how = groups[option.group], {"dest": option.field, "help": option.help}
         if option.field == "show":
-            group, how = show, how | {"action": "store_const", "const": option.flag}
+            group, how = show, how | {"action": "store_const", "const": option.flag[2:]}
         elif not option.metavar:
             how |= {"action": "store_true"}
         else:
@@ -401,7 +403,7 @@ def main(argv: list[str]) -> int:
     """Do what the command line says: the exit status. Raises UsageError, RunError."""
     if argv == ["--version"] or argv[:1] in (["--help"], ["-h"]):
         print(f"pathcost {version()}" if argv == ["--version"] else overview())
-        return DONE
+        return Status.DONE
     options = parse(argv)
     work = WORK[options.verb]
     if "--dry-run" in options.given and options.verb != "campaign":
@@ -410,4 +412,4 @@ def main(argv: list[str]) -> int:
         if options.verb != "cache":  # which makes room on a full disk
             stack.enter_context(scratch(Progress().note))
         status = work(options)
-    return status if isinstance(status, int) else DONE
+    return status if isinstance(status, int) else Status.DONE

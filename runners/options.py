@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from runners.cell import USUAL_CLIENTS, USUAL_IN_FLIGHT
+from probes.cell import USUAL_CLIENTS, USUAL_IN_FLIGHT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,10 +16,10 @@ from operator import itemgetter
 from random import Random
 from typing import Any
 
+from probes.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
 from probes.reasons import missing, reason
 from probes.scripts import read_scripts
 from probes.transports import PAIR, read_transports
-from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
 from runners.host.workload import MAKE_AGAIN
 from runners.options import RunOptions
 from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt, last_words

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from probes.contract import UNTOLD
 from probes.messages import CLONE, FOLDER, exit_status
 from probes.messages import RunError as RunError
 from probes.messages import UsageError as UsageError
@@ -28,7 +29,6 @@ REPORTS = (REPOSITORY if CLONE else Path()) / FOLDER
 PROJECT = REPOSITORY / "pyproject.toml"
 RUN_SH = REPOSITORY / "runners/run.sh"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
-DONE, FAILED, IMPOSSIBLE, UNTOLD, INTERRUPTED = 0, 1, 2, 125, 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 User = tuple[int, int]
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
@@ -53,7 +53,7 @@ def version() -> str:
 class UntoldError(RunError):
     """A gate cannot tell; `git bisect run` takes its status for "skip this commit"."""
 
-    status = 125
+    status = UNTOLD
 
 
 def run_main(work: Callable[[], object]) -> int:

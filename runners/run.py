@@ -18,30 +18,29 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from probes.cell import Cell, CellRun, Pass, Plan
+from probes.contract import ENVIRONMENT, MISSING, PRICES, Kind, Status, kind_of
 from probes.messages import PROGRAM
 from probes.reasons import missing, reason
 from runners import guest, show
-from runners.cell import Cell, CellRun, Pass, Plan
 from runners.checks import try_tools
 from runners.exact import run as exact
 from runners.guest.boot import stored_guest
 from runners.guest.store import Cache
 from runners.host import preflight
 from runners.host.session import Session
-from runners.options import DiffOptions, Options, ReportOptions, RunOptions
+from runners.options import DiffOptions, ReportOptions, RunOptions
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
 from runners.process import (
     REPOSITORY,
     WORKLOAD,
     Progress,
     RunError,
-    UsageError,
     last_line,
     stopping,
 )
 from runners.programs.experiments import Experiments
-from runners.programs.prove import PROOF
-from runners.programs.watch import WATCH, report_watched
+from runners.programs.watch import report_with_own_prices
 from runners.store import Manifest, RunFolder, place, publish
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
@@ -94,28 +93,31 @@ def run(options: RunOptions) -> int:
 
 def diff(options: DiffOptions) -> int:
     """Compare two stored runs: the exit status. Raises RunError."""
-    out = ["--out", str(options.out.resolve())] if options.out else []
-    return _analyse(options, "--diff", *map(str, options.runs), *out)
+    set_up_analysis(options)
+    from analysis.diff.report import make_diff
+
+    make_diff(options.runs, options.out and options.out.resolve(), options.show)
+    return Status.DONE
 
 
 def report(options: ReportOptions) -> int:
-    """Make a stored run's report, or pool several runs: the exit status. Raises RunError."""
-    if any((run / PROOF).exists() for run in options.runs):
-        if len(options.runs) > 1 or options.prices:
-            raise UsageError("what prove has left cannot be pooled or priced: name one folder.")
-        return _analyse(options, "--prove", str(options.runs[0]))
-    if any((run / WATCH).exists() for run in options.runs):
-        return report_watched(options)
-    if options.prices:
-        raise UsageError("--prices has no effect: only what watch has left needs prices.")
-    runs = [str(run.resolve()) for run in options.runs]
-    return _analyse(options, *(["--pool", *runs] if len(runs) > 1 else runs))
+    """Show again what verbs have left, or pool several runs: the exit status. Raises RunError.
+
+    What watch has left without prices is told by this machine's.
+    """
+    watched = len(options.runs) == 1 and kind_of(options.runs[0]) is Kind.WATCH
+    if watched and not options.prices and not (options.runs[0] / PRICES).exists():
+        return report_with_own_prices(options, options.runs[0])
+    set_up_analysis(options)
+    from analysis.__main__ import show_stored
+
+    show_stored(options.runs, options.show, options.prices)
+    return Status.DONE
 
 
-def _analyse(options: Options, *arguments: str) -> int:
-    session = Session(options)
-    session.set_up_step("--analysis")
-    return session.analyse(*arguments)
+def set_up_analysis(options: DiffOptions | ReportOptions) -> None:
+    """Make the packages of the analysis ours. Raises RunError."""
+    Session(options).set_up_step("--analysis")
 
 
 def prepare(session: Session[RunOptions]) -> Prepared:
@@ -332,8 +334,8 @@ def finish(
     uncounted: Sequence[Missing],
 ) -> Target:  # fmt: skip
     """Read what a collector has left."""
-    environment = json.loads((out / "environment.json").read_text(encoding="utf-8"))
-    failed = json.loads((out / "missing.json").read_text(encoding="utf-8"))
+    environment = json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))
+    failed = json.loads((out / MISSING).read_text(encoding="utf-8"))
     entry = {
         "folder": out.name,
         "kind": kind,

@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from probes import program
+from probes.cell import PATTERNS, PLACEMENTS, SCHEDULERS, TOPOLOGIES, TRANSPORTS, WAITS, Cell, Plan
 from probes.messages import PROGRAM
 from probes.scripts import instruments
 from runners import guest
-from runners.cell import PATTERNS, PLACEMENTS, SCHEDULERS, TOPOLOGIES, TRANSPORTS, WAITS, Cell, Plan
 from runners.exact import run as exact
 from runners.exact.knobs import described, find
 from runners.guest.debian import KEYRING

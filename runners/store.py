@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.callsite import TRACEFS
+from probes.contract import MANIFEST, MANIFEST_FORMAT
 from probes.messages import PROGRAM, failure, shown
 from runners.process import REPORTS, RunError, UsageError, User, folders, stopping, version
 
@@ -35,7 +36,6 @@ INSTANCES = "instances"  # the folder of tracefs that is locked
 FREE_SECONDS = 10  # a killed run's probes take a moment to go
 WAIT_SECONDS = 1800  # for what another start makes: two programs' LONGEST_SECONDS
 POLL = 0.05  # seconds
-FORMAT = 2  # of run.json
 # A run with its figures is some 5 MB; the guest's disk with the results is sparse.
 LEAST_FREE = 100 << 20
 
@@ -408,7 +408,7 @@ class RunFolder:
 
     def write_manifest(self, manifest: str) -> None:
         """Write run.json: the analysis reads what is there so far."""
-        (self.path / "run.json").write_text(manifest, encoding="utf-8")
+        (self.path / MANIFEST).write_text(manifest, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -423,7 +423,7 @@ class Manifest:
     def text(self, destination: Path, seconds_by_step: dict[str, float], **parts: Any) -> str:
         """The whole file. `parts`: targets, exact, preflight and missing, where there are any."""
         entries = {
-            "format": FORMAT,
+            "format": MANIFEST_FORMAT,
             "name": destination.name,
             "pathcost": version(),
             "command": [PROGRAM, *self.argv],

@@ -18,6 +18,7 @@ from analysis.raw.cells import CheckLine, ToolLine
 from analysis.raw.record import Model, parse_lines
 from analysis.raw.run import Run
 from analysis.wording import capital, counted, listed
+from probes.contract import CHECKS, TOOLS_FILE
 
 
 class Recorded(Model):
@@ -37,8 +38,8 @@ class ToolAnswer(ToolLine, Recorded):
 
 
 ANSWERS: dict[str, TypeAdapter[Any]] = {
-    "checks.jsonl": TypeAdapter(CheckAnswer),
-    "tools.jsonl": TypeAdapter(ToolAnswer),
+    CHECKS: TypeAdapter(CheckAnswer),
+    TOOLS_FILE: TypeAdapter(ToolAnswer),
 }
 Answers = Sequence[CheckAnswer | ToolAnswer]
 

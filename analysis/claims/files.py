@@ -21,11 +21,11 @@ from analysis.claims.rules import FOLDER, Across, CheckRule, Measured, Names, Op
 from analysis.counts.measures import CALLS, MEASURE_BY_ID, TIMES, Measure, measure_of, program_of
 from analysis.raw.record import Model, Positive
 from analysis.wording import listed
+from probes.cell import PATTERNS, PLACEMENTS, TRANSPORTS, Conditions
 from probes.files import read_toml
 from probes.functions import told
 from probes.messages import PROGRAM, UsageError, shown
 from probes.transports import read_transports
-from runners.cell import PATTERNS, PLACEMENTS, TRANSPORTS, Conditions
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 CLAIM_ID = r"^[a-z0-9][a-z0-9.-]*$"

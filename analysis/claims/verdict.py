@@ -15,10 +15,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.claims.files import Claim
-from analysis.counts import programs
 from analysis.counts.measures import program_of
 from analysis.statistics import Estimate
 from analysis.wording import counted, listed, title_of
+from probes import contract
 
 CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
 NOT_REPRODUCED = "NOT REPRODUCED"  # somebody's own times, which other hardware does not show
@@ -32,7 +32,6 @@ KINDS = {
     ARITHMETIC: "checked against the source's own numbers",
     NOT_MEASURED: "not measured",
 }
-CELLS_FILE = "cells.jsonl"
 QUOTIENT = " / "  # in the label of a figure that has no unit
 CLAIM_COLUMNS = (
     *("claim", "source", "verdict", "coverage", "lacking", "family"),
@@ -79,9 +78,9 @@ class Evidence:
     def file(self) -> str:
         """The file of raw/ that holds its runs. A rule across patterns names both: `a / b`."""
         return (
-            programs.FILE
+            contract.PROGRAMS_FILE
             if any(map(program_of, self.place["pattern"].split(" / ")))
-            else CELLS_FILE
+            else contract.CELLS
         )
 
 

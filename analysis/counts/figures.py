@@ -13,7 +13,7 @@ from analysis.counts.ledger import Ledger, Row, in_reading_order
 from analysis.counts.measures import MEASURE_BY_ID, best_source, rows_of, source_of
 from analysis.drawing import FAINT, MARKERS, Drawn, axes_row, colour, drawn, not_drawn, words
 from analysis.wording import listed, number, place_title, size_text
-from runners.cell import ROUND_TRIP_PATTERNS
+from probes.cell import ROUND_TRIP_PATTERNS
 
 COMPARED = (
     "payload_copies",

@@ -12,8 +12,8 @@ from analysis.counts import measures
 from analysis.counts.measures import WORKLOAD, Measure, groups, rows_of
 from analysis.raw.run import Missing
 from analysis.statistics import Estimate
+from probes.cell import Conditions
 from probes.transports import PAIR
-from runners.cell import Conditions
 
 Column = tuple[str, str]  # conditions, transport
 GUEST = "--target guest has them"  # function probes

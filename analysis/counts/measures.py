@@ -15,9 +15,9 @@ import pandas as pd
 
 from analysis.statistics import Compared, Estimate, compared
 from analysis.wording import listed, source_text
+from probes.cell import ONE_WAY, ROUND_TRIP_PATTERNS, Conditions
 from probes.files import read_rows, typed
 from probes.transports import PAIR
-from runners.cell import ONE_WAY, ROUND_TRIP_PATTERNS, Conditions
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it

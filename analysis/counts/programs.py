@@ -28,10 +28,10 @@ from analysis.raw.record import parse_lines
 from analysis.raw.run import Missing, Run, Target
 from analysis.statistics import Compared, Estimate
 from analysis.wording import RATE
+from probes.cell import Conditions
+from probes.contract import PROGRAMS_FILE
 from probes.transports import PAIR
-from runners.cell import Conditions
 
-FILE = "programs.jsonl"
 INSTRUMENT = "program"
 PROBED_BY = "bcc"  # which counts in runs of their own
 # Counted by another tool as well, or better.
@@ -48,7 +48,7 @@ def read_programs(run: Run) -> tuple[list[TidyRow], list[Missing]]:
     rows: list[TidyRow] = []
     missing = []
     for target in run.targets:
-        path = target.path / FILE
+        path = target.path / PROGRAMS_FILE
         lines = parse_lines(path, programs.PROGRAM_LINES) if path.exists() else ()
         for number, line in enumerate(lines, 1):
             if isinstance(line, programs.FailedRun):

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from analysis.counts.measures import ELSEWHERE
 from analysis.raw.cells import Cell, Result
 from analysis.raw.files import DIFFERENCE
+from probes.cell import ROUND_TRIP_PATTERNS
 from probes.counters import read_counters
 from probes.transports import Transport, read_transports
-from runners.cell import ROUND_TRIP_PATTERNS
 
 # Every message has been received when the window ends.
 NOTHING_UNDER_WAY = ("pingpong", "selfloop", "selfecho")

@@ -57,7 +57,7 @@ def show_pool(folders: list[Path]) -> None:
     that not all runs judge alike. Raises RunError.
     """
     if len({folder.resolve() for folder in folders}) < max(LEAST_RUNS, len(folders)):
-        raise UsageError("--pool needs two runs or more, each named once.")
+        raise UsageError("to pool runs takes two or more, each named once.")
     # Two runs may have one name, in two folders.
     runs = [replace(read_run(folder), name=str(folder)) for folder in folders]
     for (conditions, pair), ratios in read_ratios(runs).items():

@@ -35,6 +35,7 @@ from analysis.wording import (
     size_text,
     source_text,
 )
+from probes.contract import GATE, MANIFEST
 from probes.messages import UsageError, one_line
 
 MOST_CHANGES = 40  # in the terminal
@@ -52,7 +53,7 @@ def make_diff(
     if runs[0] == runs[1]:
         raise UsageError(f"{first} and {second} are one run: a comparison needs two.")
     target = out or runs[1].parent / "diff-{}-{}".format(*(run.name for run in runs))
-    if (target / "run.json").exists():
+    if (target / MANIFEST).exists():
         raise UsageError(f"{target} is a run: the comparison needs a folder of its own (--out).")
     diff = compare(analyse(read_run(first)), analyse(read_run(second)))
     if allowed is None and diff.shifts.empty and not diff.exact:
@@ -74,7 +75,7 @@ def make_diff(
     if allowed is not None:
         cells = [cell for comparison in diff.after.exact for cell in comparison.cells]
         judged = gate.judge(diff.exact, (diff.before.run, diff.after.run), cells, allowed)
-        files |= {"gate.txt": gate.text(judged, str(path)), "gate.ktap": gate.ktap(judged)}
+        files |= {GATE: gate.text(judged, str(path)), "gate.ktap": gate.ktap(judged)}
         files["gate.csv"] = df_parts(result.pair for result in judged.results if result.pair)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -84,7 +85,7 @@ def make_diff(
     if how == "quiet":
         print(path)
     elif judged is not None:
-        print(str(files["gate.ktap" if how == "ktap" else "gate.txt"]).rstrip("\n"))
+        print(str(files["gate.ktap" if how == "ktap" else GATE]).rstrip("\n"))
     else:
         show(diff, path)
     return 0 if judged is None else judged.status

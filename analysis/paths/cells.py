@@ -22,8 +22,9 @@ from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedE
 from analysis.raw.record import Count, Positive, check, damaged, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 from analysis.wording import listed, number, size_text, transport_text
+from probes.cell import WHOLE, Conditions
+from probes.contract import ENVIRONMENT
 from probes.isa import ISAS
-from runners.cell import WHOLE, Conditions
 
 PROCESSES = ("client", "server")
 MOST_IN_SENTENCE = 4  # transports
@@ -248,7 +249,7 @@ def read_exact(run: Run) -> tuple[ExactCell, ...]:
     cells = []
     for entry in run.manifest.exact:
         raw = run.path / "raw" / entry.folder
-        environment = read_object(raw / "environment.json", ExactEnvironment)
+        environment = read_object(raw / ENVIRONMENT, ExactEnvironment)
         check_kernel(entry, environment.kernel, raw)
         more = environment.model_dump(include={"kernel", "qemu", "cpu"})
         for line in read_cells(raw, entry, EXACT_LINES):

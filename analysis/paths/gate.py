@@ -12,9 +12,9 @@ from analysis.paths.cells import ExactCell, failed_cells
 from analysis.paths.changes import ONLY_CALLS, WORK, ExactPair, Moved, cell_name
 from analysis.raw.run import Run
 from analysis.wording import counted
+from probes.contract import BEYOND, UNTOLD, WITHIN
 from probes.messages import UsageError, shown
 
-WITHIN, BEYOND, UNTOLD = 0, 1, 125  # exit status, as git bisect run takes it
 EXACT_CELL = "exact cell "  # in run.json's missing
 MOST_SUMMARY_LINES = 20  # of the summary
 COMMIT_WIDTH = 72  # of a line, as in a commit's message

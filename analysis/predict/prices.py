@@ -14,10 +14,10 @@ from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import Model, NotNegative, Positive, read_object
 from analysis.raw.run import read_run
 from analysis.wording import number
+from probes.contract import PRICES
 from probes.messages import PROGRAM, UsageError, shown
 from probes.transports import PAIR
 
-PRICES_FILE = "prices.json"
 PATTERNS = ("pingpong", "selfecho", "connect")
 LISTS = ("iteration_us", "client_cpu_us", "server_cpu_us")
 ONE, TWO = "same-cpu", "cross-cpu"
@@ -114,9 +114,9 @@ def _price(cell: PricedCell) -> Price:
 def read_prices(path: Path) -> Prices:
     """The prices of a file prices.json, or of a stored run's folder. Raises RunError."""
     if path.is_dir():
-        if not (path / PRICES_FILE).exists():
+        if not (path / PRICES).exists():
             return Prices(prices_of_run(path), f"the run {shown(path.resolve().name)}")
-        path = path / PRICES_FILE
+        path = path / PRICES
     listed = read_object(path, PriceList)
     machine = (str(listed.fingerprint.get(name, "unknown")) for name in ("cpu", "kernel"))
     return Prices(listed.cells, "{}, kernel {}".format(*machine))

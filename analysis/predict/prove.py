@@ -18,18 +18,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from analysis.predict.prices import read_prices
-from analysis.predict.show import WATCH
 from analysis.predict.told import predictions
 from analysis.raw.programs import KernelCounts, Probed, Watched
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, read_object
 from analysis.report import output
 from analysis.statistics import Compared, Estimate, Values, compared, estimates, mean
 from analysis.wording import amount, number, spanned, times
+from probes.contract import PROOF, WATCH
 from probes.messages import PROGRAM, RunError
 from probes.reasons import Reason
 from probes.transports import PAIR
 
-PROOF, RESULT = "prove.json", "proof.json"
+RESULT = "proof.json"
 EQUAL = 0.01  # of bytes: more is no equal load. Of elapsed time: the client runs for a fixed time
 REROUTED = PAIR[::-1]  # arms under the filter: a program moves from TCP to a Unix socket
 DIFFERS = 0.15  # of the filter's cost: in pairs with a connection for each message up to 0.13

@@ -22,9 +22,10 @@ from analysis.raw.record import read_object
 from analysis.report import output
 from analysis.report.render import sentence as worded
 from analysis.wording import capital, number
+from probes.contract import WATCH
 from probes.messages import FOLDER, RunError
 
-WATCH, PREDICTION, PAGE = "watch.json", "prediction.json", "watch.html"
+PREDICTION, PAGE = "prediction.json", "watch.html"
 WHAT_IF = "what-if.json"
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word
-from runners.cell import Conditions
+from probes.cell import Conditions
 
 Wait = Literal["block", "epoll", "spin"]
 Sched = Literal["other", "batch", "fifo"]

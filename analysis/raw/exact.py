@@ -7,7 +7,7 @@ from pydantic import AliasChoices, Discriminator, Field, Tag, TypeAdapter
 
 from analysis.raw.cells import PlannedCell, Result
 from analysis.raw.record import Change, Count, Model, Name, Positive, Word, failed
-from runners.cell import Cell
+from probes.cell import Cell
 
 # Call path → calls and instructions more than usual.
 Moves = dict[str, tuple[Change, Change]]

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, TypeAdapter
 from analysis.raw.cells import Cell
 from analysis.raw.record import Change, Count, check, damaged, parse_lines, read_bytes, read_text
 from analysis.raw.run import Target
-from runners.cell import ONE_WAY
+from probes.cell import ONE_WAY
 
 HELPER = "@helper"
 # Instruments whose scripts leave maps as bpftrace prints them, in

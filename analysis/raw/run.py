@@ -12,10 +12,10 @@ from analysis.raw import record
 from analysis.raw.cells import Cell
 from analysis.raw.exact import ExactLine, FailedExactLine
 from analysis.raw.record import Count, Model, Name, NotNegative, Positive, Word
+from probes.contract import CELLS, ENVIRONMENT, MANIFEST, MANIFEST_FORMAT
 from probes.messages import UsageError
 from probes.reasons import Reason
 
-FORMAT = 2
 Numbered = TypeVar("Numbered", Cell, FailedExactLine | ExactLine)
 
 Scalar = str | bool | int | float | None
@@ -24,8 +24,8 @@ Option = Scalar | list[str | int] | dict[str, list[str]]
 
 def _known_format(number: int) -> int:
     """Refuse another format, which may differ in any field, at the first field that is read."""
-    if number != FORMAT:
-        raise ValueError(f"use the pathcost that wrote it: this one reads format {FORMAT}")
+    if number != MANIFEST_FORMAT:
+        raise ValueError(f"use the pathcost that wrote it: this one reads format {MANIFEST_FORMAT}")
     return number
 
 
@@ -201,7 +201,7 @@ def read_run(path: Path) -> Run:
     """Read a run folder's manifest, environments and cells. Raises UsageError, RunError."""
     if not path.is_dir():
         raise UsageError(f"{path} is not a folder: name the folder of a run, with its run.json.")
-    manifest = record.read_object(path / "run.json", Manifest)
+    manifest = record.read_object(path / MANIFEST, Manifest)
     targets = tuple(_read_target(path, entry, manifest) for entry in manifest.targets)
     missing = tuple(_missing(entry, path) for entry in manifest.missing)
     # Where a guest took part, it counted what needs its probes, or says itself why not.
@@ -214,14 +214,14 @@ def _missing(entry: MissingEntry, run: Path) -> Missing:
     try:
         why = str(Reason(entry.code, entry.values))
     except KeyError as error:
-        raise record.damaged(run / "run.json", f"the reason {entry.code!r} lacks {error}") from None
+        raise record.damaged(run / MANIFEST, f"the reason {entry.code!r} lacks {error}") from None
     what = ", ".join(entry.what) + (f" ({entry.by})" if entry.by else "")
     return Missing(what, entry.target, why, entry.requested, quantities=entry.what, code=entry.code)
 
 
 def _read_target(run: Path, entry: TargetEntry, manifest: Manifest) -> Target:
     path = run / "raw" / entry.folder
-    environment = record.read_object(path / "environment.json", Environment)
+    environment = record.read_object(path / ENVIRONMENT, Environment)
     check_kernel(entry, environment.kernel, path)
     cells = read_cells(path, entry, TypeAdapter(Cell))
     lacks = (lack for lack in manifest.missing if lack.target in ("", entry.folder))
@@ -233,14 +233,14 @@ def check_kernel(entry: TargetEntry | ExactEntry, kernel: str, folder: Path) -> 
     """Raise RunError where a target's own file names another kernel than the manifest does."""
     if kernel != entry.kernel:
         why = f"it is of kernel {kernel}, and run.json of {entry.kernel}"
-        raise record.damaged(folder / "environment.json", why)
+        raise record.damaged(folder / ENVIRONMENT, why)
 
 
 def read_cells(
     path: Path, entry: TargetEntry | ExactEntry, adapter: TypeAdapter[Numbered]
 ) -> tuple[Numbered, ...]:
     """The lines of a target's cells.jsonl: as many as the manifest names, each cell once."""
-    path /= "cells.jsonl"
+    path /= CELLS
     cells = tuple(record.parse_lines(path, adapter))
     if len(cells) != entry.runs or len({cell.id for cell in cells}) < len(cells):
         why = f"it has {len(cells)} lines, and {entry.runs} cells ran, each with an id"

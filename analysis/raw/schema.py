@@ -19,22 +19,33 @@ from analysis.raw.exact import EXACT_LINES, ExactEnvironment
 from analysis.raw.programs import PROGRAM_LINES, PriceList, Watched
 from analysis.raw.record import Model
 from analysis.raw.run import Environment, Lack, Manifest
+from probes.contract import (
+    CELLS,
+    CHECKS,
+    ENVIRONMENT,
+    MANIFEST,
+    MISSING,
+    PRICES,
+    PROGRAMS_FILE,
+    TOOLS_FILE,
+    WATCH,
+)
 
 FIELD = re.compile(r"    (\w+): ")
 JSON: Literal["validation"] = "validation"  # the schema of what is read
 # File → the model of its object, or of each of its lines.
 FILES: dict[str, TypeAdapter[Any]] = {
-    "run.json": TypeAdapter(Manifest),
-    "watch.json": TypeAdapter(Watched),
-    "prices.json": TypeAdapter(PriceList),
-    "raw/<target>/environment.json": TypeAdapter(Environment),
-    "raw/<target>/cells.jsonl": TypeAdapter(Cell),
-    "raw/<target>/missing.json": TypeAdapter(list[Lack]),
-    "raw/<target>/checks.jsonl": TypeAdapter(CheckLine),
-    "raw/host/tools.jsonl": TypeAdapter(ToolLine),
-    "raw/host/programs.jsonl": PROGRAM_LINES,
-    "raw/exact-<kernel>/environment.json": TypeAdapter(ExactEnvironment),
-    "raw/exact-<kernel>/cells.jsonl": EXACT_LINES,
+    MANIFEST: TypeAdapter(Manifest),
+    WATCH: TypeAdapter(Watched),
+    PRICES: TypeAdapter(PriceList),
+    f"raw/<target>/{ENVIRONMENT}": TypeAdapter(Environment),
+    f"raw/<target>/{CELLS}": TypeAdapter(Cell),
+    f"raw/<target>/{MISSING}": TypeAdapter(list[Lack]),
+    f"raw/<target>/{CHECKS}": TypeAdapter(CheckLine),
+    f"raw/host/{TOOLS_FILE}": TypeAdapter(ToolLine),
+    f"raw/host/{PROGRAMS_FILE}": PROGRAM_LINES,
+    f"raw/exact-<kernel>/{ENVIRONMENT}": TypeAdapter(ExactEnvironment),
+    f"raw/exact-<kernel>/{CELLS}": EXACT_LINES,
 }
 
 

@@ -21,7 +21,7 @@ from analysis.raw.run import Run
 from analysis.statistics import Compared, Estimate
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import extent, listed, number, ways
-from runners.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
+from probes.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
 
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest

@@ -27,9 +27,9 @@ from analysis.report.frames import measure_name
 from analysis.statistics import Estimate
 from analysis.times.timing import Times
 from analysis.wording import ABSENT, amount, conditions_text, number, spanned, title_of
+from probes.cell import ONE_WAY
 from probes.scripts import read_scripts
 from probes.transports import PAIR
-from runners.cell import ONE_WAY
 
 USUAL_INSTRUMENTS = ["headline"]
 UNTIMED = "No times: this run has no valid cell of the host without probes."

@@ -27,7 +27,7 @@ from probes.messages import one_line
 WIDTH, MOST_LINES = 80, 22
 LEAST_NAME = 16  # characters of a row's name
 MOST_DIFFERING = 2  # counts in a sentence
-MOST_ROWS = 16  # lines of each table of what was named beside the comparison
+MOST_LINES_OF_A_TABLE = 16  # lines of each table of what was named beside the comparison
 MOST_LACKS = 3  # reasons why something is missing
 STYLES = {
     "CONFIRMED": "bold green",
@@ -131,8 +131,9 @@ def _requested(report: Report) -> Iterator[str]:
 
 
 def _rows(title: str, rows: Sequence[FigureRow]) -> Iterator[str]:
-    """At most MOST_ROWS lines of these rows: as a table, or where they are too wide each below
-    the other.
+    """At most MOST_LINES_OF_A_TABLE lines of these rows.
+
+    They are a table, or stand each below the other where they are too wide for one.
     """
     if not rows:
         return
@@ -147,7 +148,7 @@ def _rows(title: str, rows: Sequence[FigureRow]) -> Iterator[str]:
         parts = [_wrapped(f"{capital(title)}:")]
         parts += [_wrapped(f"{row.name}: {text}") for row, text in zip(rows, figures, strict=True)]
     fitting = accumulate(map(len, parts))
-    shown = max(2, sum(lines <= MOST_ROWS for lines in fitting))
+    shown = max(2, sum(lines <= MOST_LINES_OF_A_TABLE for lines in fitting))
     yield from ["", *chain(*parts[:shown])]
     if more := len(parts[shown:]):
         yield f"And {counted(more, 'more row')}: see the report."

@@ -10,7 +10,7 @@ from analysis.counts.ledger import in_reading_order, order, ordered
 from analysis.counts.measures import CELL, HARDWARE, PROBES, round_trips
 from analysis.statistics import Estimate, mean
 from analysis.times.timing import Times
-from runners.cell import ROUND_TRIP_PATTERNS
+from probes.cell import ROUND_TRIP_PATTERNS
 
 ATTACHED = ("instruments", "scripts")
 

@@ -12,7 +12,7 @@ from analysis.raw.files import read_samples
 from analysis.raw.run import Run
 from analysis.statistics import Compared, Estimate, Values, mean
 from analysis.times.modes import Modality, modality
-from runners.cell import ONE_WAY
+from probes.cell import ONE_WAY
 
 Key = tuple[str, int, str, str]  # pattern, size, conditions, transport
 Iterations = Mapping[Key, Sequence[Values]]  # nanoseconds of each iteration, repeat by repeat

@@ -21,17 +21,8 @@ def main() -> int:
     from analysis.__main__ import main as analyse
 
     verb, *words = sys.argv[1:] or ["--help"]
-    runs = [word for word in words if word[:1] != "-"]
-    flags = {
-        "diff": ["--diff"],
-        "report": ["--pool"] if len(runs) > 1 else ["--watch"] if watched(runs) else [],
-    }
     if verb in ("--help", "-h"):
         print((__doc__ or "").partition("\n\nIn a")[0])
         return 0
+    flags = {"report": [], "diff": ["--diff"]}
     return analyse([*flags[verb], *words] if verb in flags else [verb, *words])
-
-
-def watched(runs: list[str]) -> bool:
-    """Whether `pathcost watch` has left the folder."""
-    return any(Path(run, "watch.json").exists() for run in runs)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
 
+from probes.contract import MANIFEST, Status
 from probes.files import read_toml
 from probes.messages import shown
 from probes.transports import PAIR
@@ -27,7 +28,7 @@ from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
 from runners.host.session import Session
 from runners.options import CampaignOptions, ExactOptions, Options
-from runners.process import DONE, FAILED, REPORTS, RUN_SH, RunError, UsageError, command, last_words
+from runners.process import REPORTS, RUN_SH, RunError, UsageError, command, last_words
 from runners.store import lock, open_lock
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
@@ -67,7 +68,7 @@ def carry_out(options: CampaignOptions, parse: Parse) -> int:
     todo = {name: words for name, words in commands.items() if not is_whole(folder, name)}
     if options.dry_run:
         print("".join(f"{words}\n" for words in todo.values()), end="")
-        return DONE
+        return Status.DONE
     for name in ("runs", "logs"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "locks").mkdir(exist_ok=True)
@@ -87,7 +88,7 @@ def carry_out(options: CampaignOptions, parse: Parse) -> int:
     for lack in lacks:
         session.progress.note(f"missing: {lack}")
     print(table)
-    return FAILED if lacks else DONE
+    return Status.FAILED if lacks else Status.DONE
 
 
 def jobs(file: Path) -> Iterator[list[str]]:
@@ -127,7 +128,7 @@ def name_of(argv: list[str]) -> str:
 
 
 def is_whole(folder: Path, name: str) -> bool:
-    return (folder / "runs" / name / "run.json").is_file()
+    return (folder / "runs" / name / MANIFEST).is_file()
 
 
 def count(session: Session[CampaignOptions], folder: Path, commands: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from probes.contract import TOOLS_FILE
 from runners.process import attempt
 
 ANSWER_SECONDS = 10
@@ -18,7 +19,7 @@ def try_tools(tools: Mapping[str, Sequence[str]], out: Path) -> None:
     """Try which of these options each tool takes; tools.jsonl gets a line for each tool."""
     rows = [_try_tool(name, options) for name, options in tools.items()]
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    (out / "tools.jsonl").write_text(text, encoding="utf-8")
+    (out / TOOLS_FILE).write_text(text, encoding="utf-8")
 
 
 def _try_tool(name: str, wanted: Sequence[str]) -> dict[str, Any]:

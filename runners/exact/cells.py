@@ -4,9 +4,7 @@
 from collections.abc import Sequence
 from itertools import chain, product
 
-from probes.reasons import Reason, reason
-from probes.transports import Transport, read_transports
-from runners.cell import (
+from probes.cell import (
     MANY_CLIENTS,
     ONE_THREAD,
     USUAL_BACKLOG,
@@ -16,6 +14,8 @@ from runners.cell import (
     CellRun,
     unit,
 )
+from probes.reasons import Reason, reason
+from probes.transports import Transport, read_transports
 from runners.exact.machine import Order
 
 SCHEDULERS = ("fifo", "other")

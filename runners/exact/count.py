@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from probes import isa
+from probes.cell import ONE_WAY, Cell, CellRun
+from probes.contract import CELLS, ENVIRONMENT
 from probes.transports import DIRECTIONS
-from runners.cell import ONE_WAY, Cell, CellRun
 from runners.exact.cells import FACTORS, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, tree_lines
 from runners.exact.guest import ExactGuest
@@ -55,7 +56,7 @@ def count_cells(
     for name in ("tree", "iteration"):
         (out / name).mkdir(parents=True)
     environment = json.dumps(guest.environment(), indent=1, ensure_ascii=False) + "\n"
-    (out / "environment.json").write_text(environment, encoding="utf-8")
+    (out / ENVIRONMENT).write_text(environment, encoding="utf-8")
     # What brings most files takes longest: at the end nobody shall wait for it.
     work = sorted(work, key=lambda pair: (-len(pair[0].files), pair[1].id))
     lines: dict[int, str] = {}
@@ -73,7 +74,7 @@ def count_cells(
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     text = "".join(lines[number] for number in sorted(lines))
-    (out / "cells.jsonl").write_text(text, encoding="utf-8")
+    (out / CELLS).write_text(text, encoding="utf-8")
     return refused
 
 

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any
 
+from probes.cell import ONE_WAY, Cell
 from probes.transports import named, read_transports
-from runners.cell import ONE_WAY, Cell
 from runners.exact.cells import cpus_of, iterations_of, path_of
 from runners.exact.iterations import IterationShape, ReplayedWindow
 from runners.exact.knobs import Knob

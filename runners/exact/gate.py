@@ -8,6 +8,7 @@ does not build, boot or run a cell says nothing about its path.
 import subprocess
 from pathlib import Path
 
+from probes.contract import BEYOND, GATE, MANIFEST, UNTOLD, WITHIN
 from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.kernel_tree import is_tree
@@ -16,7 +17,6 @@ from runners.options import ExactOptions, GateOptions
 from runners.process import RUN_SH, RunError, UntoldError, UsageError, attempt, last_words
 from runners.store import place, publish
 
-WITHIN, BEYOND, UNTOLD = 0, 1, 125
 BASE, JUDGED = "against", "kernel"  # folders of the two runs
 # git takes a status up to 127 for "bad"; what is no judgement ends the bisect.
 STEP = """\
@@ -38,7 +38,7 @@ def gate(options: GateOptions) -> int:
         )
     destination, stored = place(options.out), Path(options.against)
     kernels = {BASE: options.against, JUDGED: options.kernel}
-    if (stored / "run.json").is_file():
+    if (stored / MANIFEST).is_file():
         del kernels[BASE]
     exact.plan_cells(counting(options, options.kernel))
     session = Session(options)
@@ -59,14 +59,15 @@ def gate(options: GateOptions) -> int:
             publish(pair)
             pair.rename(destination)
         base = destination / BASE if BASE in kernels else stored
-        judged = (str(base), str(destination / JUDGED), "--out", str(destination))
-        status = session.analyse("--diff", *judged, "--allowance", options.allowance)
+        from analysis.__main__ import judge
+
+        status = judge(base, destination / JUDGED, destination, options.show, options.allowance)
     except (RunError, UsageError) as error:  # neither a good nor a bad commit
         raise UntoldError(str(error), error.console) from error
     except OSError as error:
         raise UntoldError(f"it cannot be told: {error.strerror or error}.") from error
     # A status of 1 without a judgement is a failure of the analysis, and no kernel's.
-    return UNTOLD if status == BEYOND and not (destination / "gate.txt").exists() else status
+    return UNTOLD if status == BEYOND and not (destination / GATE).exists() else status
 
 
 def counting(options: GateOptions, kernel: str) -> ExactOptions:

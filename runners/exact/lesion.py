@@ -16,8 +16,8 @@ from operator import sub
 from pathlib import Path
 from typing import Any
 
+from probes.cell import CellRun
 from probes.isa import Isa
-from runners.cell import CellRun
 from runners.exact.cells import order, path_of
 from runners.exact.count import replay_record
 from runners.exact.digest import checks

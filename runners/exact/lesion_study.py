@@ -22,15 +22,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from probes import isa
+from probes.cell import Cell
+from probes.contract import Status
 from probes.functions import told
-from runners.cell import Cell
 from runners.exact.lesion import COUNTERS, LEAKS, Lesion, Patient, Trial
 from runners.exact.machine import digest
 from runners.exact.run import by_machine, plan_cells, prepare
 from runners.exact.run import exact as count
 from runners.host.session import Session
 from runners.options import ExactOptions
-from runners.process import DONE, REPORTS, RunError, UsageError, stopping
+from runners.process import REPORTS, RunError, UsageError, stopping
 from runners.store import lock, open_lock, place
 
 NO_PURPOSE = "unaccounted"
@@ -141,7 +142,7 @@ def lesions(options: ExactOptions) -> int:
                     "interrupted; finished trials are kept, for the same command to go on."
                 ) from None
     print(folder / PICTURE)
-    return DONE
+    return Status.DONE
 
 
 def exact(options: ExactOptions) -> int:

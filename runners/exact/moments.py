@@ -18,7 +18,7 @@ from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.cell import CellRun
+from probes.cell import CellRun
 from runners.exact.cells import cpus_of, iterations_of, order
 from runners.exact.count import code_digest
 from runners.exact.guest import ExactGuest, symbols_entry

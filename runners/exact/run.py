@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from probes import reasons
+from probes.cell import Cell, CellRun
 from probes.reasons import Reason, reason
-from runners.cell import Cell, CellRun
 from runners.exact.cells import CPUS, LARGEST, SCHEDULERS, cpus_of, impossible, path_of, plan
 from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest

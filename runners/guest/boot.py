@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from runners.cell import PLAN_START, WAITING
+from probes.cell import PLAN_START, WAITING
 from runners.guest.image import INIT, INIT_PATH, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import MACHINES, NO_ROOT, Ended, Qemu, Snapshot, explain, value, watch

@@ -20,8 +20,9 @@ from typing import Any
 
 from probes import reasons
 from probes.bpf import enable_statistics
+from probes.cell import PLAN_START, WAITING, CellRun, Plan, load
+from probes.contract import CELLS, CHECKS, ENVIRONMENT, MISSING
 from probes.scripts import Script, instruments, read_scripts
-from runners.cell import PLAN_START, WAITING, CellRun, Plan, load
 from runners.host.bpftrace import Bpftrace
 from runners.host.environment import environment
 from runners.host.ftrace import FtraceInstrument
@@ -58,11 +59,11 @@ class Collector:
         self._done = self._hung = 0
         out.mkdir(mode=0o700, parents=True, exist_ok=True)  # nobody else reads what is measured
         (out / "samples").mkdir()
-        (out / "cells.jsonl").touch()
+        (out / CELLS).touch()
 
     def run(self, wait: Callable[[], Plan] | None = None) -> None:
         """All passes in order. To `wait`: attach the first pass' scripts, and get the plan then."""
-        _write_json(self._out / "environment.json", environment())
+        _write_json(self._out / ENVIRONMENT, environment())
         with ExitStack() as stack:
             with suppress(OSError):  # before Linux 5.8 the kernel counts no runs of BPF programs
                 stack.callback(os.close, enable_statistics())
@@ -72,8 +73,8 @@ class Collector:
             self._passes()
         for name in self._plan.checks:  # when nothing is attached any more
             for answer in run_check(name, self._execution.user):
-                self._write("checks.jsonl", answer)
-        _write_json(self._out / "missing.json", self._missing)
+                self._write(CHECKS, answer)
+        _write_json(self._out / MISSING, self._missing)
 
     def _passes(self) -> None:
         """What the next pass wants as well stays attached: attaching and detaching take seconds."""
@@ -84,7 +85,7 @@ class Collector:
                 self._detach([tool for tool in self._held if tuple(tool.quantities) not in kept])
                 self._attach(wanted, number)
                 for run in part.runs:
-                    self._write("cells.jsonl", self._run_cell(run))
+                    self._write(CELLS, self._run_cell(run))
                     self._done += 1
             self._detach(list(self._held))
         finally:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from probes.callsite import TRACEFS
+from probes.cell import CellRun
 from probes.reasons import ReasonError, reason
 from probes.scripts import Script
-from runners.cell import CellRun
 from runners.host.instrument import Context, Instrument, Losses, WindowOptions
 
 PREFIX = "pathcost-"

@@ -21,9 +21,9 @@ from typing import Any, Generic, TypeVar
 from probes.bcc.frame import MISSING, READY
 from probes.bcc.people import wchan
 from probes.bpf import Program, Programs
+from probes.cell import CellRun
 from probes.reasons import ReasonError, missing, reason
 from probes.scripts import PROBES, Script
-from runners.cell import CellRun
 from runners.process import command, stop
 from runners.store import inherited
 

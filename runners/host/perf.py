@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 from probes import callsite
 from probes.bcc import frame
+from probes.cell import CellRun
 from probes.counters import Counter
 from probes.reasons import Reason, ReasonError, reason
 from probes.scripts import Script
-from runners.cell import CellRun
 from runners.host.instrument import Child, Context, Instrument, Losses, WindowOptions
 from runners.process import attempt, last_words
 

@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic
 
+from probes import contract
+from probes.contract import Status
 from probes.messages import CLONE, PROGRAM
 from runners.host import preflight
 from runners.host.root import Root
@@ -148,20 +150,18 @@ class Session(Generic[Verb_co]):
 
     def report(self, run: Path) -> int:
         """Make the report of a run that is whole: the exit status. Raises RunError."""
+        from analysis.__main__ import show_stored
+
         again = f"measured, but not analysed; for its report: {PROGRAM} report {run}"
         try:
-            status = self.analyse(str(run))
+            show_stored([run], self.options.show)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"interrupted; {again}") from None
-        if status != 0 and not (run / "report.html").exists():
-            raise RunError(f"{again}.")
-        return status
-
-    def analyse(self, *arguments: str) -> int:
-        """Do what `python -m analysis` does, in this process, after a set-up: the exit status."""
-        from analysis.__main__ import carry_out
-
-        return carry_out([*arguments, *([self.options.show] if self.options.show else [])])
+        except RunError as error:
+            if (run / contract.REPORT).exists():  # which says what failed
+                raise
+            raise RunError(f"{str(error).rstrip('.')}; {again}.") from error
+        return Status.DONE
 
 
 def need_libraries(folder: Path) -> None:

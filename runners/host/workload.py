@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from probes.cell import CellRun, Plan
 from probes.transports import read_transports
-from runners.cell import CellRun, Plan
 from runners.host.environment import Moment, disturbance
 from runners.host.instrument import WindowOptions
 from runners.process import REPOSITORY, User, attempt, command, last_words, stop

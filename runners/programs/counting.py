@@ -24,13 +24,14 @@ from typing import Any, NamedTuple
 
 from probes.bcc.people import stat_fields, switches
 from probes.bpf import Program
+from probes.contract import Status
 from probes.reasons import ReasonError, add, missing
 from probes.scripts import PROBES
 from runners.host import instrument
 from runners.host.instrument import Child, grown, total
 from runners.host.root import Root, RootProgram
 from runners.host.unprivileged import OwnProgram, Unprivileged
-from runners.process import DONE, RunError, run_main
+from runners.process import RunError, run_main
 
 COUNTING = ("counts", "syscount", "stacks")
 NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
@@ -259,7 +260,7 @@ def main(uid: int, names: Sequence[str]) -> int:
         finally:
             for tool in tools:
                 tool.stop()
-    return DONE
+    return Status.DONE
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
+from probes.contract import PROGRAMS_FILE
 from probes.reasons import missing, reason
 from runners.guest.store import Say
 from runners.host.root import Root
@@ -125,7 +126,7 @@ class Experiments:
             with self.progress.step(f"host: {Path(name).stem}"):
                 try:
                     for record in () if why else program.run(self.progress.say, probes):
-                        with (out / "programs.jsonl").open("a", encoding="utf-8") as lines:
+                        with (out / PROGRAMS_FILE).open("a", encoding="utf-8") as lines:
                             lines.write(json.dumps(record) + "\n")
                 except (RunError, OSError) as error:  # its server may be gone
                     why = str(error)

@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from probes.contract import PRICES, PRICES_FORMAT
 from runners.guest.store import read_json, write_json
 from runners.host.environment import cpu_model
 from runners.host.session import Session
@@ -21,8 +22,6 @@ from runners.options import Options
 from runners.process import WORKLOAD, RunError, attempt, last_words
 from runners.programs.experiments import interleaved
 
-FORMAT = 2
-PRICES = "prices.json"
 REPEATS = 9
 TRANSPORTS = ("unix", "tcp")
 SIZES = {64: 6000, 1024: 6000, 8192: 4000, 65536: 1000, 1 << 20: 60}  # → messages
@@ -106,7 +105,7 @@ def fingerprint() -> dict[str, Any]:
         "cpu": cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
         "workload": WORKLOAD.stat().st_size if WORKLOAD.exists() else 0,
-        "list": [FORMAT, REPEATS, *SIZES],
+        "list": [PRICES_FORMAT, REPEATS, *SIZES],
     }
 
 
@@ -145,4 +144,4 @@ def measured() -> dict[str, Any]:
         entry = listed.setdefault((transport, cell), unmeasured)
         for name, value in cell.figures(transport).items():
             entry.setdefault(name, []).append(value)
-    return {"format": FORMAT, "measured": round(began), "cells": list(listed.values())}
+    return {"format": PRICES_FORMAT, "measured": round(began), "cells": list(listed.values())}

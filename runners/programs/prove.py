@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from probes.bcc.people import listening
+from probes.contract import PRICES, PROOF, PROOF_FORMAT, WATCH, Status
 from probes.messages import PROGRAM
 from runners.host.root import Root
 from runners.host.session import Session
@@ -27,14 +28,12 @@ from runners.programs import engine
 from runners.programs.counting import Probes, Watch
 from runners.programs.experiments import interleaved
 from runners.programs.place import Place, death_of, unpacked
-from runners.programs.prices import PRICES, kept
+from runners.programs.prices import kept
 from runners.programs.program import Case, Client, Process, Program, Values, case_of
-from runners.programs.watch import USUAL_SECONDS, WATCH, observe, write_files
+from runners.programs.watch import USUAL_SECONDS, observe, write_files
 from runners.store import RunFolder, place
 
-FORMAT = 1
 SECONDS = 3600  # for one run of a client
-PROOF = "prove.json"
 PROBED_REPEATS = 6
 NARROW = 0.02  # of the ratio, to either side: then no further repeat is worth its time
 LISTENS = 0x10000  # of a line's flags in /proc/net/unix: __SO_ACCEPTCON
@@ -163,14 +162,21 @@ def prove(options: ProveOptions) -> int:
                 for repeat, arm in interleaved(subject.arms[1:], PROBED_REPEATS if watch else 0)
             ]
         proof = {
-            **{"format": FORMAT, "date": date.today().isoformat(), "kernel": os.uname().release},
+            **{
+                "format": PROOF_FORMAT,
+                "date": date.today().isoformat(),
+                "kernel": os.uname().release,
+            },
             **{"cpus": len(os.sched_getaffinity(0))},
             **{"argv": options.argv, "program": subject.program.name, "case": subject.case.name},
             **{"narrow": NARROW, "timed": timed, "probed": probed, "lacks": probes.lacks},
         }
         write_files(folder.path, files | {PROOF: proof})
         folder.move()
-    return session.analyse("--prove", str(destination))
+    from analysis.predict.prove import show_proof
+
+    show_proof(destination, options.show)
+    return Status.DONE
 
 
 def watched(subject: Subject, root: Root, stack: ExitStack) -> dict[str, Any]:

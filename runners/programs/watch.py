@@ -13,18 +13,18 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from probes.contract import WATCH, Status
 from probes.messages import PROGRAM, UsageError
 from runners.host.root import Root
 from runners.host.session import Session
 from runners.options import Options, ReportOptions, WatchOptions
-from runners.process import DONE, RunError, last_line
+from runners.process import RunError, last_line
 from runners.programs.engine import serving
 from runners.programs.place import unpacked
-from runners.programs.prices import PRICES, set_up
+from runners.programs.prices import set_up
 from runners.programs.program import case_of
 from runners.store import RunFolder, place, scratch
 
-WATCH = "watch.json"
 ATTACHING = 5  # seconds: more than the probes take
 # Where a program of ours is watched
 USUAL_SECONDS, USUAL_LIMIT = 3.0, 5.0
@@ -35,7 +35,7 @@ def watch(options: WatchOptions, program: str | None = None) -> int:
 
     A `program` of ours is started, and sends meanwhile.
     """
-    record = options.show == "--record"
+    record = options.show == "record"
     if record and options.prices:
         raise UsageError("--prices has no effect beside --record: give it to report.")
     for pid in options.pid:
@@ -59,27 +59,24 @@ def watch(options: WatchOptions, program: str | None = None) -> int:
     again = f"{PROGRAM} report {destination}"
     if record:
         print(f"Recorded. For its page, on any machine: {again}")
-        return DONE
+        return Status.DONE
+    from analysis.predict.show import show_watch
+
     try:
-        return predict(session, "--watch", destination, options.prices)
+        show_watch(destination, options.prices or destination, options.show)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; what was seen is kept; its page: {again}") from None
+    return Status.DONE
 
 
-def report_watched(options: ReportOptions) -> int:
-    """Predict from a folder that `watch` has left: the exit status. Raises UsageError, RunError.
-
-    Without prices of its own, it takes this machine's.
-    """
-    if len(options.runs) > 1:
-        raise UsageError("what watch has left cannot be pooled: name one folder.")
-    (folder,), session = options.runs, Session(options)
-    if options.prices or (folder / PRICES).exists():
-        session.set_up_step("--analysis")
-        return predict(session, "--watch", folder, options.prices)
+def report_with_own_prices(options: ReportOptions, folder: Path) -> int:
+    """Predict, by this machine's prices, from a folder that `watch` has left: the exit status."""
     with tempfile.TemporaryDirectory(prefix="pathcost-") as priced:
-        write_files(Path(priced), set_up(session, None))
-        return predict(session, "--watch", folder, Path(priced))
+        write_files(Path(priced), set_up(Session(options), None))
+        from analysis.predict.show import show_watch
+
+        show_watch(folder, Path(priced), options.show)
+    return Status.DONE
 
 
 @contextmanager
@@ -113,9 +110,3 @@ def observe(root: Root, seconds: float, limit: float) -> dict[str, Any]:
 def write_files(folder: Path, files: dict[str, Any]) -> None:
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def predict(session: Session[Options], verb: str, folder: Path, priced: Path | None) -> int:
-    """Let the analysis predict from what the folder holds: its exit status."""
-    words = ["--prices", str(priced.resolve())] if priced else []
-    return session.analyse(verb, str(folder), *words)

@@ -7,6 +7,7 @@ A program of ours is not described but watched.
 import tempfile
 from pathlib import Path
 
+from probes.contract import Status
 from runners.host.session import Session
 from runners.options import WatchOptions, WhatIfOptions
 from runners.programs.prices import set_up
@@ -14,7 +15,6 @@ from runners.programs.program import case_of
 from runners.programs.watch import (
     USUAL_LIMIT,
     USUAL_SECONDS,
-    predict,
     watch,
     write_files,
 )
@@ -48,4 +48,7 @@ def what_if(options: WhatIfOptions) -> int:
     }
     with tempfile.TemporaryDirectory(prefix="pathcost-") as folder:
         write_files(Path(folder), stored)
-        return predict(session, "--what-if", Path(folder), options.prices)
+        from analysis.predict.show import show_what_if
+
+        show_what_if(Path(folder), options.prices or Path(folder), options.show)
+    return Status.DONE

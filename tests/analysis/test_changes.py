@@ -15,9 +15,10 @@ from analysis.analyse import analyse
 from analysis.paths import changes
 from analysis.paths.cells import read_exact
 from analysis.paths.changes import ExactPair, Moved, knob_name, knob_pairs, parts
-from analysis.paths.gate import BEYOND, MOST_SUMMARY_LINES, UNTOLD, WITHIN, parse_allowance
+from analysis.paths.gate import MOST_SUMMARY_LINES, parse_allowance
 from analysis.paths.tree import Span
 from analysis.raw.run import read_run
+from probes.contract import BEYOND, UNTOLD, WITHIN
 from tests.analysis.make_run import exact_line, exact_run, shape
 from tests.exact.test_analysis import BASE, TCP, write_run
 

@@ -28,7 +28,7 @@ def test_a_second_run_that_says_otherwise_makes_it_conditional(
         str(make_run(tmp_path / name, MadeUp(switches=switches, guest=False)))
         for name, switches in (("a", as_claimed), ("b", second))
     ]
-    assert main(["--pool", *runs]) == 0
+    assert main([*runs]) == 0
     said = capsys.readouterr().out.replace(f"{tmp_path}/", "")
     differs = (
         "  context-switches: CONDITIONAL, run: holds for a/made-up-run, does not hold for "
@@ -51,10 +51,10 @@ def test_runs_are_pooled_and_one_is_refused(
         kernel = "7.7.0-made-up" if name == "other kernel" else HOST
         made = MadeUp(rtt=rtt, repeats=6, guest=False, kernel=kernel)
         runs.append(str(make_run(tmp_path / name, made)))
-    assert main(["--pool", *runs]) == 0
+    assert main([*runs]) == 0
     printed = capsys.readouterr().out
     assert "2.00" in printed
     # Logarithms lie 0.405 apart: t(0.975; 2) is 4.30, times 0.405, by √3, and times √(4/3).
     assert "3.00 (1.10\N{EN DASH}8.21)  mean of the runs" in printed
     assert "0.40\N{EN DASH}22.5  another run" in printed
-    assert main(["--pool", runs[0], runs[0]]) == 2
+    assert main([runs[0], runs[0]]) == 2

@@ -301,7 +301,7 @@ def test_the_page_shows_each_pair_and_prediction_and_needs_no_network(tmp_path: 
     people = {"1": {"comm": "<script>"}, "2": {"comm": "redis-server"}}
     run = stored(tmp_path / "run", *TALK, *bus, end("10.0.0.1:1", "10.0.0.2:2", 5),
                  processes=people)  # fmt: skip
-    assert main(["--watch", str(run)]) == 0
+    assert main([str(run)]) == 0
     page = (run / "watch.html").read_text(encoding="utf-8")
     text = " ".join(unescape(re.sub("<[^>]*>", "", page)).split())
     told = json.loads((run / "prediction.json").read_text(encoding="utf-8"))
@@ -347,7 +347,7 @@ def test_prices_of_elsewhere_are_named_and_a_sample_too(
     machine = {"fingerprint": {"cpu": "Cray-1", "kernel": "6.1"}}
     (other / "prices.json").write_text(json.dumps(price_list() | machine), encoding="utf-8")
     for folder, is_named in ((recorded, True), (other, False)):
-        assert main(["--watch", str(folder), "--prices", str(other)]) == 0
+        assert main([str(folder), "--prices", str(other)]) == 0
         first, *rest = capsys.readouterr().out.splitlines()
         assert first.startswith("a sample: counted in 50 %")
         assert ("Cray-1" in "".join(rest)) == is_named
@@ -357,7 +357,7 @@ def test_prices_of_elsewhere_are_named_and_a_sample_too(
 def test_nothing_to_show_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes: tuple[Any, ...] = ({"only": {"ports": [80]}}, {"only": {"pids": [77]}}, {"ends": []})
     for number, each in enumerate(changes):
-        assert main(["--watch", str(stored(tmp_path / str(number), *TALK, **each))]) == 1
+        assert main([str(stored(tmp_path / str(number), *TALK, **each))]) == 1
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -365,7 +365,7 @@ def test_names_of_processes_stay_text(tmp_path: Path, capsys: pytest.CaptureFixt
     forged = [row | {"family": "unix"} for row in (
         end("1", "2", 3), end("2", "1", 4, path="@\x1b[2K\nfake row 1 2 3"))]  # fmt: skip
     people = {"3": {"comm": "\x1b[31mR\x07"}, "4": {"comm": "server"}}
-    assert main(["--watch", str(stored(tmp_path / "run", *forged, processes=people))]) == 0
+    assert main([str(stored(tmp_path / "run", *forged, processes=people))]) == 0
     printed = capsys.readouterr().out
     assert "fake row" in printed
     assert not {"\x1b", "\x07"} & set(printed)

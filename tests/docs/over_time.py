@@ -26,8 +26,8 @@ from analysis.paths.changes import ONLY_CALLS, WORK, Moved, most_alike
 from analysis.paths.tree import function_layer
 from analysis.raw.run import read_run
 from analysis.wording import MINUS, listed, number, signed, size_text
+from probes.cell import WHOLE
 from probes.transports import PAIR
-from runners.cell import WHOLE
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/over-time"

@@ -15,10 +15,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.predict.prove import PROOF, Proof, outcome
+from analysis.predict.prove import Proof, outcome
 from analysis.raw.record import read_object
 from analysis.statistics import Estimate
 from analysis.wording import extent, spanned
+from probes.contract import PROOF
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/proofs.csv"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.cell import Cell, CellRun
+from probes.cell import Cell, CellRun
 from runners.exact.guest import ExactGuest, prepare_guest
 from runners.guest.qemu import HangError
 from runners.process import RunError

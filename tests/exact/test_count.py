@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from probes.cell import CellRun
 from probes.isa import OTHER, STRING, USUAL
-from runners.cell import CellRun
 from runners.exact import count as counting
 from runners.exact import machine as machines
 from runners.exact.cells import impossible, plan

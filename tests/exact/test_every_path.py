@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from probes.cell import PATTERNS, TRANSPORTS, CellRun
 from runners import guest as guests
-from runners.cell import PATTERNS, TRANSPORTS, CellRun
 from runners.exact.cells import impossible, path_of, plan
 from runners.exact.count import count, payload_is_followed
 from runners.exact.guest import ExactGuest, guest_for

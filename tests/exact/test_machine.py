@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from runners.cell import CellRun
+from probes.cell import CellRun
 from runners.exact import guest, machine
 from runners.exact.cells import iterations_of, order
 from runners.exact.count import follow_payload, measure

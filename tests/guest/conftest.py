@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from probes.cell import Plan
 from runners import guest
-from runners.cell import Plan
 from runners.guest.kernels import DEFAULT
 from runners.host.session import Session
 from runners.process import Progress

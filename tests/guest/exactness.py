@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from probes.cell import Cell, CellRun, Pass, Plan
 from probes.scripts import read_scripts
-from runners.cell import Cell, CellRun, Pass, Plan
 from runners.plan import COUNTS as COUNTING
 from runners.plan import GUEST, Planner, cells
 from tests.collected import Collected, segments_again

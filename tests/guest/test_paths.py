@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from probes.cell import CellRun, Pass, Plan
 from probes.transports import Place, read_transports
-from runners.cell import CellRun, Pass, Plan
 from tests.collected import Collected, datagrams, segments_again
 from tests.guest.conftest import run
 from tests.guest.exactness import EDGE_PACKETS, FIRST, PAGE, path_cells, total

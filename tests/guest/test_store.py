@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from probes.cell import Plan
 from runners import store
-from runners.cell import Plan
 from runners.guest.store import Cache, LackingError, prune, read_manifest, suspect
 from runners.plan import Planner
 from runners.process import REPOSITORY, RunError

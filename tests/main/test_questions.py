@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.cell import PATTERNS, TRANSPORTS
+from probes.cell import PATTERNS, TRANSPORTS
 from runners.host import preflight
 from runners.host.workload import run_check
 from runners.process import REPOSITORY

@@ -21,9 +21,10 @@ from analysis.predict.pairs import Pair, pairs
 from analysis.predict.waits import kinds
 from analysis.raw.programs import Watched
 from analysis.wording import number
+from probes.contract import Status
 from probes.scripts import PROBES
 from runners.host import instrument
-from runners.process import INTERRUPTED, REPOSITORY, WORKLOAD
+from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
 from runners.programs.place import unpacked
 from runners.programs.program import find
@@ -259,7 +260,7 @@ def test_a_record_needs_no_environment_and_is_whole_or_nothing(
     if interrupted:
         assert wait_for(lambda: list(tmp_path.glob("above/.out*")))
         process.terminate()
-    assert process.wait() == (INTERRUPTED if interrupted else 0)
+    assert process.wait() == (Status.INTERRUPTED if interrupted else 0)
     names = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.glob("**/*"))]
     assert names == ["above", *([] if interrupted else ["above/out", "above/out/watch.json"])]
 

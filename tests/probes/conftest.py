@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from probes.cell import Plan
 from runners import process
-from runners.cell import Plan
 from runners.host import preflight
 from runners.host.root import mount_tracing
 

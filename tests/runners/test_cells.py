@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from probes import cell as factors
+from probes import cell as model
 from probes.reasons import missing, reason
-from runners import cell as factors
-from runners import cell as model
 from runners.host import __main__ as collector
 from runners.host.instrument import Context, Instrument
 from runners.host.workload import Execution, HungError

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from analysis.claims.files import choose, needs
+from probes.cell import Conditions, Plan, unit
 from probes.reasons import missing, reason
-from runners.cell import Conditions, Plan, unit
 from runners.checks import try_tools
 from runners.host import workload
 from runners.plan import Planner, needed_scripts, planner_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.raw.cells import Disturbance
-from runners.cell import CellRun, Plan
+from probes.cell import CellRun, Plan
 from runners.host import environment
 from runners.host.workload import CellError, Execution, run_cell
 from runners.plan import HOST, cells

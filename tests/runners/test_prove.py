@@ -115,10 +115,11 @@ def test_what_cannot_be_meant_is_refused(given: dict[str, Any], reason: str) -> 
 
 def test_report_shows_a_proof_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prove.json").touch()
-    shown: list[tuple[str, ...]] = []
-    monkeypatch.setattr("runners.run._analyse", lambda _, *arguments: shown.append(arguments))
+    shown: list[Path] = []
+    monkeypatch.setattr("runners.run.set_up_analysis", lambda _: None)
+    monkeypatch.setattr("analysis.__main__.show_proof", lambda folder, _: shown.append(folder))
     report(ReportOptions(verb="report", runs=(tmp_path,)))
-    assert shown == [("--prove", str(tmp_path))]
+    assert shown == [tmp_path]
     with pytest.raises(UsageError, match="cannot be pooled"):
         report(ReportOptions(verb="report", runs=(tmp_path, tmp_path)))
 

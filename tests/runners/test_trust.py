@@ -15,9 +15,9 @@ from threading import Thread
 import pytest
 
 from analysis.report.output import write_all
+from probes.cell import Plan
 from probes.messages import SentenceError
 from runners import store
-from runners.cell import Plan
 from runners.guest.store import Cache
 from runners.host import root, session
 from runners.host.__main__ import Collector

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from analysis.raw.files import proc_counters
+from probes import cell as factors
 from probes.transports import read_transports
-from runners import cell as factors
 
 from .conftest import Fault, Refusal
 from .workload import ALONE, ONE_MESSAGE, PATTERNS, TRANSPORTS, check_conservation, run

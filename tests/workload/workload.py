@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners import cell as factors
+from probes import cell as factors
 from tests.processes import captured
 
 SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
