@@ -35,7 +35,8 @@ try:
     from analysis.raw.run import read_run
     from analysis.report import output
     from analysis.report.answer import build_answer, ledger_frame
-    from analysis.report.render import page, sentence
+    from analysis.report.decision import decision
+    from analysis.report.render import page
     from analysis.report.report import Report
     from analysis.report.terminal import show
     from analysis.times.figures import draw_times
@@ -147,9 +148,8 @@ def make_report(run: Path, how: str | None = None) -> Analysis:
 def first_answer(run: Path) -> str:
     """Say what the times of an unfinished run decide already; empty where they decide nothing."""
     with suppress(messages.SentenceError):
-        answer = build_answer(Figures(read_run(run)))
-        decision = sentence("decision", answer)
-        return f"{decision} Counts follow." if decision else ""
+        if told := decision(build_answer(Figures(read_run(run)))):
+            return f"{told} Counts follow."
     return ""
 
 

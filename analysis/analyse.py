@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.claims.answers import read_observed
 from analysis.claims.files import Claim, load_claims, quantities
 from analysis.claims.judge import judge
-from analysis.claims.verdict import NOT_MEASURED, Verdict
+from analysis.claims.verdict import NOT_MEASURED, Judged
 from analysis.counts.agreement import df_pairs
 from analysis.counts.ledger import build_ledgers, df_kernels
 from analysis.counts.measures import measure_all, of_programs, over_repeats
@@ -21,8 +21,10 @@ from analysis.paths.cells import read_exact
 from analysis.paths.changes import knob_pairs
 from analysis.raw.run import Missing, Run
 from analysis.tidy import build_tables, of_two_ends
+from analysis.times.disturbed import share_disturbed
+from analysis.times.parts import decompose
 from analysis.times.probe_cost import probe_costs
-from analysis.times.timing import build_timings, decompose, read_iterations, share_disturbed
+from analysis.times.timing import build_timings, read_iterations
 
 # A run's tables are small: strings of pyarrow would make an analysis take a third longer.
 pd.options.mode.string_storage = "python"
@@ -113,7 +115,7 @@ def _folders(run: Run) -> dict[tuple[str, str], str]:
     return counted | {(target.kind, target.kernel): target.folder for target in run.targets}
 
 
-def _concerned(run: Run, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+def _concerned(run: Run, verdicts: tuple[Judged, ...]) -> tuple[Judged, ...]:
     """A run for some claims settles others too; the report leaves out claims it does not settle."""
     named = run.named_claims
     return tuple(
@@ -123,7 +125,7 @@ def _concerned(run: Run, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     )
 
 
-def judge_again(runs: Sequence[Run], claims: tuple[Claim, ...]) -> tuple[Verdict, ...]:
+def judge_again(runs: Sequence[Run], claims: tuple[Claim, ...]) -> tuple[Judged, ...]:
     """The verdicts of several runs together: a condition is of one run, its name the run's."""
     measured, missing, observed = [], list[Missing](), list[Any]()
     for run in runs:

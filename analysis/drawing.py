@@ -30,6 +30,7 @@ OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#8c6bb1", "#56b4e9")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 WORDS = tomllib.loads(Path(__file__).with_name("figures.toml").read_text(encoding="utf-8"))
 PNG_DPI = 192  # twice what a screen has
+LEAST_PANEL = 1.5  # inches: the width of one of several axes beside each other
 
 
 def colour(transport: str, transports: list[str]) -> str:
@@ -38,7 +39,8 @@ def colour(transport: str, transports: list[str]) -> str:
 
 
 def axes_row(panels: int, width: float, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(width, height), layout="constrained")
+    """Axes beside each other, with room for each: of no width they could not be laid out."""
+    figure = Figure(figsize=(max(width, LEAST_PANEL * panels), height), layout="constrained")
     axes = figure.subplots(1, panels, squeeze=False, **shared)
     return figure, list(axes[0])
 

@@ -9,7 +9,7 @@ from analysis.wording import EXACT, listed
 
 CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
 CPU, VIRTUAL = "CPU", "virtual: "  # the preflight check, and how its detail begins in a VM
-MOST_NAMED = 3  # firewalls, taps and the like in the sentence; the environment names all
+MOST_HOOKS = 3  # firewalls, taps and the like in the sentence; the environment names all
 IPV6 = ("ip6tables", "nf_tables ip6 ")  # begins what TCP over IPv4 does not meet
 GUESTS = {"tcg": "emulated", "kvm": "VM, kvm", None: ""}
 
@@ -99,6 +99,6 @@ def _named(name: str, items: list[str]) -> str:
     if items in (["active"], ["attached"]):
         return name
     names = [item.partition(" (")[0] for item in items]
-    if more := names[MOST_NAMED:]:
-        names[MOST_NAMED:] = [f"{len(more)} more"]
+    if more := names[MOST_HOOKS:]:
+        names[MOST_HOOKS:] = [f"{len(more)} more"]
     return f"{name} ({listed(names)})"

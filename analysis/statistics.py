@@ -58,6 +58,10 @@ class Estimate:
         """Whether the interval leaves open on which side of `limit` the figure lies."""
         return self.low is None or self.high is None or self.low <= limit <= self.high
 
+    def above_zero(self) -> "Estimate":
+        """A time: where repeats lie far apart, Student's interval would go below zero."""
+        return self if self.low is None else replace(self, low=max(0.0, self.low))
+
     def __neg__(self) -> "Estimate":
         return self * -1
 
@@ -71,6 +75,17 @@ class Estimate:
             return replace(self, value=to(self.value))
         low, high = sorted((to(self.low), to(self.high)))
         return replace(self, value=to(self.value), low=low, high=high)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A figure of two sides, and what the second's is beside the first's, of the same repeats."""
+
+    first: Estimate
+    second: Estimate
+    added: Estimate  # second less first
+    ratio: Estimate  # second through first
+    more: int  # of the repeats: those in which the second one's was more
 
 
 @cache
@@ -144,20 +159,16 @@ def mean(values: Values) -> Estimate:
     return estimates(lambda means: means, values)[0]
 
 
-def compared(first: Values, second: Values) -> list[Estimate]:
-    """The second less the first, both, and the second through the first, of the same repeats."""
-    return estimates(_compared, first, second)
+def compared(first: Values, second: Values) -> Compared:
+    """Two sides, paired by repeat. Their difference decides which repeats are left out."""
 
+    def figures(means: Values) -> Values:
+        one, other = means
+        return np.stack([other - one, one, other, other / one])
 
-def _compared(means: Values) -> Values:
-    first, second = means
     with np.errstate(divide="ignore", invalid="ignore"):  # a time that ticks did not see is 0
-        return np.stack([second - first, first, second, second / first])
-
-
-def quotient(over: Values, under: Values) -> Estimate:
-    """The quotient of two means, paired by repeat."""
-    return compared(under, over)[-1]
+        added, one, other, ratio = estimates(figures, first, second)
+    return Compared(one, other, added, ratio, int((second > first).sum()))
 
 
 def change(before: Values, after: Values) -> Estimate:

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How figures, sizes and sources are written."""
+"""How figures, sizes and sources are written.
 
-from typing import Any
+A figure has four forms: `amount` is a value with its unit, `extent` from where to where it lies,
+`spanned` both of an estimate, and `times` a ratio. `number` decides how many digits each has.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from probes.transports import read_transports
 from runners.cell import CALLED, MANY_CLIENTS, Conditions
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
-NOT_MEASURED = DASH
+ABSENT = DASH
 BINARY_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 # Of the usual conditions, on cards and figures.
 TITLES = {
@@ -21,6 +26,19 @@ EXACT = {f"exact-{sched}": CALLED[sched] for sched in ("fifo", "other")}  # targ
 WHOLE = "functions"  # a unit that is counted in whole numbers and said by the row's name
 RATE = "1/s"  # said by the row's name as well: requests a second
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+
+
+class HasEnds(Protocol):
+    """A figure, and from where to where it lies: an Estimate of statistics.py."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+    @property
+    def ends(self) -> tuple[float, float]: ...
 
 
 def number(value: float) -> str:
@@ -49,17 +67,52 @@ def amount(value: float, unit: str) -> str:
     return f"{number(value)} {'' if unit == RATE else unit}".strip()
 
 
-def spread(low: float, high: float, unit: str = "") -> str:
-    """`1.00` to `2.00` with a dash between where the two are written differently, else empty.
+def extent(low: float, high: float, unit: str = "") -> str:
+    """Both ends with a dash and one unit; one amount where both are written alike or almost 0."""
+    first, last = amounts((low, high), unit)
+    if last.startswith("<") or amount(low, unit) == last:
+        return last
+    # A dash before a minus would read as a sign, too.
+    joint = " to " if low < 0 else DASH
+    return f"{first}{joint}{last}"
 
-    Dots where the first is negative: a dash would read as its sign.
+
+def amounts(values: Iterable[float], unit: str = "") -> list[str]:
+    """Amounts that stand together: the last alone has its unit where all have the same."""
+    texts = [amount(value, unit) for value in values]
+    ending = _ending(texts)
+    return [text.removesuffix(ending) for text in texts[:-1]] + texts[-1:]
+
+
+def _ending(texts: Sequence[str]) -> str:
+    """The unit that all amounts end with; empty where there is none."""
+    endings = {f" {text.rpartition(' ')[2]}" if " " in text else "" for text in texts}
+    return endings.pop() if len(endings) == 1 else ""
+
+
+def spanned(figure: HasEnds | None, unit: str = "") -> str:
+    """`2.51 µs`, and its ends in brackets, without the unit where it is the value's.
+
+    No ends where these are written alike; the sign for it where nobody measured.
     """
-    first, last = amount(low, unit), amount(high, unit)
-    if first == last:
-        return ""
-    head, _, tail = first.rpartition(" ")
-    joint = " \N{HORIZONTAL ELLIPSIS} " if low < 0 else DASH
-    return f"{head if head and last.endswith(f' {tail}') else first}{joint}{last}"
+    if figure is None:
+        return ABSENT
+    value, low, high = (amount(each, unit) for each in (figure.value, *figure.ends))
+    if low == high:
+        return value
+    ends = extent(*figure.ends, unit)
+    return f"{value} ({ends.removesuffix(_ending((value, low, high)))})"
+
+
+def times(ratio: HasEnds, than: str = "") -> str:
+    """`1.31 ± 0.04 times`, or both ends where a side of the interval is large."""
+    text = f"{ratio.value:.2f}"
+    if ratio.low is None or ratio.high is None:
+        return f"{text} times{than} (too few repeats for an interval)"
+    half = max(ratio.high - ratio.value, ratio.value - ratio.low)
+    if half > ratio.value / 2:
+        return f"{text} times{than} ({extent(ratio.low, ratio.high)})"
+    return f"{text} ± {half:.2f} times{than}"
 
 
 def signed(figure: float) -> str:
@@ -70,7 +123,7 @@ def signed(figure: float) -> str:
 def cell(value: object) -> str:
     """A value as a table's cell."""
     if value is None or value != value:
-        return NOT_MEASURED
+        return ABSENT
     if isinstance(value, str):
         return value
     return number(value) if isinstance(value, float) else str(value)
@@ -86,12 +139,6 @@ def conditions_text(cells: Any) -> str:
     """`pingpong · 64 B · two CPUs`."""
     title = place_title(cells.conditions)
     return f"{cells.pattern} · {size_text(cells.size)} · {title[:1].lower() + title[1:]}"
-
-
-def extent(low: float, high: float, unit: str = "") -> str:
-    """`1.00` to `2.00` in a sentence; one figure where both are written alike or are almost 0."""
-    last = amount(high, unit)
-    return last if last.startswith("<") else spread(low, high, unit) or last
 
 
 def capital(text: str) -> str:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from probes.files import READ, typed
 
 DIRECTIONS = ("in", "kernel", "out")
+# The two that every answer is about, in the order of every table: `tcp / unix`, `tcp minus unix`.
+PAIR = ("unix", "tcp")
 
 
 class Place(NamedTuple):

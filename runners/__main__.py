@@ -12,8 +12,11 @@ from runners.process import SIGNALS, run_main
 if __name__ == "__main__":
     # All imports come first, while run.sh still holds signals back: Python would remember an
     # interrupt in the middle of one, and end by it whatever we do.
+    # With a user behind it, root is root's process, whatever sudo keeps of the user's variables.
+    behind = os.environ.get("SUDO_UID", "0") != "0"
+    first = behind or (CHANNEL not in os.environ and not is_confined())
     try:
-        if os.geteuid() == 0 and CHANNEL not in os.environ and not is_confined():
+        if os.geteuid() == 0 and first:
             from runners.host.root import main
         else:
             from runners.cli import main

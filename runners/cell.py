@@ -7,10 +7,13 @@ The collector and the guest read this module too: standard library only.
 import json
 import re
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from probes.files import read_rows
+from probes.messages import shown
+from probes.scripts import read_scripts
 from probes.transports import read_transports
 
 TRANSPORTS = {name: transport.words for name, transport in read_transports().items()}
@@ -60,6 +63,7 @@ class Conditions:
     knob: str = ""  # exact mode: the name of what was changed in the guest
 
     @staticmethod
+    @cache
     def parse(text: str) -> "Conditions":
         """Read what `str` wrote. A word that is not known is part of a knob's name."""
         numbers = {ending: name for name, ending in ENDINGS.items()}
@@ -192,9 +196,11 @@ def load(text: str) -> Plan:
     """Read what `Plan.text` wrote, in a process with fewer rights. Raises ValueError."""
     try:
         plan: Plan = _made(Plan, json.loads(text))
-        return plan
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"no plan: {error}") from error
+    if unknown := plan.scripts - {*read_scripts()}:
+        raise ValueError(f"no plan: there is no script {shown(sorted(unknown)[0])}")
+    return plan
 
 
 def _made(kind: Any, value: Any) -> Any:

@@ -6,6 +6,7 @@ import re
 import tomllib
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -24,11 +25,13 @@ from runners.exact.kernel_tree import is_tree
 from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
-from runners.process import DONE, REPORTS, UsageError, version
+from runners.process import DONE, REPORTS, Progress, UsageError, version
 from runners.programs import PROGRAMS
-from runners.programs.pairs import WATCH, watch, what_if
 from runners.programs.prove import PROOF, prove
+from runners.programs.watch import WATCH, watch
+from runners.programs.what_if import what_if
 from runners.run import diff, report, run
+from runners.store import scratch
 
 WIDTH = 100
 ONE = {"": 1.0}
@@ -403,5 +406,8 @@ def main(argv: list[str]) -> int:
     work = WORK[options.verb]
     if "--dry-run" in options.given and options.verb != "campaign":
         work = show.show_dry_run
-    status = work(options)
+    with ExitStack() as stack:
+        if options.verb != "cache":  # which makes room on a full disk
+            stack.enter_context(scratch(Progress().note))
+        status = work(options)
     return status if isinstance(status, int) else DONE

@@ -13,6 +13,27 @@ become() { exec setpriv --pdeathsig KILL -- "$@"; }
 # What a program said last of an error.
 why() { grep -E '^(E|Err|ERROR):|error:|Permission denied' <<<"$1" | tail -n 1 | grep . || tail -n 1 <<<"$1"; }
 
+patience=1800 # seconds: for what another set-up makes
+
+# The process that holds the lock on a file.
+holder() {
+	local pid
+	pid=$(sed -nE "s/^[0-9]+: FLOCK .* ([0-9]+) [0-9a-f]+:[0-9a-f]+:$(stat -L -c %i "$1") .*/\1/p" /proc/locks | head -n 1)
+	if [ -z "$pid" ]; then echo "in another container"; else echo "process $pid: $(cat "/proc/$pid/comm" 2>/dev/null || echo it has ended, and a child of it has not)"; fi
+}
+
+# Take the lock on a file that no other user can open, and so hold, until we end. `what` we wait for, if we do.
+take() {
+	local file=$1 what=$2
+	[ ! -L "$file" ] || fail "$PWD/$file is a link, and a lock is not: remove it."
+	(umask 077 && : 9<>"$file") 2>/dev/null || true
+	{ exec 9<>"$file"; } 2>/dev/null || fail "no lock can be taken on $PWD/$file: who has made it? Remove it, or the cache."
+	chmod go= "$file" 2>/dev/null || true
+	flock --nonblock 9 && return
+	echo "waiting: another set-up $what ($(holder "$file"))"
+	flock --timeout $patience 9 || fail "another set-up still $what after $((patience / 60)) minutes ($(holder "$file")): end it, and try again."
+}
+
 # Whether the environment is there with all files of the list that was left when it was complete: `lost` has
 # the first that is not. To read them all would take seconds at each start.
 is_whole() {
@@ -45,8 +66,7 @@ make_environment() {
 	! is_whole || return 0
 	[ "${install-}" != never ] || fail "watch installs nothing, and its Python environment is missing: ${here-}/setup.sh --analysis"
 	words=$(: 2>&1 >>set-up) || fail "nothing can be written in the cache $PWD (${words##*: }): name another with PATHCOST_CACHE."
-	exec 9>set-up # the lock on what is made here
-	flock 9
+	take set-up "makes the Python environment in $PWD"
 	! is_whole || return 0 # who waited finds what another made
 	[ ! -e "$environment" ] || echo "pathcost: the Python environment $PWD/$environment is damaged ($lost): making it anew" >&2
 	# In a package: why the distribution's own packages do not serve.

@@ -18,15 +18,13 @@ from typing import Any
 
 from probes.reasons import missing, reason
 from probes.scripts import read_scripts
-from probes.transports import read_transports
+from probes.transports import PAIR, read_transports
 from runners.cell import MANY_CLIENTS, ONE_THREAD, Cell, CellRun, Pass, Plan, unit
 from runners.host.workload import MAKE_AGAIN
 from runners.options import RunOptions
 from runners.process import OVERDUE, WORKLOAD, RunError, UsageError, attempt, last_words
 
 CHECK_SECONDS = 10
-# The two transports whose times every report takes apart.
-DECOMPOSED = ("unix", "tcp")
 PACED_SECONDS = 1  # of a paced window where no option says how many messages
 WAITING_SECONDS = 0.5  # of a window whose iterations wait for a timer of the kernel, about
 COUNTS = "counts"  # the group of scripts that unprobed runs are interleaved with
@@ -127,6 +125,14 @@ def _filled(cell: Cell, options: RunOptions, defaults: Defaults) -> Cell:
     )
 
 
+def one_cpu_only(options: RunOptions) -> list[str]:
+    """The patterns whose cells across two CPUs `_placements` leaves out."""
+    if "cross-cpu" not in options.placements:
+        return []
+    patterns = options.patterns
+    return [name for name in patterns if "cross-cpu" not in _placements(options, name)]
+
+
 def _placements(options: RunOptions, pattern: str) -> tuple[str, ...]:
     """One thread has no second CPU: beside other placements, cross-cpu is left out."""
     fitting = tuple(name for name in options.placements if name != "cross-cpu")
@@ -144,7 +150,7 @@ def _extra(named: Sequence[Cell]) -> list[Cell]:
     for cell in named:
         one_cpu = replace(cell, placement="same-cpu")
         usual = cell.pattern == "pingpong" and cell.size == smallest and str(cell.conditions)
-        if usual == "cross-cpu" and one_cpu in named and cell.transport in DECOMPOSED:
+        if usual == "cross-cpu" and one_cpu in named and cell.transport in PAIR:
             extra += [replace(one_cpu, pattern="selfecho"), replace(cell, wait="spin")]
     return [replace(cell, extra=True) for cell in extra if cell not in named]
 
@@ -286,6 +292,11 @@ class Planner:
     def uncounted(self, target: str, plans: Mapping[str, Plan], probe_level: str) -> list[Missing]:
         """Quantities that the target will not count, for run.json."""
         lacks: list[Missing] = []
+        if self.needs is None:
+            lacks += [
+                missing([f"{name} across two CPUs"], reason("one-thread"))
+                for name in one_cpu_only(self.options)
+            ]
         wanted: Container[str] = scripts_of(self.options, target)
         if self.needs is not None:
             wanted = () if "guest" in plans else needed_scripts(self.needs, "function")

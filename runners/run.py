@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -40,9 +40,9 @@ from runners.process import (
     stopping,
 )
 from runners.programs.experiments import Experiments
-from runners.programs.pairs import WATCH, report_watched
 from runners.programs.prove import PROOF
-from runners.store import Manifest, RunFolder, place
+from runners.programs.watch import WATCH, report_watched
+from runners.store import Manifest, RunFolder, place, publish
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 PAYLOAD = ("runners", "probes")
@@ -213,6 +213,7 @@ def run_on_host(session: Session[RunOptions], prepared: Prepared, raw: Path) -> 
         if status != 0 or results is None:
             raise RunError(last_line(complaints) or f"the collector ended with status {status}.")
         shutil.copytree(results, raw / "host")
+        publish(raw / "host")  # which root kept for this user
     if planner.needs is not None:
         try_tools(planner.needs["tools"], raw / "host")
     return finish(plan, raw / "host", "host", probe_level, "tcg" if emulated else None, lacks)
@@ -244,11 +245,15 @@ def prepare_guests(session: Session[RunOptions], refused: str = "") -> list[gues
         raise RunError(refused)
     options, progress = session.options, session.progress
     storable = not options.given & GUEST_GIVEN  # a run that is likely to be repeated
+    parallel = "spin" in options.waits or options.claims is not None
     with progress.step("guest: preparing"):
         return [
-            guest.prepare(
-                session.invoker.cache, kernel, progress.say,
-                transports=options.transports, storable=storable,
+            replace(
+                guest.prepare(
+                    session.invoker.cache, kernel, progress.say,
+                    transports=options.transports, storable=storable,
+                ),
+                parallel=parallel,
             )
             for kernel in options.kernels
         ]  # fmt: skip

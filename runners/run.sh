@@ -12,13 +12,15 @@ here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 # The distribution's own Python, whatever else is first in PATH: bcc's modules belong to it.
 python=/usr/bin/python3
 if [ ! -x "$python" ]; then
-	"$here/setup.sh" "$@" # installs it, or names it and stops
+	# Installs it, or names it and stops. The user's own words are none of set-up's, which may be root.
+	case " $* " in *" --no-install "*) "$here/setup.sh" --no-install ;; *) "$here/setup.sh" ;; esac
 fi
 
 # -B: run as root, it would leave root's byte code in the user's checkout.
 # -P: modules come from beside this file, and never from the folder where the user happens to be.
+# -s: nor from the user's home, where sudo keeps HOME.
 umask u=rwx            # what we make, we must be able to use
 unset -v "${!PYTHON@}" # the user's own settings may keep this Python from starting
 export PYTHONPATH="${here%/*}"
 # A signal waits until Python can answer it with a sentence.
-exec env --block-signal=INT,TERM,HUP,QUIT "$python" -B -P -m runners "$@"
+exec env --block-signal=INT,TERM,HUP,QUIT "$python" -B -P -s -m runners "$@"

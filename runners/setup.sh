@@ -60,7 +60,28 @@ install_packages() {
 		fail "$manager could not install ${missing[*]} ($(why "$words")): without a package mirror, install them by hand and try again."
 }
 
+# Compile a part, alone: two would write the same files. The lock is a file that no other user can open: a folder's
+# anybody could hold. Who may not write there compiles nothing.
+compile() {
+	local part=$1 name=${1##*/} lock=$1/.lock status=0 words make=(make --silent -j "$(nproc)" -C "$1")
+	# shellcheck disable=SC2016 # the inner shell's $0
+	if (become_owner "$part" sh -c '[ -w "$0" ] && umask 077 && : >>"$0/.lock" && chmod 600 "$0/.lock"' "$part") 2>/dev/null; then
+		words=$(become_owner "$part" flock -E 75 --nonblock "$lock" "${make[@]}" 2>&1) || status=$?
+		if [ $status = 75 ]; then
+			echo "waiting: another set-up compiles $name ($(holder "$lock"))"
+			status=0
+			words=$(become_owner "$part" flock -E 75 --timeout $patience "$lock" "${make[@]}" 2>&1) || status=$?
+		fi
+		[ $status != 75 ] || fail "another set-up has been compiling $name for $((patience / 60)) minutes ($(holder "$lock")): end it, and try again."
+	else
+		words=$(become_owner "$part" "${make[@]}" 2>&1) || status=$?
+	fi
+	[ $status = 0 ] || fail "$name does not compile: $(why "$words") (make -C $part shows all)."
+}
+
+# The part that is the user's: see the end. Root runs and writes nothing in a cache of the user's.
 if [ "${1-}" = --environment ]; then
+	[ "$(id -u)" != 0 ] || [ "$user" = 0 ] || fail "--environment is set-up's own word, for a process of the user's."
 	cd "$PATHCOST_CACHE" && install=$3 python_environment "$2"
 	exit
 fi
@@ -100,8 +121,7 @@ if [ "${PATHCOST_SETTING_UP-}" != $PPID ]; then
 	exit
 fi
 for part in "${parts[@]}"; do
-	words=$(become_owner "$part" flock "$part" make --silent -j "$(nproc)" -C "$part" 2>&1) ||
-		fail "$(basename "$part") does not compile: $(why "$words") (make -C $part shows all)."
+	compile "$part"
 done
 [ -n "$lock" ] || exit 0
 PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store import invoker; print(invoker().cache)' "${here%/*}")

@@ -24,19 +24,23 @@ from typing import Any
 
 from probes.callsite import TRACEFS
 from probes.messages import PROGRAM, failure, shown
-from runners.process import REPORTS, RunError, UsageError, User, folders, version
+from runners.process import REPORTS, RunError, UsageError, User, folders, stopping, version
 
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
 ROOT = Path("/run/pathcost")  # root's own, where no other user can write
 OURS = re.compile(r".*\.pathcost-[0-9a-f]{8}", re.DOTALL)
 LOCK = "PATHCOST_LOCK"  # in the environment of who inherits it: the descriptor's number
 HOLDER = "holder"
+INSTANCES = "instances"  # the folder of tracefs that is locked
 FREE_SECONDS = 10  # a killed run's probes take a moment to go
+WAIT_SECONDS = 1800  # for what another start makes: two programs' LONGEST_SECONDS
+POLL = 0.05  # seconds
 FORMAT = 2  # of run.json
 # A run with its figures is some 5 MB; the guest's disk with the results is sparse.
 LEAST_FREE = 100 << 20
 
 _held: dict[Path, int] = {}
+_scratch: list["Scratch"] = []  # of the running `scratch`
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,13 @@ def make_folder(above: Path, name: str, mode: int = 0o777) -> tuple[Path, int]:
             os.close(descriptor)
 
 
+def publish(folder: Path) -> None:
+    """Let others read a folder that was ours alone, as far as our umask lets them."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    match = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)  # umask(2) would set it, too
+    folder.chmod(0o777 & ~int(match[1] if match else "077", 8))
+
+
 def sweep(above: Path) -> list[str]:
     """Remove our folders in `above` that no living run holds; the names of all that is removed."""
     removed: list[str] = []
@@ -183,8 +194,11 @@ class Scratch:
         self._say = say
         self.held: list[tuple[Path, int]] = []
 
-    def folder(self, above: Path, name: str = "", mode: int = 0o777) -> Path:
-        """Make a folder in `above`, from which what dead runs left goes first. Raises OSError."""
+    def folder(self, above: Path, name: str = "", mode: int = 0o700) -> Path:
+        """Make a folder in `above`, from which what dead runs left goes first. Raises OSError.
+
+        Nobody else may read it, nor hold its lock, until `publish` or another mode lets them.
+        """
         for removed in sweep(above):
             self._say(f"removed what a killed run had left: {removed}")
         path, descriptor = make_folder(above, name, mode)
@@ -196,13 +210,21 @@ class Scratch:
 
 @contextmanager
 def scratch(say: Callable[[str], None] = lambda _: None) -> Iterator[Scratch]:
-    """Temporary folders until the block ends; tempfile's own are in the first of them."""
+    """Temporary folders until the block ends; tempfile's own are in the first of them.
+
+    A block within another has the other's folders.
+    """
+    if _scratch:
+        yield _scratch[0]
+        return
     folders, before = Scratch(say), tempfile.tempdir
+    _scratch.append(folders)
     try:
         # Others may traverse but not list: what root starts as nobody has a folder below.
         tempfile.tempdir = str(folders.folder(Path(tempfile.gettempdir()), "run", 0o711))
         yield folders
     finally:
+        _scratch.clear()
         tempfile.tempdir = before
         # What was moved away has another name by now.
         for path, descriptor in reversed(folders.held):
@@ -218,7 +240,7 @@ def hold(folder: Path, say: Callable[[str], None] = lambda _: None, *, alone: bo
     if folder in _held:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / "in-use", os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    descriptor = open_lock(folder / "in-use")
     if alone:
         lock(descriptor, f"another run uses the cache {folder}: wait for its end.")
     else:
@@ -226,37 +248,83 @@ def hold(folder: Path, say: Callable[[str], None] = lambda _: None, *, alone: bo
     _held[folder] = descriptor
 
 
+def open_lock(path: Path) -> int:
+    """Open a file to lock, which no other user can open and so hold. Raises OSError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO would wait for a reader
+    descriptor = os.open(path, flags, 0o600)
+    status = os.fstat(descriptor)
+    if status.st_uid == os.geteuid() and status.st_mode & 0o077:
+        os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
 def lock(
     descriptor: int, taken: str, say: Callable[[str], None] | None = None, how: int = fcntl.LOCK_EX
 ) -> None:
-    """Lock an open file. Where it is `taken`, say so and wait; RunError with nobody to tell."""
-    try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-    except BlockingIOError:
+    """Lock an open file. Where it is `taken`, say so and wait for WAIT_SECONDS.
+
+    Raises RunError, which names the holder: after that, or at once with nobody to tell.
+    """
+    deadline = time.monotonic() + (WAIT_SECONDS if say else 0)
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            return
+        who = holder_of(descriptor)
         if say is None:
-            raise RunError(taken) from None
-        say(taken)
-        fcntl.flock(descriptor, how)
+            raise RunError(f"{taken.rstrip('.')} ({who})." if who else taken)
+        if time.monotonic() > deadline:
+            raise RunError(
+                f"after {WAIT_SECONDS / 60:.0f} minutes still {taken} ({who or 'it is not seen'}): "
+                "end that process, and try again."
+            )
+        say(f"{taken} ({who})" if who else taken)
+        if stopping.wait(POLL):
+            raise KeyboardInterrupt
+
+
+def holder_of(descriptor: int) -> str:
+    """The process that has locked an open file: `process 12 (sleep) of user 1000`.
+
+    It is empty for a process of another container, which this one does not see.
+    """
+    status = os.fstat(descriptor)
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    try:
+        listed = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return ""
+    held = rf"^\d+: FLOCK .* (\d+) {device}:{status.st_ino} "  # a line with -> waits for it
+    match = re.search(held, listed, re.MULTILINE)
+    if match is None:
+        return ""
+    process = Path("/proc", match[1])
+    try:
+        name = (process / "comm").read_text(encoding="utf-8", errors="replace").strip()
+        return f"process {match[1]} ({name}) of user {process.stat().st_uid}"
+    except OSError:
+        return f"a child of process {match[1]}, which has ended"
 
 
 @contextmanager
 def measuring(place: Path = TRACEFS, notes: Path = ROOT) -> Iterator[None]:
     """Hold the lock of the one run that may measure. Raises RunError, naming who has it.
 
-    It is a flock(2) on the root folder of tracefs, of which a kernel has one: so it also holds
-    between containers; without tracefs, on a file. Every process that measures inherits the
+    It is a flock(2) on a folder of tracefs, of which a kernel has one: so it also holds between
+    containers; without tracefs, on a file. The folder is one that others cannot open where the root
+    of tracefs is open to all, as with mode=755. Every process that measures inherits the
     descriptor, so the lock is free when the last of them has ended.
     """
     notes.mkdir(mode=0o711, exist_ok=True)
     holder = notes / HOLDER
-    if (place / "events").is_dir():
-        descriptor = open_folder(place)
+    if (place / INSTANCES).is_dir():
+        descriptor = open_folder(place / INSTANCES)
     else:
-        descriptor = os.open(holder, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        descriptor = open_lock(holder)
     try:
         deadline = time.monotonic() + FREE_SECONDS
         while not _taken(descriptor, holder, deadline):
-            time.sleep(0.05)
+            time.sleep(POLL)
         holder.write_text(str(os.getpid()), encoding="ascii")
         os.environ[LOCK] = str(descriptor)
         yield
@@ -274,7 +342,8 @@ def _taken(descriptor: int, holder: Path, deadline: float) -> bool:
     pid = holder.read_text(encoding="ascii") if holder.exists() else ""
     if pid and not Path("/proc", pid).exists() and time.monotonic() < deadline:
         return False
-    raise measured_by(f"process {pid}" if pid else "in another container")
+    name = holder_of(descriptor) or (f"process {pid}" if pid else "in another container")
+    raise measured_by(name)
 
 
 def measured_by(name: str) -> RunError:
@@ -334,6 +403,7 @@ class RunFolder:
 
     def move(self) -> None:
         """Give the folder its name. What went wrong before leaves nothing."""
+        publish(self.path)
         self.path.rename(self.destination)
 
     def write_manifest(self, manifest: str) -> None:

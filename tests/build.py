@@ -14,7 +14,7 @@ import pytest
 from runners.process import REPOSITORY, RunError
 from runners.programs.place import unpacked
 from runners.programs.program import find
-from runners.store import invoker
+from runners.store import invoker, lock, open_lock
 from tests.processes import captured
 
 T = TypeVar("T")
@@ -26,10 +26,12 @@ def make(folder: Path, *targets: str) -> None:
     Raises subprocess.CalledProcessError.
     """
     jobs = len(os.sched_getaffinity(0))
-    lock = ["flock", str(folder)]
+    held = open_lock(folder / ".lock")  # set-up's
+    lock(held, f"waiting: another process makes {folder}", print)
     subprocess.run(
-        [*lock, "make", "--silent", f"-j{jobs}", "-C", str(folder), *targets], check=True
+        ["make", "--silent", f"-j{jobs}", "-C", str(folder), *targets], check=True, pass_fds=[held]
     )
+    os.close(held)
 
 
 def environment() -> Path:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from analysis.claims import rules, verdict
 from analysis.claims.files import Claim
-from analysis.claims.verdict import Finding, Verdict
+from analysis.claims.verdict import Finding, Judged
 from analysis.raw.cells import CheckLine, ToolLine
 from analysis.raw.record import Model, parse_lines
 from analysis.raw.run import Run
@@ -28,22 +28,22 @@ class Recorded(Model):
     kernel: str = ""
 
 
-class Answer(CheckLine, Recorded):
+class CheckAnswer(CheckLine, Recorded):
     """One run of a check."""
 
 
-class Tool(ToolLine, Recorded):
+class ToolAnswer(ToolLine, Recorded):
     """What a tool answered."""
 
 
 ANSWERS: dict[str, TypeAdapter[Any]] = {
-    "checks.jsonl": TypeAdapter(Answer),
-    "tools.jsonl": TypeAdapter(Tool),
+    "checks.jsonl": TypeAdapter(CheckAnswer),
+    "tools.jsonl": TypeAdapter(ToolAnswer),
 }
-Observed = Sequence[Answer | Tool]
+Answers = Sequence[CheckAnswer | ToolAnswer]
 
 
-def read_observed(run: Run) -> list[Answer | Tool]:
+def read_observed(run: Run) -> list[CheckAnswer | ToolAnswer]:
     """Read what checks and tools of each target answered, if any were asked. Raises RunError."""
     observed = []
     for target, (name, adapter) in product(run.targets, ANSWERS.items()):
@@ -55,22 +55,22 @@ def read_observed(run: Run) -> list[Answer | Tool]:
     return observed
 
 
-def consistent(claim: Claim, rule: rules.Consistent) -> Verdict:
+def consistent(claim: Claim, rule: rules.Consistent) -> Judged:
     results = tuple(Finding(*result) for stated in rule.stated for result in stated.results())
     wrong = [result.text for result in results if not result.holds]
     checks = counted(len(results), "check")
     why = f"The stated numbers agree in {checks}."
     if wrong:
         why = f"The stated numbers disagree in {len(wrong)} of {checks}: {'. '.join(wrong)}."
-    return Verdict(claim, _word([not wrong]), why=why, findings=results)
+    return Judged(claim, _word([not wrong]), why=why, findings=results)
 
 
-def check(claim: Claim, rule: rules.CheckRule, observed: Observed) -> Verdict:
+def check(claim: Claim, rule: rules.CheckRule, observed: Answers) -> Judged:
     """Confirm where every run of the check found these facts, refute where none did.
 
     What it found in a circumstance that the source does not speak of is shown, and judged nowhere.
     """
-    answers = [a for a in observed if isinstance(a, Answer) and a.check == rule.check]
+    answers = [a for a in observed if isinstance(a, CheckAnswer) and a.check == rule.check]
     known = []
     for answer in answers:
         if not answer.error and rule.facts.keys() <= answer.facts.keys():
@@ -81,7 +81,7 @@ def check(claim: Claim, rule: rules.CheckRule, observed: Observed) -> Verdict:
     findings = tuple(Finding(f"{a.kernel}: {text}", holds, a.raw) for a, _, text, holds in known)
     judged = [each for each in known if rule.when.items() <= each[0].when.items()]
     if not judged:
-        return Verdict(claim, why=_no_facts(rule, answers))
+        return Judged(claim, why=_no_facts(rule, answers))
     by_kernel: dict[str, list[bool]] = {}
     for answer, _, _, holds in judged:
         by_kernel.setdefault(answer.kernel, []).append(holds)
@@ -98,10 +98,10 @@ def check(claim: Claim, rule: rules.CheckRule, observed: Observed) -> Verdict:
         same = len(set(dict(kernels).values())) == 1
         count = f"{'Each' if same else 'Some'} of {counted(len(kernels), 'kernel')}"
     why = f"{count}: {facts}"
-    return Verdict(claim, word, condition, why, findings=findings, kernels=kernels)
+    return Judged(claim, word, condition, why, findings=findings, kernels=kernels)
 
 
-def _no_facts(rule: rules.CheckRule, answers: list[Answer]) -> str:
+def _no_facts(rule: rules.CheckRule, answers: list[CheckAnswer]) -> str:
     """Say why a check has no facts for the rule, in the check's own words where it has some."""
     if errors := "; ".join(dict.fromkeys(answer.error for answer in answers if answer.error)):
         return f"{capital(errors)}."
@@ -119,12 +119,14 @@ def _word(held: Iterable[bool]) -> str:
     return verdict.CONFIRMED if states == {True} else verdict.REFUTED
 
 
-def option(claim: Claim, rule: rules.Option, observed: Observed) -> Verdict:
+def option(claim: Claim, rule: rules.OptionRule, observed: Answers) -> Judged:
     """Judge whether the tool accepts the option, or lists it in its help."""
-    tool = next((t for t in observed[::-1] if isinstance(t, Tool) and t.tool == rule.tool), None)
+    tool = next(
+        (t for t in observed[::-1] if isinstance(t, ToolAnswer) and t.tool == rule.tool), None
+    )
     if tool is None or tool.error:
         why = f"{capital(tool.error or '')}." if tool else f"This run did not start {rule.tool}."
-        return Verdict(claim, why=why)
+        return Judged(claim, why=why)
     in_help = rule.option in tool.help.replace("=", " ").replace(",", " ").split()
     accepted = tool.options.get(rule.option, False)
     words = (
@@ -133,4 +135,4 @@ def option(claim: Claim, rule: rules.Option, observed: Observed) -> Verdict:
     )
     holds = accepted or in_help
     finding = Finding(words, holds, tool.raw)
-    return Verdict(claim, _word([holds]), why=f"{words}.", findings=(finding,))
+    return Judged(claim, _word([holds]), why=f"{words}.", findings=(finding,))

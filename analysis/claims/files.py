@@ -17,27 +17,33 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from analysis.claims.rules import FOLDER, Across, CheckRule, Measured, Names, Option, Rule
+from analysis.claims.rules import FOLDER, Across, CheckRule, Measured, Names, OptionRule, Rule
 from analysis.counts.measures import CALLS, MEASURE_BY_ID, TIMES, Measure, measure_of, program_of
-from analysis.paths.tree import own_layer
 from analysis.raw.record import Model, Positive
 from analysis.wording import listed
 from probes.files import read_toml
+from probes.functions import told
 from probes.messages import PROGRAM, UsageError, shown
 from probes.transports import read_transports
 from runners.cell import PATTERNS, PLACEMENTS, TRANSPORTS, Conditions
 
-FIGURE = re.compile(r"\{([^{}]*)\}")
-NAME = r"^[a-z0-9][a-z0-9.-]*$"
-CELL = ("placement", "wait", "sched", "topology", "in_flight")  # the conditions that claims have
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+CLAIM_ID = r"^[a-z0-9][a-z0-9.-]*$"
+CLAIM_CONDITIONS = (
+    "placement",
+    "wait",
+    "sched",
+    "topology",
+    "in_flight",
+)  # the conditions that claims have
 USUAL_SIZE = 64  # where any size will do: that of the main job
-EXACT = ("exact",)  # the instruments of a measure that only a run without --claims has
+EXACT_ONLY = ("exact",)  # the instruments of a measure that only a run without --claims has
 
 
 class Source(Model):
     """Where claims were made, as far as the source itself says it."""
 
-    id: str = Field(pattern=NAME)
+    id: str = Field(pattern=CLAIM_ID)
     description: str
     url: str = Field("", pattern=r"^(https://\S+)?$")
     title: str = ""
@@ -89,13 +95,13 @@ def _measure_named(name: str) -> str:
         known = f"{CALLS}FUNCTION, {', '.join(MEASURE_BY_ID)}"
         raise ValueError(f"{shown(name)} is not known; allowed are {known}")
     for function in name.removeprefix(CALLS).split("+") if name.startswith(CALLS) else ():
-        if own_layer(function) is None:
+        if told(function, "layer") is None:
             raise ValueError(f"probes/functions.tsv knows no kernel function {shown(function)}")
     return name
 
 
 def transports(rule: Rule) -> tuple[str, ...]:
-    """Return the transports that a rule compares."""
+    """The transports that a rule compares."""
     if isinstance(rule, Across):
         return rule.transports
     return rule.labels if isinstance(rule, Measured) else ()
@@ -104,7 +110,7 @@ def transports(rule: Rule) -> tuple[str, ...]:
 class ClaimEntry(Model):
     """A claim as its file has it."""
 
-    id: str = Field(pattern=NAME)
+    id: str = Field(pattern=CLAIM_ID)
     quote: str
     statement: str
     reading: str
@@ -126,7 +132,7 @@ class ClaimEntry(Model):
     @field_validator("mechanism")
     @classmethod
     def _check_mechanism(cls, text: str) -> str:
-        for name in FIGURE.findall(text):
+        for name in PLACEHOLDER.findall(text):
             measure, _, transport = name.rpartition(".")
             if not transport:
                 raise ValueError("write {quantity.transport}")
@@ -178,7 +184,7 @@ class Claim(ClaimEntry):
     @property
     def command(self) -> str:
         """The command that runs all of its scope."""
-        if self.measure and self.measure.instruments == EXACT:
+        if self.measure and self.measure.instruments == EXACT_ONLY:
             return f"{PROGRAM} --sizes {','.join(map(str, self.scope.size))}"
         programs = ",".join(sorted(self.scope.programs))
         return f"{PROGRAM} --claims {self.id}{programs and f' --program {programs}'}"
@@ -220,14 +226,14 @@ def _first_error(error: ValidationError) -> str:
 
 
 def quantities(claims: Iterable[Claim]) -> set[str]:
-    """Return every quantity that claims and their mechanisms speak of."""
+    """Every quantity that claims and their mechanisms speak of."""
     claims = tuple(claims)
-    named = {name.rpartition(".")[0] for c in claims for name in FIGURE.findall(c.mechanism)}
+    named = {name.rpartition(".")[0] for c in claims for name in PLACEHOLDER.findall(c.mechanism)}
     return named | {claim.quantity for claim in claims if claim.quantity}
 
 
 def choose(names: Iterable[str]) -> tuple[Claim, ...]:
-    """Return the claims with these ids or sources; all without names. Raises UsageError."""
+    """The claims with these ids or sources; all without names. Raises UsageError."""
     claims, names = load_claims(), set(names)
     sources = {claim.source.id for claim in claims}
     known = {claim.id for claim in claims} | sources
@@ -240,7 +246,7 @@ def choose(names: Iterable[str]) -> tuple[Claim, ...]:
 
 
 def needs(claims: Iterable[Claim]) -> dict[str, Any]:
-    """Return what these claims need; every cell is there once, however many claims need it.
+    """What these claims need; every cell is there once, however many claims need it.
 
     `timed`: cells that run for their times, on the host only; `unprobed`: cells that are counted
     without probes; `counted`: cells with probes; `quantities`: what these cells have to count;
@@ -253,9 +259,9 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
     counted: set[str] = set()
     tools: dict[str, list[str]] = {}
     for claim in claims:
-        if isinstance(claim.rule, Option):
+        if isinstance(claim.rule, OptionRule):
             tools.setdefault(claim.rule.tool, []).append(claim.rule.option)
-        if claim.measure is None or claim.measure.instruments == EXACT:
+        if claim.measure is None or claim.measure.instruments == EXACT_ONLY:
             continue
         wanted = dict.fromkeys(_cells(claim))
         kind = "timed" if claim.timed else "unprobed" if claim.measure.unprobed else "counted"
@@ -287,5 +293,5 @@ def _cells(claim: Claim) -> Iterator[tuple[Any, ...]]:
 def _fields(pattern: str, size: int, conditions: str, transport: str) -> dict[str, Any]:
     """A cell's fields; `in_flight` is null where a claim leaves it open."""
     parsed = Conditions.parse(conditions)
-    fields = {name: getattr(parsed, name) for name in CELL}
+    fields = {name: getattr(parsed, name) for name in CLAIM_CONDITIONS}
     return {"pattern": pattern, "size": size, "transport": transport, **fields}

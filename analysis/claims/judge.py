@@ -19,9 +19,9 @@ import pandas as pd
 
 from analysis import statistics
 from analysis.claims import answers, rules, verdict
-from analysis.claims.files import EXACT, FIGURE, Claim, Scope
+from analysis.claims.files import EXACT_ONLY, PLACEHOLDER, Claim, Scope
 from analysis.claims.rules import Across, Measured, Quotient
-from analysis.claims.verdict import Evidence, Verdict
+from analysis.claims.verdict import Evidence, Judged
 from analysis.counts import measures
 from analysis.counts.ledger import why_missing
 from analysis.counts.measures import Measure, groups, measure_of, source_rank
@@ -40,8 +40,8 @@ def judge(
     claims: Iterable[Claim],
     measured: pd.DataFrame,
     missing: Iterable[Missing],
-    observed: answers.Observed = (),
-) -> tuple[Verdict, ...]:
+    observed: answers.Answers = (),
+) -> tuple[Judged, ...]:
     """Judge every claim by the figures of `measures.measure_all`; invalid figures are left out."""
     missing = tuple(missing)
     verdicts = []
@@ -51,10 +51,10 @@ def judge(
                 verdicts.append(answers.consistent(claim, rule))
             case rules.CheckRule() as rule:
                 verdicts.append(answers.check(claim, rule, observed))
-            case rules.Option() as rule:
+            case rules.OptionRule() as rule:
                 verdicts.append(answers.option(claim, rule, observed))
             case rules.Unsettled() as rule:
-                verdicts.append(Verdict(claim, why=rule.why))
+                verdicts.append(Judged(claim, why=rule.why))
             case rule:
                 verdicts.append(_judge_measured(claim, rule, measured, missing))
     return verdict.with_families(verdicts)
@@ -65,14 +65,14 @@ def judge(
 
 def _judge_measured(
     claim: Claim, rule: Measured, measured: pd.DataFrame, missing: tuple[Missing, ...]
-) -> Verdict:
+) -> Judged:
     own = list(_evidence(claim, rule, measured, claim.scope))
     beside = list(_evidence(claim, rule, measured, claim.workload)) if claim.workload else []
     evidence = (*own, *(replace(item, decides=False) for item in beside))
     decisive = deciding = [item for item in own if item.decides]
     if not decisive:
         why = _why_not(claim, rule, measured, missing, few=bool(own))
-        return Verdict(claim, why=why, evidence=evidence)
+        return Judged(claim, why=why, evidence=evidence)
     if _measure(claim).scheduler:
         deciding = _least_disturbed(decisive)
     undecided = verdict.CROSSES if claim.timed else verdict.FLIPS
@@ -81,15 +81,21 @@ def _judge_measured(
         word = verdict.NOT_REPRODUCED
     scope, lacking = _coverage(claim, rule, deciding)
     texts = [_why(_measure(claim), rule, deciding, condition)]
-    texts += [DISTURBED] * (len(deciding) < len(decisive)) + [BESIDE] * bool(beside)
-    return Verdict(
-        claim, word, condition,
+    if len(deciding) < len(decisive):
+        texts.append(DISTURBED)
+    if beside:
+        texts.append(BESIDE)
+    return Judged(
+        claim,
+        word,
+        condition,
         why=" ".join(texts),
         mechanism=_mechanism(claim, measured),
         evidence=evidence,
         kernels=() if claim.timed else verdict.on_each_kernel(deciding),
-        scope=scope, lacking=lacking,
-    )  # fmt: skip
+        scope=scope,
+        lacking=lacking,
+    )
 
 
 def _measure(claim: Claim) -> Measure:
@@ -151,18 +157,21 @@ def _one_condition(
     quotient = {}
     if isinstance(rule, Quotient):
         over, under = columns
-        if claim.timed or under.all():
-            _, *both, ratio = statistics.compared(under, over)
-            means = both[::-1] if claim.timed else means
+        compared = statistics.compared(under, over)
+        if claim.timed:
+            means = [compared.second, compared.first]
+            holds = None
+        # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
         if under.all():
+            ratio = compared.ratio
             if ratio.low is None:  # the range, where repeats are few
                 each = over / under
                 ratio = replace(ratio, low=float(each.min()), high=float(each.max()))
             quotient[rule.quotient] = ratio
-        if claim.timed:
-            # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
-            holds = _by_interval(rule, ratio) if quotient else None
-        place |= {rule.side: rule.quotient} if isinstance(rule, Across) else {}
+            if claim.timed:
+                holds = _by_interval(rule, ratio)
+        if isinstance(rule, Across):
+            place |= {rule.side: rule.quotient}
     figures = {
         name: Estimate(mean.value, float(min(each)), float(max(each)))
         for name, mean, each in zip(rule.labels, means, values, strict=True)
@@ -248,7 +257,7 @@ def _why_not(
         return "The only cells that measured it are invalid."
     if claim.scope.programs:
         return f"It needs the article's own experiment: {claim.command}."
-    if measure.instruments == EXACT:
+    if measure.instruments == EXACT_ONLY:
         return f"It needs exact mode, which a run for claims leaves out: {claim.command}."
     texts = []
     if cells := _cells_not_run(claim, measured):
@@ -292,7 +301,7 @@ def _why(measure: Measure, rule: Measured, evidence: list[Evidence], condition: 
     else:
         measurements = counted(len(evidence), "measurement")  # a condition, on one kernel
         texts = [f"{words}, in {measurements}: {_figures(measure, rule, evidence)}."]
-        if isinstance(rule, rules.Values) and not all(item.holds for item in evidence):
+        if isinstance(rule, rules.ValuesRule) and not all(item.holds for item in evidence):
             fits = Counter(
                 label
                 for item in evidence
@@ -315,7 +324,7 @@ def _figures(measure: Measure, rule: Measured, evidence: Iterable[Evidence]) -> 
     for label, each in ends.items():
         unit = "" if verdict.QUOTIENT in label else measure.unit
         text = f"{label} {extent(min(each), max(each), unit)}"
-        if isinstance(rule, rules.Values):
+        if isinstance(rule, rules.ValuesRule):
             text += f" (claimed: {amount(rule.expected[label], unit)})"
         texts.append(text)
     return "; ".join(texts)
@@ -325,11 +334,11 @@ def _mechanism(claim: Claim, measured: pd.DataFrame) -> str:
     """The claim's sentence with measured figures; empty when one of them was not measured."""
     figures = {
         name: _measured_text(claim, measured, *name.rpartition(".")[::2])
-        for name in FIGURE.findall(claim.mechanism)
+        for name in PLACEHOLDER.findall(claim.mechanism)
     }
     if not all(figures.values()):
         return ""
-    return FIGURE.sub(lambda match: figures[match[1]], claim.mechanism)
+    return PLACEHOLDER.sub(lambda match: figures[match[1]], claim.mechanism)
 
 
 def _measured_text(claim: Claim, measured: pd.DataFrame, name: str, transport: str) -> str:

@@ -77,7 +77,7 @@ def _range(low: float, high: float) -> str:
     return listed(texts + ([f"at most {number(high)}"] if high < inf else []))
 
 
-class Values(Limits):
+class ValuesRule(Limits):
     """Each transport's figure is the expected one, give or take the tolerance."""
 
     kind: Literal["values"]
@@ -218,12 +218,12 @@ class Stated(Model, extra="allow"):
         return self
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers by name; a list of numbers as their sum."""
+        """The numbers by name; a list of numbers as their sum."""
         numbers = self.__pydantic_extra__.items()
         return {k: float(v if isinstance(v, int | float) else sum(v)) for k, v in numbers}
 
     def checks(self) -> list[Relation]:
-        """Return every check that has the numbers it needs: an arithmetic slip is found by rule."""
+        """Every check that has the numbers it needs: an arithmetic slip is found by rule."""
         return [check for check in CHECKS if set(check.needs) <= self.numbers().keys()]
 
     def results(self) -> list[tuple[str, bool]]:
@@ -255,7 +255,7 @@ class Stated(Model, extra="allow"):
 
 
 def stands_for(value: float) -> tuple[float, float]:
-    """Return the least and the largest number that rounds or is cut to `value`."""
+    """The least and the largest number that rounds or is cut to `value`."""
     digits = 0 if value.is_integer() else Decimal(repr(value)).as_tuple().exponent
     assert isinstance(digits, int)  # a stated number is no infinity
     last = 10.0**digits
@@ -290,7 +290,7 @@ class CheckRule(Model):
         return f"It holds where the check {self.check}{when} finds {facts}."
 
 
-class Option(Model):
+class OptionRule(Model):
     """A tool has an option: the tool itself tells."""
 
     kind: Literal["option"]
@@ -311,9 +311,9 @@ class Unsettled(Model):
         return ""
 
 
-Measured = Values | Bounds | RatioRule | Present | Across
+Measured = ValuesRule | Bounds | RatioRule | Present | Across
 Rule = Annotated[
-    Measured | Consistent | CheckRule | Option | Unsettled, Field(discriminator="kind")
+    Measured | Consistent | CheckRule | OptionRule | Unsettled, Field(discriminator="kind")
 ]
 
 

@@ -32,9 +32,9 @@ KINDS = {
     ARITHMETIC: "checked against the source's own numbers",
     NOT_MEASURED: "not measured",
 }
-CELLS = "cells.jsonl"
+CELLS_FILE = "cells.jsonl"
 QUOTIENT = " / "  # in the label of a figure that has no unit
-COLUMNS = (
+CLAIM_COLUMNS = (
     *("claim", "source", "verdict", "coverage", "lacking", "family"),
     *("condition", "value", "low", "high", "unit", "why", "cells", "raw"),
 )
@@ -78,7 +78,11 @@ class Evidence:
     @property
     def file(self) -> str:
         """The file of raw/ that holds its runs. A rule across patterns names both: `a / b`."""
-        return programs.FILE if any(map(program_of, self.place["pattern"].split(" / "))) else CELLS
+        return (
+            programs.FILE
+            if any(map(program_of, self.place["pattern"].split(" / ")))
+            else CELLS_FILE
+        )
 
 
 class Finding(NamedTuple):
@@ -90,7 +94,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judged:
     """The judgement of a claim."""
 
     claim: Claim
@@ -165,7 +169,7 @@ class Verdict:
             return measure.unit if measure else ""
         return f"{measure.unit or 'count'} per {measure.per}"
 
-    def rests_like(self, other: "Verdict") -> bool:
+    def rests_like(self, other: "Judged") -> bool:
         """Whether both rest on the same figures.
 
         They are about one quantity, share a condition, and the transports of one are among the
@@ -182,10 +186,10 @@ class Verdict:
         return same and (labels <= labels2 or labels2 <= labels) and bool(places & places2)
 
 
-def with_families(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """Return the verdicts, each with the claims that rest on the same figure or ratio."""
+def with_families(verdicts: Iterable[Judged]) -> tuple[Judged, ...]:
+    """The verdicts, each with the claims that rest on the same figure or ratio."""
     verdicts = tuple(verdicts)
-    families: list[list[Verdict]] = []
+    families: list[list[Judged]] = []
     for verdict in verdicts:
         if verdict.kind == MEASURED:
             kin = [family for family in families if any(map(verdict.rests_like, family))]
@@ -196,7 +200,7 @@ def with_families(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
 
 
 def joined(evidence: Sequence[Evidence], undecided: str = FLIPS) -> tuple[str, str]:
-    """Return one verdict, and for a mixed one the condition that flips it."""
+    """One verdict, and for a mixed one the condition that flips it."""
     states = {item.holds for item in evidence}
     if states == {True}:
         return CONFIRMED, ""
@@ -211,7 +215,7 @@ def joined(evidence: Sequence[Evidence], undecided: str = FLIPS) -> tuple[str, s
 
 
 def separating(sides: Sequence[Side], names: Iterable[str], undecided: str = FLIPS) -> str:
-    """Return the variable that tells the sides apart, or the pair of variables; empty if none.
+    """The variable that tells the sides apart, or the pair of variables; empty if none.
 
     The second variable is named only where the first does not tell the sides apart by itself.
     """
@@ -239,7 +243,7 @@ def _sides_text(sides: dict[str, set[bool | None]], undecided: str) -> str:
 
 
 def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
-    """Return each kernel, and the verdict of its figures in the conditions that all kernels have.
+    """Each kernel, and the verdict of its figures in the conditions that all kernels have.
 
     One version is one kernel, on the host, in a guest or in exact mode. A kernel lacks a condition
     where its cells are invalid, or were not run there.
@@ -255,31 +259,36 @@ def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def tally(verdicts: Iterable[Verdict]) -> str:
-    """Count the verdicts of each kind; those that rest on a part of their scope are told apart.
-
-    `9 claims: 5 measured (2 confirmed; in part of their scope 3 refuted), which rest on 4
-    quantities; 4 not measured`.
-    """
-    verdicts, texts = list(verdicts), []
-    for kind, words in KINDS.items():
-        if group := [verdict for verdict in verdicts if verdict.kind == kind]:
-            full, part = (
-                Counter(v.verdict for v in group if bool(v.lacking) is lacks)
-                for lacks in (False, True)
-            )
-            each = "; ".join(
-                lead + ", ".join(f"{names[n]} {n.lower()}" for n in VERDICTS if n in names)
-                for lead, names in (("", full), ("in part of their scope ", part))
-                if names.keys() & VERDICTS
-            )
-            rests = {verdict.claim.quantity for verdict in group} if kind == MEASURED else ()
-            on = f", which rest on {counted(len(rests), 'quantity', 'quantities')}" if rests else ""
-            texts.append(f"{len(group)} {words}{each and f' ({each})'}{on}")
-    return f"{counted(len(verdicts), 'claim')}: {'; '.join(texts)}"
+def tally(judged: Iterable[Judged]) -> str:
+    """How many claims there are of each kind; `_kind_text` has an example of one kind."""
+    judged = list(judged)
+    groups = {kind: [each for each in judged if each.kind == kind] for kind in KINDS}
+    texts = [_kind_text(kind, group) for kind, group in groups.items() if group]
+    return f"{counted(len(judged), 'claim')}: {'; '.join(texts)}"
 
 
-def steadiness(verdicts: Iterable[Verdict]) -> str:
+def _kind_text(kind: str, group: Sequence[Judged]) -> str:
+    """`5 measured (2 confirmed; in part of their scope 3 refuted), which rest on 4 quantities`."""
+    words = f"{len(group)} {KINDS[kind]}"
+    full = _verdicts_text(each for each in group if not each.lacking)
+    part = _verdicts_text(each for each in group if each.lacking)
+    if part:
+        part = f"in part of their scope {part}"
+    if each := "; ".join(filter(None, (full, part))):
+        words += f" ({each})"
+    if kind == MEASURED:
+        quantities = {each.claim.quantity for each in group}
+        words += f", which rest on {counted(len(quantities), 'quantity', 'quantities')}"
+    return words
+
+
+def _verdicts_text(group: Iterable[Judged]) -> str:
+    """`2 confirmed, 1 refuted`; empty where nothing was judged."""
+    numbers = Counter(each.verdict for each in group)
+    return ", ".join(f"{numbers[name]} {name.lower()}" for name in VERDICTS if name in numbers)
+
+
+def steadiness(verdicts: Iterable[Judged]) -> str:
     """Count the verdicts that are the same on every kernel; empty where each has one kernel."""
     several = [verdict.kernels for verdict in verdicts if len(verdict.kernels) > 1]
     same = sum(len({verdict for _, verdict in kernels}) == 1 for kernels in several)
@@ -288,7 +297,7 @@ def steadiness(verdicts: Iterable[Verdict]) -> str:
     return f"{how_many} {rest}." if several else ""
 
 
-def by_source(verdicts: Iterable[Verdict]) -> pd.DataFrame:
+def by_source(verdicts: Iterable[Judged]) -> pd.DataFrame:
     """Count the verdicts of each source that some verdict is settled for."""
     rows = [(v.claim.source.id, v.verdict.lower()) for v in verdicts]
     sources, names = pd.DataFrame(rows, columns=["source", "verdict"]).to_numpy().T
@@ -306,8 +315,8 @@ def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{verdict} on {listed(kernels)}" for verdict, kernels in names.items())
 
 
-def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
-    """Return claims.csv: a row for each figure of a verdict, at least one for each claim.
+def claims_table(verdicts: Iterable[Judged], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
+    """claims.csv: a row for each figure of a verdict, at least one for each claim.
 
     `coverage`: how many conditions of its scope have figures, `lacking` the others. `family`: the
     first claim of those that rest on the same figure or ratio. `cells`: the ids of the cell runs
@@ -324,11 +333,18 @@ def claims_table(verdicts: Iterable[Verdict], folders: dict[tuple[str, str], str
             folder = folders.get(item.machine, "")
             tail = (why, " ".join(map(str, item.cells)), folder and f"raw/{folder}/{item.file}")
             rows += (
-                (*head, f"{label} · {item.words()}", f.value, f.low, f.high,
-                 "" if QUOTIENT in label else v.unit, *tail)
+                (
+                    *head,
+                    f"{label} · {item.words()}",
+                    f.value,
+                    f.low,
+                    f.high,
+                    "" if QUOTIENT in label else v.unit,
+                    *tail,
+                )
                 for label, f in item.figures.items()
-            )  # fmt: skip
+            )
         rows += ((*head, f.text, None, None, None, "", why, "", f.raw) for f in v.findings)
         if not v.evidence and not v.findings:
             rows.append((*head, "", None, None, None, v.unit, why, "", ""))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(CLAIM_COLUMNS))

@@ -23,14 +23,15 @@ WITHIN_PER_MESSAGE = 0.01
 WHOLE_MACHINE = ", whole machine"  # after a key: with what ran outside the two processes
 LEAST_EVENT = 0.5  # counts are whole; medians of an even number of runs need not be
 WINDOWS = ("target", "kernel", *WORKLOAD)
-CELL = (*WINDOWS, "transport", "quantity", "key")
+COMPARED_CELL = (*WINDOWS, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; validity compares it. The rest has one source.
 INSTRUMENTS = ("kernel", "bpftrace", "bcc", "perf")
 NOT_COMPARED = (
     *("messages", "payload_bytes", "lost", "missed", "wakeup_stacks"),
     *("program_runs", "program_ns"),
 )
-PAGE = 4096
+PAGE_SIZE = 4096
+REASONS = Path(__file__).with_name("reasons.tsv")
 
 
 def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
@@ -51,11 +52,13 @@ def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
     ones, others = (runs[name] / runs["messages"] for name in ("first_value", "second_value"))
     difference, larger = (ones - others).abs(), np.maximum(ones.abs(), others.abs())
     runs = runs.assign(
-        first_value=ones, second_value=others, difference=difference,
+        first_value=ones,
+        second_value=others,
+        difference=difference,
         close=(difference <= WITHIN_PER_MESSAGE) | (difference <= WITHIN_SHARE * larger),
         apart=(difference / larger).fillna(0.0),
-    ).reset_index(drop=True)  # fmt: skip
-    groups = runs.groupby([*CELL, "first", "second"], sort=False)
+    ).reset_index(drop=True)
+    groups = runs.groupby([*COMPARED_CELL, "first", "second"], sort=False)
     pairs = runs.loc[groups["difference"].idxmax()].reset_index(drop=True)
     unknown = groups["unknown"].any().to_numpy()
     reasons = [dict.fromkeys(filter(None, whys)) for _, whys in groups["why"]]
@@ -88,7 +91,7 @@ def _by_instrument(rows: pd.DataFrame) -> pd.DataFrame:
     whole = rows[split & ~perf]
     own = rows[~elsewhere & ~(split & kernel)]
     table = pd.concat([own, whole.assign(key=whole["key"] + WHOLE_MACHINE)])
-    index = [*CELL, "repeat", "cell", "messages"]
+    index = [*COMPARED_CELL, "repeat", "cell", "messages"]
     return table.pivot_table("value", index, "instrument", aggfunc="sum")
 
 
@@ -98,19 +101,28 @@ def _differences(table: pd.DataFrame) -> pd.DataFrame:
     """
     present = [name for name in INSTRUMENTS if name in table]
     pairs = [
-        table[list(names)].dropna().set_axis(["first_value", "second_value"], axis=1)
-        .reset_index().assign(first=names[0], second=names[1])
+        table[list(names)]
+        .dropna()
+        .set_axis(["first_value", "second_value"], axis=1)
+        .reset_index()
+        .assign(first=names[0], second=names[1])
         for names in combinations(present, 2)
-    ]  # fmt: skip
-    columns = [*CELL, "messages", "first", "second", "first_value", "second_value"]
+    ]
+    columns = [*COMPARED_CELL, "messages", "first", "second", "first_value", "second_value"]
     found = [pair for pair in pairs if len(pair)] or [pd.DataFrame(columns=columns)]
     runs = pd.concat(found, ignore_index=True)[columns]
     whys = [
-        explain((row.first, row.second), row.first_value - row.second_value, row.messages,
-                (row.quantity, row.key.removesuffix(WHOLE_MACHINE)), row._asdict())
-        if abs(row.first_value - row.second_value) >= LEAST_EVENT else ""
+        explain(
+            (row.first, row.second),
+            row.first_value - row.second_value,
+            row.messages,
+            (row.quantity, row.key.removesuffix(WHOLE_MACHINE)),
+            row._asdict(),
+        )
+        if abs(row.first_value - row.second_value) >= LEAST_EVENT
+        else ""
         for row in rows_of(runs)
-    ]  # fmt: skip
+    ]
     return runs.assign(
         differs=np.array([why != "" for why in whys], dtype=bool),
         why=np.array([why or "" for why in whys], dtype=object),
@@ -118,7 +130,7 @@ def _differences(table: pd.DataFrame) -> pd.DataFrame:
     ).astype({"first_value": float, "second_value": float, "messages": float})
 
 
-class Allowance(NamedTuple):
+class Leeway(NamedTuple):
     """How far an instrument's count of a window may be from what happened in it.
 
     `key` and `only` are empty where they do not matter; `only` names kernels by their series,
@@ -139,24 +151,26 @@ class Allowance(NamedTuple):
         if (instrument, quantity) != (self.instrument, self.quantity) or self.key not in ("", key):
             return False
         known = {cell["pattern"], cell["transport"], *read_transports()[cell["transport"]].checks}
-        known |= {"large"} if cell["size"] > PAGE else set()
+        known |= {"large"} if cell["size"] > PAGE_SIZE else set()
         names = self.only.split()
         return not names or any(n in known or cell["kernel"].startswith(f"{n}.") for n in names)
 
 
-ROWS = read_rows(Path(__file__).with_name("reasons.tsv"))
-ALLOWANCES = tuple(Allowance(**typed(Allowance, row)) for row in ROWS)
+LEEWAYS = tuple(Leeway(**typed(Leeway, row)) for row in read_rows(REASONS))
 
 
 def explain(
-    names: tuple[str, str], difference: float, messages: int, what: tuple[str, str],
+    names: tuple[str, str],
+    difference: float,
+    messages: int,
+    what: tuple[str, str],
     cell: Mapping[str, Any],
-) -> str | None:  # fmt: skip
+) -> str | None:
     """Why the first count is `difference` events above the second; None if nobody knows.
 
     `cell` has the kernel, the pattern, the transport and the size.
     """
-    firsts, seconds = ([r for r in ALLOWANCES if r.holds(name, what, cell)] for name in names)
+    firsts, seconds = ([r for r in LEEWAYS if r.holds(name, what, cell)] for name in names)
     # The fewest reasons that are enough: one instrument's, the other's, or both.
     for ones, others in ((firsts, []), ([], seconds), (firsts, seconds)):
         low, high = _bounds(ones, messages)
@@ -166,7 +180,7 @@ def explain(
     return None
 
 
-def _bounds(reasons: Sequence[Allowance], messages: int) -> tuple[float, float]:
+def _bounds(reasons: Sequence[Leeway], messages: int) -> tuple[float, float]:
     """Together they allow as much as each of them does."""
     low = min((r.least - r.each * messages for r in reasons), default=0.0)
     high = max((r.most + r.each * messages for r in reasons), default=0.0)

@@ -16,15 +16,20 @@ from analysis.wording import listed, number, place_title, size_text
 from runners.cell import ROUND_TRIP_PATTERNS
 
 COMPARED = (
-    "payload_copies", "skb_allocs", "skb_clones", "segments_data", "segments_ack", "lo_packets",
+    "payload_copies",
+    "skb_allocs",
+    "skb_clones",
+    "segments_data",
+    "segments_ack",
+    "lo_packets",
     "softirqs",
-)  # fmt: skip
+)
 SCHEDULED = ("wakeups", "switches")  # of a round trip, where the pattern has one
-KINDS = {
+SWITCH_KINDS = {
     "switches_voluntary": "voluntary: went to sleep",
     "switches_involuntary": "involuntary: was preempted",
 }
-COLUMNS = ["panel", "label", "transport", "value", "low", "high"]
+POINT_COLUMNS = ["panel", "label", "transport", "value", "low", "high"]
 
 
 def draw_counts(ledger: Ledger, measured: pd.DataFrame) -> tuple[Drawn, ...]:
@@ -63,27 +68,37 @@ def _ledger(ledger: Ledger, conditions: str) -> Drawn:
     ]
     if not rows:
         return not_drawn("ledger")
-    table = pd.DataFrame(rows, columns=COLUMNS)
+    table = pd.DataFrame(rows, columns=POINT_COLUMNS)
     table = table.iloc[table["panel"].map(ledger.conditions.index).argsort(kind="stable")]
     sources = listed(list(dict.fromkeys(row.source for row in points)))
     return drawn(
-        "ledger", ledger_plot, table, data=table, conditions=conditions, note=note,
-        sources=sources, number=len(points),
-    )  # fmt: skip
+        "ledger",
+        ledger_plot,
+        table,
+        data=table,
+        conditions=conditions,
+        note=note,
+        sources=sources,
+        number=len(points),
+    )
 
 
 def _switches(ledger: Ledger, measured: pd.DataFrame, conditions: str) -> Drawn:
     cells = (measured["pattern"] == ledger.pattern) & (measured["size"] == ledger.size)
-    rows = measured[cells & measured["measure"].isin(list(KINDS)) & measured["valid"].astype(bool)]
+    rows = measured[
+        cells & measured["measure"].isin(list(SWITCH_KINDS)) & measured["valid"].astype(bool)
+    ]
     if rows.empty:
         return not_drawn("switches")
     best = best_source(rows, MEASURE_BY_ID["switches"])
     best = in_reading_order(best.sort_values(["repeat", "value"]))
-    best = best.iloc[best["measure"].map(list(KINDS).index).argsort(kind="stable")]
+    best = best.iloc[best["measure"].map(list(SWITCH_KINDS).index).argsort(kind="stable")]
     table = best.assign(
-        panel=best["measure"].map(KINDS), label=best["conditions"], low=best["value"],
+        panel=best["measure"].map(SWITCH_KINDS),
+        label=best["conditions"],
+        low=best["value"],
         high=best["value"],
-    )[COLUMNS]  # fmt: skip
+    )[POINT_COLUMNS]
     return drawn(
         "switches", switches_plot, table, data=table, conditions=conditions, source=source_of(best)
     )

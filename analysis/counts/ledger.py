@@ -12,13 +12,13 @@ from analysis.counts import measures
 from analysis.counts.measures import WORKLOAD, Measure, groups, rows_of
 from analysis.raw.run import Missing
 from analysis.statistics import Estimate
+from probes.transports import PAIR
 from runners.cell import Conditions
 
 Column = tuple[str, str]  # conditions, transport
 GUEST = "--target guest has them"  # function probes
 MOST_TOGETHER = 4  # transports that one screen or one plot holds
 FIRST_PATTERNS = ("pingpong",)
-FIRST_TRANSPORTS = ("unix", "tcp")
 FIRST_PLACEMENTS = ("same-cpu", "cross-cpu", "free")
 
 
@@ -115,8 +115,10 @@ def _row(measure: Measure, group: pd.DataFrame, missing: tuple[Missing, ...]) ->
         failed = any(lack.requested for lack in _about(measure, missing))
         return Row(measure, {}, why_missing=why_missing(measure, missing), failed=failed)
     best = rows[rows["place"] == rows["place"].iloc[0]]
-    entries = {(row["conditions"], row["transport"]): measures.estimate_of(row)
-               for row in best.to_dict("records")}  # fmt: skip
+    entries = {
+        (row["conditions"], row["transport"]): measures.estimate_of(row)
+        for row in best.to_dict("records")
+    }
     names = ("instrument", "target", "kernel")
     place = {name: best.iloc[0][name] for name in names}
     return Row(measure, entries, source=measures.source_of(best), **place)
@@ -151,7 +153,7 @@ def order(name: str, first: tuple[str, ...]) -> tuple[int, str]:
 
 
 def transport_order(name: str) -> tuple[int, str]:
-    return order(name, FIRST_TRANSPORTS)
+    return order(name, PAIR)
 
 
 def version(kernel: str) -> tuple[int, ...]:

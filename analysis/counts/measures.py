@@ -6,17 +6,18 @@ quantity for each message, each round trip or each payload byte. The ledger's ro
 `quantity` are measures. Add one to measures.tsv and both know it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from analysis.statistics import Estimate
+from analysis.statistics import Compared, Estimate, compared
 from analysis.wording import listed, source_text
 from probes.files import read_rows, typed
-from runners.cell import ONE_WAY, ROUND_TRIP_PATTERNS
+from probes.transports import PAIR
+from runners.cell import ONE_WAY, ROUND_TRIP_PATTERNS, Conditions
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it
@@ -48,11 +49,16 @@ def of_times(tidy: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Workload:
-    """What the cells of one table have in common; `conditions` is `str` of `Conditions`."""
+    """What the cells of one table have in common; `conditions` as tables have them, as text."""
 
     pattern: str
     size: int
     conditions: str
+
+    @property
+    def where(self) -> Conditions:
+        """The conditions, each by its name."""
+        return Conditions.parse(self.conditions)
 
 
 # What one sample of a pattern is, where it is not a round trip.
@@ -110,12 +116,16 @@ def _measure(row: dict[str, Any]) -> Measure:
     flags = set(row["flags"].split())
     if strange := flags - {*FLAGS, "unlisted"}:
         raise ValueError(f"{TABLE.name}: {row['measure']} has the flag {strange.pop()}")
-    return Measure(**typed(Measure, row) | {flag: flag in flags for flag in FLAGS} | {
-        "id": row["measure"],
-        "keys": tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),
-        "ledger": "unlisted" not in flags,
-        "instruments": tuple(filter(None, row["instrument"].split(","))),
-    })  # fmt: skip
+    return Measure(
+        **typed(Measure, row)
+        | {flag: flag in flags for flag in FLAGS}
+        | {
+            "id": row["measure"],
+            "keys": tuple("" if key == EMPTY else key for key in row["keys"].split(",") if key),
+            "ledger": "unlisted" not in flags,
+            "instruments": tuple(filter(None, row["instrument"].split(","))),
+        }
+    )
 
 
 MEASURES = tuple(map(_measure, read_rows(TABLE)))
@@ -129,6 +139,8 @@ SOURCE = ("instrument", "target", "kernel", "probe_level", "probed")
 PROBES = ("bpftrace", "bcc", "perf", "ftrace")
 # `calls:FUNCTION` asks for a kernel function's calls a message, `calls:ONE+OTHER` for their sum.
 CALLS = "calls:"
+# A cell on a machine.
+CELL = (*WORKLOAD, "target", "kernel", "transport")
 RUN_OF_CELL = (*WORKLOAD, "transport", "repeat", "cell", *SOURCE, "messages", "valid")
 
 
@@ -243,10 +255,18 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
     by = ["measure", *WORKLOAD, "transport", *SOURCE]
     any_valid = measured.groupby(by)["valid"].transform("any")
     used = measured[measured["valid"] | ~any_valid.astype(bool)]
-    table = used.groupby(by, sort=True).agg(
-        value=("value", "median"), mean=("value", "mean"), low=("value", "min"),
-        high=("value", "max"), repeats=("value", "size"), valid=("valid", "all"),
-    ).reset_index()  # fmt: skip
+    table = (
+        used.groupby(by, sort=True)
+        .agg(
+            value=("value", "median"),
+            mean=("value", "mean"),
+            low=("value", "min"),
+            high=("value", "max"),
+            repeats=("value", "size"),
+            valid=("valid", "all"),
+        )
+        .reset_index()
+    )
     measures = {name: measure_of(name) for name in set(table["measure"])}
     times = [name for name, measure in measures.items() if measure and measure.quantity in TIMES]
     timed = table["measure"].isin(times)
@@ -256,6 +276,18 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
 def estimate_of(row: Mapping[Any, Any]) -> Estimate:
     """The figure in a row of `over_repeats`."""
     return Estimate(row["value"], row["low"], row["high"], row["repeats"], row["valid"])
+
+
+def compare_transports(by_repeat: pd.DataFrame, names: Sequence[str] = PAIR) -> Compared | None:
+    """Two columns of a table with a row for each repeat, of the repeats that have both.
+
+    None where no repeat has both.
+    """
+    first, second = names
+    both = by_repeat.reindex(columns=[first, second]).dropna()
+    if both.empty:
+        return None
+    return compared(both[first].to_numpy(float), both[second].to_numpy(float))
 
 
 def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:

@@ -14,29 +14,38 @@ from typing import Any, get_args
 import pandas as pd
 
 from analysis.counts import measures
-from analysis.counts.measures import MEASURE_BY_ID, TIMES, WORKLOAD, Workload, groups, of_programs
+from analysis.counts.measures import (
+    MEASURE_BY_ID,
+    TIMES,
+    WORKLOAD,
+    Workload,
+    compare_transports,
+    groups,
+    of_programs,
+)
 from analysis.raw import programs
 from analysis.raw.record import parse_lines
 from analysis.raw.run import Missing, Run, Target
-from analysis.statistics import Estimate, Values, mean, quotient
+from analysis.statistics import Compared, Estimate
 from analysis.wording import RATE
+from probes.transports import PAIR
 from runners.cell import Conditions
 
 FILE = "programs.jsonl"
 INSTRUMENT = "program"
-PROBES = "bcc"  # which counts in runs of their own
+PROBED_BY = "bcc"  # which counts in runs of their own
 # Counted by another tool as well, or better.
 IN_ANOTHER = {("counts", "syscalls"), ("counts", "function_calls")}
 # A program's messages are what its author calls so; these are sends and reads of its sockets.
-RENAMED = {("messages", "sent"): ("sends", ""), ("messages", "received"): ("reads", "")}
-ENDS = ("p50", "p99")  # of a list of two times
-Row = tuple[Any, ...]
-Figures = dict[tuple[str, str], float]
+SOCKET_CALLS = {("messages", "sent"): ("sends", ""), ("messages", "received"): ("reads", "")}
+TIME_KEYS = ("p50", "p99")  # of a list of two times
+TidyRow = tuple[Any, ...]
+FigureByKey = dict[tuple[str, str], float]
 
 
-def read_programs(run: Run) -> tuple[list[Row], list[Missing]]:
+def read_programs(run: Run) -> tuple[list[TidyRow], list[Missing]]:
     """Rows in the order of the tidy table's columns, and what failed. Raises RunError."""
-    rows: list[Row] = []
+    rows: list[TidyRow] = []
     missing = []
     for target in run.targets:
         path = target.path / FILE
@@ -50,14 +59,14 @@ def read_programs(run: Run) -> tuple[list[Row], list[Missing]]:
     return rows, missing
 
 
-def _rows(run: Run, target: Target, number: int, line: programs.MeasuredRun) -> Iterator[Row]:
+def _rows(run: Run, target: Target, number: int, line: programs.MeasuredRun) -> Iterator[TidyRow]:
     messages, valid, figures = measured(line)
     kind = line.kind
     pattern = kind.pattern.format(**dict(line), logs="-log" if line.log else "")
     clients = line.clients if kind.many and line.clients > 1 else None
     workload = (pattern, kind.size or line.size, str(Conditions(kind.placement, clients=clients)))
     probed = line.probed is not None
-    instrument = PROBES if probed else INSTRUMENT
+    instrument = PROBED_BY if probed else INSTRUMENT
     source = (run.name, target.kind, target.kernel, target.probe_level, instrument, line.transport)
     rows = _probed(line.probed) if line.probed else [(figures, True)]
     # A client that was watched from its start.
@@ -72,7 +81,7 @@ def _rows(run: Run, target: Target, number: int, line: programs.MeasuredRun) -> 
             yield (*source, *workload, line.repeat, number, *figure)
 
 
-def _probed(watched: programs.Probed) -> Iterator[tuple[Figures, bool]]:
+def _probed(watched: programs.Probed) -> Iterator[tuple[FigureByKey, bool]]:
     """What each tool counted of the client, the server, their threads and children; and whether it
     lost nothing. Times of such a run are none.
 
@@ -80,7 +89,7 @@ def _probed(watched: programs.Probed) -> Iterator[tuple[Figures, bool]]:
     """
     for tool, quantities in watched.counts.items():
         counts = {
-            RENAMED.get((quantity, key), (quantity, key)): float(count)
+            SOCKET_CALLS.get((quantity, key), (quantity, key)): float(count)
             for quantity, keys in quantities.items()
             if (tool, quantity) not in IN_ANOTHER
             for key, count in keys.items()
@@ -88,7 +97,7 @@ def _probed(watched: programs.Probed) -> Iterator[tuple[Figures, bool]]:
         yield counts, not watched.lost[tool] and not watched.calls_missed
 
 
-def measured(line: programs.MeasuredRun) -> tuple[int, bool, Figures]:
+def measured(line: programs.MeasuredRun) -> tuple[int, bool, FigureByKey]:
     """Messages, whether the measurement is valid, and its figures.
 
     Valid: all that was sent arrived, by the server's own count where it has one. CPU time is that
@@ -98,7 +107,7 @@ def measured(line: programs.MeasuredRun) -> tuple[int, bool, Figures]:
     values = dict(line) | {"answers": sum((line.answers or {}).values())}
     messages = kind.each * values[kind.messages]
     agree = {value for name in kind.agree if (value := values[name]) is not None}
-    figures: Figures = {}
+    figures: FigureByKey = {}
     if kind.rate:
         count = messages if kind.rate == "messages" else requests
         figures[f"{kind.rate}_per_s", ""] = count * 1e9 / window
@@ -119,7 +128,9 @@ def measured(line: programs.MeasuredRun) -> tuple[int, bool, Figures]:
         figures |= _counters(line.counters, kind.counters, window)
     samples = {"rtt_ns": line.latency_ns or line.iterations_ns, "message_ns": line.message_ns}
     for quantity, times in samples.items():
-        known = times if isinstance(times, dict) else dict(zip(ENDS, times or (), strict=False))
+        known = (
+            times if isinstance(times, dict) else dict(zip(TIME_KEYS, times or (), strict=False))
+        )
         figures |= {(quantity, key): float(time) for key, time in known.items()}
     if line.answers is not None:
         names = get_args(programs.Protocol)
@@ -127,9 +138,9 @@ def measured(line: programs.MeasuredRun) -> tuple[int, bool, Figures]:
     return messages, len(agree) < 2, figures
 
 
-def _counters(counted: programs.KernelCounts, which: str, window: int) -> Figures:
+def _counters(counted: programs.KernelCounts, which: str, window: int) -> FigureByKey:
     """Segments of the whole machine, switches of both processes."""
-    figures: Figures = {
+    figures: FigureByKey = {
         ("segments", "data"): counted.data,
         ("segments", "out"): counted.out,
         ("switches", "voluntary"): counted.voluntary,
@@ -145,9 +156,6 @@ def _counters(counted: programs.KernelCounts, which: str, window: int) -> Figure
     return figures
 
 
-OVER, UNDER = "tcp", "unix"
-
-
 def df_programs(measured: pd.DataFrame) -> pd.DataFrame:
     """Experiment by experiment, its measures in the order of measures.tsv, each by its best source:
     times by the program's clock, switches by the kernel's counts of unprobed runs, the rest by the
@@ -155,7 +163,7 @@ def df_programs(measured: pd.DataFrame) -> pd.DataFrame:
 
     Columns: pattern, size, conditions, measure; entries (transport → figure); ratio (tcp / unix).
     """
-    table: list[Row] = []
+    table: list[TidyRow] = []
     for (*workload, name), rows in groups(measured[of_programs(measured)], *WORKLOAD, "measure"):
         best = measures.best_source(rows, MEASURE_BY_ID[name])
         valid = best[best["valid"].astype(bool)]
@@ -178,14 +186,16 @@ def entries(rows: pd.DataFrame) -> dict[str, Estimate]:
 
 def ratio(rows: pd.DataFrame) -> Estimate | None:
     """TCP's by a Unix socket's; of valid rows of one measure and conditions."""
-    over, under = _both(rows)
-    return quotient(over, under) if len(under) and under.all() else None
+    pairs = _by_repeat(rows).reindex(columns=list(PAIR)).dropna()
+    both = compare_transports(pairs)
+    if both is None or not pairs[PAIR[0]].all():
+        return None
+    return both.ratio
 
 
-def _both(rows: pd.DataFrame) -> Values:
-    """TCP's and a Unix socket's, of the repeats in which both were measured."""
-    pairs = rows.pivot_table(index="repeat", columns="transport", values="value")
-    return pairs.reindex(columns=[OVER, UNDER]).dropna().to_numpy(float).T
+def _by_repeat(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row for each repeat, a column for each transport."""
+    return rows.pivot_table(index="repeat", columns="transport", values="value")
 
 
 # The first that a program has says how long one takes: what it is of, and of a rate the inverse.
@@ -198,12 +208,10 @@ SPEEDS = {
 
 
 @dataclass(frozen=True)
-class Side(Workload):
+class TimedWorkload(Workload):
     """The program, or the C workload at one placement."""
 
-    ns: dict[str, Estimate]  # transport → how long one takes
-    extra: Estimate  # how much longer over TCP, in ns
-    ratio: Estimate  # tcp / unix
+    ns: Compared  # how long one takes over a Unix socket, and over TCP
 
 
 @dataclass(frozen=True)
@@ -211,8 +219,8 @@ class Survival:
     """Programs of one pattern, and the same in C beside them."""
 
     unit: str  # what the times are of
-    programs: tuple[Side, ...]
-    c_cells: tuple[Side, ...]
+    programs: tuple[TimedWorkload, ...]
+    c_cells: tuple[TimedWorkload, ...]
     why: str
 
 
@@ -226,7 +234,7 @@ IN_C = {
 
 def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     """In the order of PROGRAMS; a program with no time over one of the two transports has none."""
-    valid = measured[measured["valid"].astype(bool) & measured["transport"].isin((OVER, UNDER))]
+    valid = measured[measured["valid"].astype(bool) & measured["transport"].isin(PAIR)]
     sides = []
     for workload, rows in groups(valid[of_programs(valid)], *WORKLOAD):
         timed = ((_side(rows, workload, speed), speed) for speed in SPEEDS)
@@ -235,7 +243,7 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     sides.sort(key=lambda side: program_order(side[0].pattern, side[0].size))
     for program, speed in sides:
         name, size, why = IN_C.get(program.pattern, ("", 0, ""))
-        alone = not Conditions.parse(program.conditions).unusual  # C has no cell with 20 clients
+        alone = not program.where.unusual  # C has no cell with 20 clients
         cells = valid[(valid["pattern"] == name) & (valid["size"] == (size or program.size))]
         in_c = (_side(rows, workload, speed) for workload, rows in groups(cells, *WORKLOAD))
         c_cells = tuple(filter(None, in_c)) if alone else ()
@@ -247,14 +255,15 @@ def survivals(measured: pd.DataFrame) -> tuple[Survival, ...]:
     return tuple(groups_of.values())
 
 
-def _side(rows: pd.DataFrame, workload: tuple[str, int, str], speed: str) -> Side | None:
+def _side(rows: pd.DataFrame, workload: tuple[str, int, str], speed: str) -> TimedWorkload | None:
     """How long one takes, in ns: unprobed, on the host."""
     unprobed = (rows["target"] == "host") & (rows["value"] > 0) & ~rows["probed"].astype(bool)
     measure, times = MEASURE_BY_ID[speed], rows[unprobed & (rows["measure"] == speed)]
     if not times.empty:
         times = measures.best_source(times, measure)
         times = times.assign(value=1e9 / times["value"]) if measure.unit == RATE else times
-    over, under = _both(times)
-    if not len(under):
+    both = compare_transports(_by_repeat(times))
+    if both is None:
         return None
-    return Side(*workload, entries(times), mean(over - under), quotient(over, under))
+    first, second = both.first.above_zero(), both.second.above_zero()
+    return TimedWorkload(*workload, replace(both, first=first, second=second))

@@ -22,7 +22,7 @@ EDGE_PACKETS = 1
 EDGE_SEGMENTS = 1
 # What counts a path's own functions or events, and would be 0 on a path that has others.
 OF_A_PATH = ("messages", "payload_bytes", "copy_calls", "copy_bytes")
-Probed = dict[tuple[str, str], float]  # (quantity, key) → value
+ProbedCounts = dict[tuple[str, str], float]  # (quantity, key) → value
 # Each must see every message and byte by itself.
 PROBERS = ("bpftrace", "bcc", "perf")
 # A returned call that brought bytes is a message received, however often the path was entered.
@@ -108,7 +108,7 @@ def _backwards(entries: list[Counted]) -> Iterator[str]:
             yield f"{instrument} counted {value:.0f} {quantity} {key}".rstrip()
 
 
-def _copies(cell: Cell, path: Transport, probed: Probed, by: str) -> Iterator[str]:
+def _copies(cell: Cell, path: Transport, probed: ProbedCounts, by: str) -> Iterator[str]:
     """The payload is copied where the path says, each byte once, and nowhere else on its way."""
     payload = cell.messages * cell.size
     for way in ("sent", "received"):
@@ -130,7 +130,7 @@ def _law(times: int, payload: int) -> str:
 
 
 def _probed_messages(
-    cell: Cell, path: Transport, result: Result, probed: Probed, by: str
+    cell: Cell, path: Transport, result: Result, probed: ProbedCounts, by: str
 ) -> Iterator[str]:
     """The entry functions ran once a message, and once more for each partial call.
 
@@ -160,7 +160,7 @@ def _calls_missed(cell: Cell) -> Iterator[str]:
 
 
 def _segments(
-    cell: Cell, path: Transport, entries: list[Counted], probed: Probed, by: str
+    cell: Cell, path: Transport, entries: list[Counted], probed: ProbedCounts, by: str
 ) -> Iterator[str]:
     """What leaves TCP passes lo and is received, and the kernel counts it itself.
 
@@ -185,7 +185,7 @@ def _segments(
         yield f"{by} counted {packets:.0f} packets on lo, and the kernel {passed:.0f}"
 
 
-def _packets(cell: Cell, path: Transport, probed: Probed, packets: float) -> Iterator[str]:
+def _packets(cell: Cell, path: Transport, probed: ProbedCounts, packets: float) -> Iterator[str]:
     """Two probes count the packets of one window; background packets need not be TCP."""
     segments = [v for (quantity, _), v in probed.items() if quantity == "segments"]
     if "packets" in path.checks and "segments" not in path.checks:  # a datagram is a packet
@@ -200,7 +200,7 @@ def _packets(cell: Cell, path: Transport, probed: Probed, packets: float) -> Ite
         yield f"probes counted {packets:.0f} packets on lo, and {sum(received):.0f} received"
 
 
-def _sum(figures: Probed, quantity: str, *keys: str) -> float | None:
+def _sum(figures: ProbedCounts, quantity: str, *keys: str) -> float | None:
     """None where the first was not counted."""
     values = [figures.get((quantity, key)) for key in keys]
     return None if values[0] is None else sum(value or 0 for value in values)

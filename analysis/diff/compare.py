@@ -23,8 +23,8 @@ from analysis.paths.changes import ExactPair, exact_pairs
 from analysis.raw.run import Target
 from analysis.statistics import Values, change
 
-SAME, BEYOND, WITHIN, UNKNOWN = "same", "beyond the noise", "within the noise", "cannot be told"
-FIGURE = ("measure", *WORKLOAD, "transport", "instrument", "probed")
+SAME, CHANGED, STEADY, UNKNOWN = "same", "beyond the noise", "within the noise", "cannot be told"
+FIGURE_KEYS = ("measure", *WORKLOAD, "transport", "instrument", "probed")
 Kernels = Mapping[str, Mapping[str, str]]  # target → kernel of the first run → the second's
 same_conditions = attrgetter("after.size", "after.where", "after.sched")
 
@@ -97,11 +97,11 @@ def df_shifts(before: pd.DataFrame, after: pd.DataFrame, kernels: Kernels) -> pd
     itself (empty where it was not needed or there are too few repeats); verdict, unit, per, change,
     first_kernel, second_kernel, first_repeats, second_repeats.
     """
-    by = [*FIGURE, "target", "second_kernel"]
+    by = [*FIGURE_KEYS, "target", "second_kernel"]
 
     def values(measured: pd.DataFrame) -> pd.DataFrame:
         rows = measured[measured["valid"].astype(bool) & (measured["instrument"] != "exact")]
-        groups = rows.groupby([*FIGURE, "target", "kernel"])["value"]
+        groups = rows.groupby([*FIGURE_KEYS, "target", "kernel"])["value"]
         return pd.DataFrame(
             [(*key, key[-1], each.to_numpy(float)) for key, each in groups],
             columns=[*by, "kernel", "values"],
@@ -148,11 +148,11 @@ def judge(a: Values, b: Values) -> tuple[float | None, float | None, str]:
         if a[0] == b[0]:
             return None, None, SAME
         if min(len(a), len(b)) > 1:
-            return None, None, BEYOND
+            return None, None, CHANGED
     figure = change(a, b)
     if figure.low is None:
         return None, None, UNKNOWN
-    return figure.low, figure.high, WITHIN if figure.spans(0) else BEYOND
+    return figure.low, figure.high, STEADY if figure.spans(0) else CHANGED
 
 
 def df_settings(before: Analysis, after: Analysis, kernels: Kernels) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from analysis.claims.files import load_claims
 from analysis.claims.verdict import NOT_MEASURED, tally
 from analysis.raw.run import Run, read_run
 from analysis.statistics import Estimate, Values, student
-from analysis.wording import conditions_text, counted, number
+from analysis.wording import conditions_text, counted, extent, spanned
 from probes.messages import UsageError, one_line
 
 LEAST_RUNS = 2
@@ -65,12 +65,11 @@ def show_pool(folders: list[Path]) -> None:
             continue
         print(one_line(f"{conditions}: median of {pair}"))
         for name, ratio in ratios.items():
-            print(one_line(f"  {_text(ratio)}  {name}"))
+            print(one_line(f"  {spanned(ratio)}  {name}"))
         figures = between_runs(np.log([ratio.value for ratio in ratios.values()]))
         mean, next_run = (figure.mapped(np.exp) for figure in figures)
-        low, high = map(number, next_run.ends)
-        print(f"  {_text(mean)}  mean of the runs, 95 %")
-        print(f"  {low} to {high}  another run, 95 %")
+        print(f"  {spanned(mean)}  mean of the runs, 95 %")
+        print(f"  {extent(*next_run.ends)}  another run, 95 %")
     print(*map(one_line, verdicts(runs)), sep="\n")
 
 
@@ -95,10 +94,3 @@ def verdicts(runs: list[Run]) -> Iterator[str]:
             yield f"  {both.claim.id}: {both.text}, {both.condition}"
             for run, v in zip(runs, by_run, strict=True):
                 yield f"    {run.name}  {v.text}{f', {v.condition}' if v.condition else ''}"
-
-
-def _text(ratio: Estimate) -> str:
-    if ratio.low is None:
-        return number(ratio.value)
-    low, high = map(number, ratio.ends)
-    return f"{number(ratio.value)} ({low} to {high})"

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from analysis.analyse import analyse
 from analysis.counts.measures import measure_of, rows_of
-from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, Diff, compare, of_first_conditions
+from analysis.diff.compare import CHANGED, SAME, STEADY, UNKNOWN, Diff, compare, of_first_conditions
 from analysis.drawing import Drawn, drawn
 from analysis.paths import gate
 from analysis.paths.changes import ExactPair, df_parts
@@ -24,10 +24,20 @@ from analysis.raw.run import read_run
 from analysis.report import frames, output
 from analysis.report.render import page, render
 from analysis.statistics import LEAST_REPEATS
-from analysis.wording import amount, counted, listed, number, place, signed, size_text, source_text
+from analysis.wording import (
+    amount,
+    counted,
+    extent,
+    listed,
+    number,
+    place,
+    signed,
+    size_text,
+    source_text,
+)
 from probes.messages import UsageError, one_line
 
-MOST_ROWS = 40  # in the terminal
+MOST_CHANGES = 40  # in the terminal
 LAYERS, MOST_TIMES = 3, 4  # in a sentence; sentences
 
 
@@ -82,13 +92,13 @@ def make_diff(
 
 def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:
     """diff.md; diff.html is made of it."""
-    others = ((WITHIN, "Within the noise"), (UNKNOWN, "Too few repeats to tell"), (SAME, "Equal"))
+    others = ((STEADY, "Within the noise"), (UNKNOWN, "Too few repeats to tell"), (SAME, "Equal"))
     return render(
         "diff.md.j2",
         diff=diff,
         sentences=answer(diff),
         least_repeats=LEAST_REPEATS,
-        changed=df_words(diff.of(BEYOND)),
+        changed=df_words(diff.of(CHANGED)),
         others=[(title, df_words(diff.of(verdict))) for verdict, title in others],
         moved=lambda rows: frames.moved(rows, len(rows), "first", "second"),
         kernels=_kernels,
@@ -107,7 +117,7 @@ def answer(diff: Diff) -> list[str]:
             f"so about {tested / 20:.0f} would seem to change by luck alone"
         )
         sentences.append(
-            f"Of {counted(told, 'figure')} that can be compared, {len(diff.of(BEYOND))} changed "
+            f"Of {counted(told, 'figure')} that can be compared, {len(diff.of(CHANGED))} changed "
             f"beyond the noise{luck if tested else ''}."
         )
     return sentences
@@ -128,11 +138,12 @@ def _round_trip(pair: ExactPair) -> str:
 def _times(diff: Diff) -> Iterator[str]:
     rows = diff.shifts[(diff.shifts["measure"] == "rtt_p50") & (diff.shifts["target"] == "host")]
     for row in rows_of(rows.head(MOST_TIMES)):
-        extent = f", 95 % interval of the change {_interval(row)}" if _interval(row) else ""
+        interval = _interval(row)
+        words = f", 95 % interval of the change {interval}" if interval else ""
         yield (
             f"The median round trip of {size_text(row.size)} over {row.transport} "
             f"{place(row.conditions)}: {amount(row.before, 'ns')} and {amount(row.after, 'ns')} "
-            f"({number(row.after / row.before)} times{extent}): {row.verdict}."
+            f"({number(row.after / row.before)} times{words}): {row.verdict}."
         )
 
 
@@ -140,7 +151,7 @@ def _interval(row: Any) -> str:
     """Of the change, where it has one."""
     if np.isnan(row.low):
         return ""
-    return f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
+    return extent(row.low, row.high, row.unit)
 
 
 def df_words(shifts: pd.DataFrame) -> pd.DataFrame:
@@ -153,13 +164,17 @@ def df_words(shifts: pd.DataFrame) -> pd.DataFrame:
         )
         times = f" ({row.after / row.before:.3g} times)" if row.before and row.change else ""
         kernels = _kernels(row.first_kernel, row.second_kernel)
-        rows.append((
-            words, f"{row.pattern} · {size_text(row.size)} · {row.conditions} · {row.transport}",
-            amount(row.before, row.unit), amount(row.after, row.unit),
-            ("+" if row.change > 0 else "") + amount(row.change, row.unit) + times,
-            _interval(row),
-            source_text(row.instrument, row.target, kernels, row.probed),
-        ))  # fmt: skip
+        rows.append(
+            (
+                words,
+                f"{row.pattern} · {size_text(row.size)} · {row.conditions} · {row.transport}",
+                amount(row.before, row.unit),
+                amount(row.after, row.unit),
+                ("+" if row.change > 0 else "") + amount(row.change, row.unit) + times,
+                _interval(row),
+                source_text(row.instrument, row.target, kernels, row.probed),
+            )
+        )
     heads = ["per message unless noted", "cell", "first", "second", "change", "95 % interval", "by"]
     return pd.DataFrame(rows, columns=heads)
 
@@ -171,18 +186,18 @@ def _kernels(first: str, second: str) -> str:
 
 def show(diff: Diff, path: Path) -> None:
     """Print the answer, what changed, and where the rest is."""
-    changed = df_words(diff.of(BEYOND))
+    changed = df_words(diff.of(CHANGED))
     lines = answer(diff)
     if not changed.empty:
-        lines += changed.head(MOST_ROWS).to_string(index=False).splitlines()
-    if len(changed) > MOST_ROWS:
-        lines.append(f"And {len(changed) - MOST_ROWS} more: see the page.")
+        lines += changed.head(MOST_CHANGES).to_string(index=False).splitlines()
+    if len(changed) > MOST_CHANGES:
+        lines.append(f"And {len(changed) - MOST_CHANGES} more: see the page.")
     print(*map(one_line, lines), "", f"Comparison: {path}", sep="\n")
 
 
 # Told apart by colour-blind readers, and by lightness from what did not change.
-SHRANK, EQUAL, GREW = "#4a9ad4", "#dadcdf", "#e8743b"
-SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, EQUAL, GREW])
+SHRANK, UNCHANGED, GREW = "#4a9ad4", "#dadcdf", "#e8743b"
+SCALE = LinearSegmentedColormap.from_list("change", [SHRANK, UNCHANGED, GREW])
 
 
 def folded(pair: ExactPair) -> tuple[str, str]:
@@ -202,7 +217,7 @@ def _plot(pairs: Sequence[ExactPair]) -> Figure:
     titles = (f"{p.words}: {p.before.total:,} → {p.after.total:,} ({p.more:+,})" for p in pairs)
     graphs = list(map(flame_graph, titles, (pair.after.tree for pair in pairs)))
     figure = painted(graphs, UNIT, [partial(_colour, change, most) for change in changes])
-    legend(figure, {"takes less itself": SHRANK, "as much": EQUAL, "takes more itself": GREW})
+    legend(figure, {"takes less itself": SHRANK, "as much": UNCHANGED, "takes more itself": GREW})
     return figure
 
 

@@ -22,14 +22,14 @@ from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedE
 from analysis.raw.record import Count, Positive, check, damaged, read_object, read_text
 from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 from analysis.wording import listed, number, size_text, transport_text
+from probes.isa import ISAS
 from runners.cell import WHOLE, Conditions
 
 PROCESSES = ("client", "server")
 MOST_IN_SENTENCE = 4  # transports
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
 DEFAULT = "other"
-SWITCH = "__switch_to_asm"
-SYSTEM_CALL = "do_syscall_64"
+SYSTEM_CALLS = frozenset(isa.system_call for isa in ISAS.values())
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
 TREE_HEAD, ORDER_HEAD = "path\tcalls\tsteps\tinstructions", "cpu\tline\tinstructions"
@@ -56,7 +56,7 @@ class ExactCell(ExactLine):
     order: tuple[Span, ...] = ()
 
     def as_variant(self, number: int) -> "ExactCell":
-        """Return the cell as its iterations of another variant went, from 1 up; 0 is the usual."""
+        """The cell as its iterations of another variant went, from 1 up; 0 is the usual."""
         if not number:
             return self
         variant = self.variants[number - 1]
@@ -74,7 +74,7 @@ class ExactCell(ExactLine):
 
     @property
     def unusual(self) -> tuple[str, ...]:
-        """Return a word for each unusual condition but its scheduler and its knob."""
+        """A word for each unusual condition but its scheduler and its knob."""
         return replace(self.conditions, sched=DEFAULT, knob="").unusual
 
     @property
@@ -94,17 +94,17 @@ class ExactCell(ExactLine):
 
     @property
     def identical(self) -> int:
-        """Return how many of the iterations are the steady round trip, alike in every call path."""
+        """How many of the iterations are the steady round trip, alike in every call path."""
         return self.shapes[0].identical if self.shapes else 0
 
     @property
     def of_message(self) -> float:
-        """Return the instructions of a message, the mean over the window."""
+        """The instructions of a message, the mean over the window."""
         return self.window.instructions / self.messages
 
     @property
     def steady(self) -> float:
-        """Return a message's part of the steady iteration; of a pattern without one, the mean."""
+        """A message's part of the steady iteration; of a pattern without one, the mean."""
         whole = self.pattern in WHOLE
         return self.total / self.messages_per_iteration if whole else self.of_message
 
@@ -113,19 +113,20 @@ class ExactCell(ExactLine):
         return f"{self.identical} of {self.iterations} alike"
 
     def functions(self) -> Counter[str]:
-        """Return the self instructions of each function."""
+        """The self instructions of each function."""
         return by_function(self.tree)
 
     def calls(self) -> Counter[str]:
         return calls_of(self.tree)
 
     def layers(self) -> Counter[str]:
-        """Return the self instructions of each layer."""
+        """The self instructions of each layer."""
         return by_layer(self.tree)
 
     def system_calls(self) -> int:
-        """Return how many both processes make in the steady iteration."""
-        return self.calls()[SYSTEM_CALL]
+        """How many system calls both processes make in the steady iteration."""
+        calls = self.calls()
+        return sum(calls[name] for name in SYSTEM_CALLS)
 
     def switches(self) -> tuple[int, int]:
         """Voluntary and other switches of the two processes in the window, by getrusage(2)."""
@@ -157,10 +158,13 @@ class Comparison(NamedTuple):
         if len(shown) > MOST_IN_SENTENCE:
             by_cost = sorted(shown, key=lambda cell: cell.of_message)
             shown = (by_cost[0], by_cost[-1])
-        costs = listed([
-            f"{cell.of_message:,.1f}".removesuffix(".0") + f" over {transport_text(cell.transport)}"
-            for cell in shown
-        ])  # fmt: skip
+        costs = listed(
+            [
+                f"{cell.of_message:,.1f}".removesuffix(".0")
+                + f" over {transport_text(cell.transport)}"
+                for cell in shown
+            ]
+        )
         times = number(shown[-1].of_message / shown[0].of_message)
         ratio = f" ({times} times as many)" if len(shown) > 1 else ""
         size = size_text(self.size)

@@ -28,22 +28,23 @@ import pandas as pd
 
 from analysis.counts.ledger import transport_order
 from analysis.paths.cells import ExactCell, scheduling_text
-from analysis.paths.tree import SUFFIX, Span, by_function, calls_of
+from analysis.paths.tree import Span, by_function, calls_of
 from analysis.wording import size_text
+from probes.functions import COMPILED
 
 # Of difflib's ratio: tcp_sendmsg and tcp_sendmsg_locked have 0.76, sk_stream_alloc_skb and
 # tcp_stream_alloc_skb 0.87, kfree_skb and kfree_skb_reason 0.72, dequeue_task_rt and
 # dequeue_task_fair 0.88: hence the callers too.
 ALIKE = 0.7
 # Instructions that a call costs at most: call, endbr64, ret, six registers saved and restored.
-CALL = 15
-LEAST_SHARE = 4  # the caller has to grow by this part of the function: a quarter
+CALL_COST = 15
+LEAST_GROWTH = 4  # the caller has to grow by this part of the function: a quarter
 
 Edge = tuple[str, str]  # caller, function
 NO_CALLS = Counter[str]()
 # Kinds of parts: functions that take another number of instructions, renames joined; callers that
 # differ by no more than the price of calls that are saved or added; and why they differ.
-WORK, CALLS, RENAMED = "changed", "calls saved or added", "renamed from"
+WORK, ONLY_CALLS, RENAMED = "changed", "calls saved or added", "renamed from"
 INLINED, OUTLINED = "inlined into", "no longer inlined into"
 
 
@@ -98,22 +99,22 @@ class ExactPair:
 
     @property
     def more(self) -> int:
-        """Return the instructions that a round trip takes more."""
+        """The instructions that a round trip takes more."""
         return self.after.total - self.before.total
 
     @property
     def difference(self) -> float:
-        """Return the instructions that a message takes more."""
+        """The instructions that a message takes more."""
         return self.more / self.after.messages_per_iteration
 
     @property
     def share(self) -> float:
-        """Return the difference as a part of what the message costs before."""
+        """The difference as a part of what the message costs before."""
         return self.more / self.before.total
 
     @property
     def steps(self) -> float:
-        """Return the steps that a message takes more."""
+        """The steps that a message takes more."""
         return (self.after.steps - self.before.steps) / self.after.messages_per_iteration
 
     @property
@@ -128,11 +129,11 @@ class ExactPair:
 
     @property
     def of_an_event(self) -> float | None:
-        """Return the instructions that one event costs."""
+        """The instructions that one event costs."""
         return self.difference / self.events if self.events else None
 
     def layers(self) -> list[Moved]:
-        """Return the layers that cost another amount, the greatest difference first."""
+        """The layers that cost another amount, the greatest difference first."""
         return _moved(self.before.layers(), self.after.layers())
 
     def functions(self) -> list[Moved]:
@@ -141,7 +142,7 @@ class ExactPair:
         return _moved(first.functions(), second.functions(), first.calls(), second.calls())
 
     def renamed(self) -> dict[str, str]:
-        """Return old name → new name: a rename is likely, and not certain."""
+        """Old name → new name: a rename is likely, and not certain."""
         return renames(callers(self.before.tree), callers(self.after.tree))
 
     def parts(self) -> list[Moved]:
@@ -149,9 +150,11 @@ class ExactPair:
 
 
 def _moved(
-    before: Counter[str], after: Counter[str],
-    calls_before: Counter[str] = NO_CALLS, calls_after: Counter[str] = NO_CALLS,
-) -> list[Moved]:  # fmt: skip
+    before: Counter[str],
+    after: Counter[str],
+    calls_before: Counter[str] = NO_CALLS,
+    calls_after: Counter[str] = NO_CALLS,
+) -> list[Moved]:
     """What is not equal, the greatest difference first."""
     rows = (
         Moved(name, before[name], after[name], calls_before[name], calls_after[name])
@@ -193,26 +196,32 @@ def most_alike(before: ExactCell, after: ExactCell) -> ExactPair:
 def exact_pairs(
     before: Iterable[ExactCell], after: Iterable[ExactCell], place: Callable[[ExactCell], Any]
 ) -> list[ExactPair]:
-    """Return the cells of the second that the first has at the same place, beside the first's."""
+    """The cells of the second that the first has at the same place, beside the first's."""
     first = {place(cell): cell for cell in before}
     return [most_alike(first[place(cell)], cell) for cell in after if place(cell) in first]
 
 
 def knob_pairs(cells: Sequence[ExactCell]) -> tuple[ExactPair, ...]:
-    """Return every cell with a knob beside the same one without: by table, knob and transport."""
+    """Every cell with a knob beside the same one without: by table, knob and transport."""
     plain, turned = ([c for c in cells if bool(c.knob) is knob] for knob in (False, True))
     pairs = exact_pairs(plain, turned, lambda cell: (same_table(cell), cell.transport))
     tables, knobs = (
         list(dict.fromkeys(map(name, pairs))) for name in (lambda p: same_table(p.after), knob_name)
     )
-    return tuple(sorted(pairs, key=lambda pair: (
-        tables.index(same_table(pair.after)), knobs.index(knob_name(pair)),
-        *transport_order(pair.transport),
-    )))  # fmt: skip
+    return tuple(
+        sorted(
+            pairs,
+            key=lambda pair: (
+                tables.index(same_table(pair.after)),
+                knobs.index(knob_name(pair)),
+                *transport_order(pair.transport),
+            ),
+        )
+    )
 
 
 def same_table(cell: ExactCell) -> tuple[str, int, str, str]:
-    """Return what the cells of one table of knobs have in common."""
+    """What the cells of one table of knobs have in common."""
     return cell.kernel, cell.size, cell.where, cell.sched
 
 
@@ -221,7 +230,7 @@ def knob_name(pair: ExactPair) -> str:
 
 
 def callers(tree: Iterable[Span]) -> dict[str, Counter[str]]:
-    """Return function → its callers, and how often they call it."""
+    """Function → its callers, and how often they call it."""
     by: dict[str, Counter[str]] = {}
     for span in tree:
         if len(span.path) > 2:
@@ -230,10 +239,10 @@ def callers(tree: Iterable[Span]) -> dict[str, Counter[str]]:
 
 
 def renames(before: dict[str, Counter[str]], after: dict[str, Counter[str]]) -> dict[str, str]:
-    """Return old name → new name of functions by their callers; each name is there once."""
+    """Old name → new name of functions by their callers; each name is there once."""
 
     def suffix_alone(old: str, new: str) -> float:
-        return float(SUFFIX.sub("", old) == SUFFIX.sub("", new))
+        return float(COMPILED.sub("", old) == COMPILED.sub("", new))
 
     def placed_alike(old: str, new: str) -> float:
         if {names.get(name, name): calls for name, calls in before[old].items()} != after[new]:
@@ -247,7 +256,7 @@ def renames(before: dict[str, Counter[str]], after: dict[str, Counter[str]]) -> 
 
 
 def _pairs(gone: Set[str], came: Set[str], score: Callable[[str, str], float]) -> dict[str, str]:
-    """Return the best ones first, each name once."""
+    """Old name → new name: the pairs with the best score, each name once."""
     best: dict[str, str] = {}
     scored = [(-s, old, new) for old in gone for new in came if (s := score(old, new))]
     for _, old, new in sorted(scored):
@@ -269,11 +278,13 @@ def parts(before: Iterable[Span], after: Sequence[Span], renamed: dict[str, str]
         for (caller, name), (size, count_) in find_inlined(*trees).items():
             sums[name] -= size
             sums[caller] += size
-            prices[caller] += CALL * count_
+            prices[caller] += CALL_COST * count_
             counts = (size, 0, count_, 0) if kind == INLINED else (0, size, 0, count_)
             made.append(Moved(name, *counts, kind, caller))
     rows = [
-        row._replace(kind=CALLS if -saved[row.name] <= row.difference <= added[row.name] else WORK)
+        row._replace(
+            kind=ONLY_CALLS if -saved[row.name] <= row.difference <= added[row.name] else WORK
+        )
         for row in _moved(*own, *calls)
         if row.difference
     ]
@@ -300,7 +311,7 @@ def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> dict[Edge
             took[caller, function] = size + span.instructions, calls + span.calls
     inlined = {}
     for edge, (size, calls) in sorted(took.items(), key=lambda row: (-row[1][0], row[0])):
-        least = max(size - CALL * calls, -(-size // LEAST_SHARE))
+        least = max(size - CALL_COST * calls, -(-size // LEAST_GROWTH))
         if growth[edge[0]] >= least > 0:
             growth[edge[0]] -= size
             inlined[edge] = size, calls

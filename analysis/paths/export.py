@@ -19,7 +19,7 @@ except ModuleNotFoundError:  # analysis/spare.tsv
     TraceProtoBuilder = None
 
 SEQUENCE = 1  # the only writer of the trace
-SOFTIRQ = "softirq"  # a layer (probes/functions.tsv)
+SOFTIRQ_LAYER = "softirq"  # a layer (probes/functions.tsv)
 
 
 def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
@@ -36,7 +36,7 @@ def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
 
 
 def folded(cell: ExactCell) -> str:
-    """Return a line for each call path: the path, a blank, its own instructions."""
+    """A line for each call path: the path, a blank, its own instructions."""
     lines = ((";".join(span.path), span.instructions) for span in cell.tree)
     return "".join(f"{path} {own}\n" for path, own in lines if own)
 
@@ -61,18 +61,18 @@ def timeline(cell: ExactCell, copiers: Set[str]) -> bytes:
 
 
 def _task(cpu: int, span: Span) -> Path:
-    """Return who runs on a CPU; the turns of other CPUs are gaps."""
+    """Who runs on a CPU; the turns of other CPUs are gaps."""
     return (span.task,) if span.cpu == cpu else ()
 
 
 def _stack(task: str, span: Span) -> Path:
-    """Return the call stack of a task; while another one runs, nothing is open."""
+    """The call stack of a task; while another one runs, nothing is open."""
     return span.path[1:] if span.task == task else ()
 
 
 def _softirq(span: Span) -> Path:
-    """Return the outermost function of the softirq layer, with all that it calls."""
-    return next(((name,) for name in span.path[1:] if own_layer(name) == SOFTIRQ), ())
+    """The outermost function of the softirq layer, with all that it calls."""
+    return next(((name,) for name in span.path[1:] if own_layer(name) == SOFTIRQ_LAYER), ())
 
 
 def _track(

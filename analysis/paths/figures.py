@@ -29,14 +29,16 @@ from analysis.paths.functions import Profile
 from analysis.paths.journey import journeys
 from analysis.paths.tree import Box, Mark, View, by_layer, flame_graph
 from analysis.wording import counted, listed, size_text
+from probes.files import read_rows
 from probes.transports import read_transports
 
 MOST_DRAWN = 4  # transports in one figure of call stacks
 # Where an identifier of a kernel is defined and used. A run does not record source files.
-SOURCE = "https://elixir.bootlin.com/linux/v{}/A/ident/"
+KERNEL_SOURCE = "https://elixir.bootlin.com/linux/v{}/A/ident/"
 RELEASE = re.compile(r"\d+\.\d+(\.[1-9]\d*)?")
 UNIT = "instructions a round trip"
-STORED_NEEDS = Path(__file__).parents[2] / "reports/reference/lesions/needs.csv"
+# What delivery needs on the kernels of reports/reference/lesions; tests/docs/lesions.py writes it.
+NEEDED = Path(__file__).with_name("needed.tsv")
 FIRST_ORDER = "largest first"  # of needs.csv
 NEEDS_SIZE, NEEDS_PLACEMENT = 64, "same-cpu"  # of which the report tells
 NEEDS_CELL = ["kernel", "transport", "size", "placement", "sched", "knob"]
@@ -46,8 +48,8 @@ PALETTE = (
     "#a98bc4", "#5fb3b3",
 )  # fmt: skip
 DELIVERY_COLOUR = "#3c4650"  # no purpose and no transport has it
-REST, REST_COLOUR = "all other layers", "#c8ccd0"
-LEAST_SHARE = 0.002  # of the widest graph: thinner boxes cannot be seen
+OTHER_LAYERS, REST_COLOUR = "all other layers", "#c8ccd0"
+LEAST_BOX = 0.002  # of the widest graph: thinner boxes cannot be seen
 CHARACTER = 0.0066  # of the figure's width, as drawn in the small type
 ROW = 0.19  # inches; of a flame graph
 JOURNEY_ROW = 0.22
@@ -62,10 +64,10 @@ Paint = Callable[[Box], str]  # the colour of a box
 
 
 def palette(layers: Iterable[Counter[str]]) -> dict[str, str]:
-    """Return a colour for each of the most expensive layers; all other layers share a colour."""
+    """A colour for each of the most expensive layers; all other layers share a colour."""
     most = reduce(or_, layers, Counter[str]())
     named = [name for name, _ in most.most_common(len(PALETTE))]
-    return dict(zip(named, PALETTE, strict=False)) | {REST: REST_COLOUR}
+    return dict(zip(named, PALETTE, strict=False)) | {OTHER_LAYERS: REST_COLOUR}
 
 
 def legend(figure: Figure, colours: dict[str, str]) -> None:
@@ -77,7 +79,7 @@ def layered(views: Sequence[View], unit: str, colours: dict[str, str], above: fl
     """Views in the colours of their layers."""
     paint: Paint = lambda box: colours.get(box.layer, REST_COLOUR)  # noqa: E731
     figure = painted(views, unit, [paint] * len(views), above)
-    names = {REST, *(box.layer for view in views for box in view.boxes)}
+    names = {OTHER_LAYERS, *(box.layer for view in views for box in view.boxes)}
     legend(figure, {name: fill for name, fill in colours.items() if name in names})
     return figure
 
@@ -86,7 +88,7 @@ def painted(views: Sequence[View], unit: str, paints: Sequence[Paint], above: fl
     """Views one below the other on one scale, each in colours of the caller's choice, without a
     legend; `above`: rows for stages and marks."""
     widest = max(view.total for view in views)
-    shown = [[box for box in view.boxes if box.width >= LEAST_SHARE * widest] for view in views]
+    shown = [[box for box in view.boxes if box.width >= LEAST_BOX * widest] for view in views]
     depths = [max(box.depth for box in boxes) + 1 for boxes in shown]
     heights = [above + depth for depth in depths]
     row, base = (JOURNEY_ROW, 1.5) if above else (ROW, 1.4 + 0.3 * len(views))
@@ -152,14 +154,20 @@ def _draw_marks(ax: Axes, marks: Iterable[Mark], widest: int) -> None:
 def explored(
     unit: str, colours: dict[str, str], views: Mapping[str, Sequence[View]], kernel: str
 ) -> dict[str, Any]:
-    """Return what explore.js draws: graphs by the title of their view, of which it shows one.
+    """What explore.js draws: graphs by the title of their view, of which it shows one.
 
     A box: words, layer, depth, start, width, own, copies, function.
     """
     release = RELEASE.match(kernel)
-    source = SOURCE.format(release[0]) if release else ""
+    source = KERNEL_SOURCE.format(release[0]) if release else ""
     graphs = {title: list(map(_explored, shown)) for title, shown in views.items()}
-    return {"unit": unit, "colours": colours, "rest": REST, "source": source, "views": graphs}
+    return {
+        "unit": unit,
+        "colours": colours,
+        "rest": OTHER_LAYERS,
+        "source": source,
+        "views": graphs,
+    }
 
 
 def _explored(view: View) -> dict[str, Any]:
@@ -177,7 +185,7 @@ def _explored(view: View) -> dict[str, Any]:
 
 
 def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
-    """Return the figures of the first kernel, size and pattern."""
+    """The figures of the first kernel, size and pattern."""
     if not comparisons:
         return ()
     first = comparisons[0]
@@ -188,13 +196,13 @@ def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
 
 
 def alike_first(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Return those of the first kernel, size and pattern, the usual one first."""
+    """The comparisons of the first kernel, size and pattern, the usual one first."""
     shared = attrgetter("kernel", "size", "pattern", "unusual")
     return sorted((c for c in comparisons if shared(c) == shared(comparisons[0])), key=usual_first)
 
 
 def one_of_each_family(comparison: Comparison) -> Comparison:
-    """Return it with the cells that are drawn: of too many the first of each family.
+    """The comparison with the cells that are drawn: of too many the first of each family.
 
     A family's name is the letters with which its transports' names begin: unix, tcp, uring.
     """
@@ -208,7 +216,7 @@ def one_of_each_family(comparison: Comparison) -> Comparison:
 
 
 def usual_first(comparison: Comparison) -> tuple[bool, bool]:
-    """Return a sort key: one CPU and the default scheduler are what most people have."""
+    """A sort key: one CPU and the default scheduler are what most people have."""
     return comparison.placement != "same-cpu", comparison.sched != DEFAULT
 
 
@@ -219,12 +227,16 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
     comparison, shown = views[0]
     costs = [f"{message.total:,} over {message.transport}" for message in shown]
     softirqs = (
-        words("journey", "softirq", transport=message.transport,
-              share=sum(message.softirq.values()) / message.total,
-              calls=listed(list(message.softirq)))
+        words(
+            "journey",
+            "softirq",
+            transport=message.transport,
+            share=sum(message.softirq.values()) / message.total,
+            calls=listed(list(message.softirq)),
+        )
         for message in shown
         if message.softirq
-    )  # fmt: skip
+    )
     stages = "; ".join(
         f"{message.transport}: " + ", ".join(f"{name} {n:,}" for name, n in message.by_stage())
         for message in shown
@@ -232,11 +244,19 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
     colours = palette(cell.layers() for cell in comparison.cells)
     graphs = {c.title: made for c, made in views}
     return drawn(
-        "journey", layered, shown, "instructions since the sender's system call", colours, ABOVE,
-        explored=explored("instructions", colours, graphs, comparison.kernel), place=place,
-        scheduling=comparison.title, costs=listed(costs), softirqs="".join(softirqs),
+        "journey",
+        layered,
+        shown,
+        "instructions since the sender's system call",
+        colours,
+        ABOVE,
+        explored=explored("instructions", colours, graphs, comparison.kernel),
+        place=place,
+        scheduling=comparison.title,
+        costs=listed(costs),
+        softirqs="".join(softirqs),
         stages=stages,
-    )  # fmt: skip
+    )
 
 
 def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
@@ -254,15 +274,24 @@ def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
 
 
 def _graphs(
-    name: str, unit: str, views: dict[str, list[View]], colours: dict[str, str], kernel: str,
+    name: str,
+    unit: str,
+    views: dict[str, list[View]],
+    colours: dict[str, str],
+    kernel: str,
     **values: Any,
-) -> Drawn:  # fmt: skip
+) -> Drawn:
     """Flame graphs of the first view; explore.js can show the others."""
     shown = next(iter(views.values()))
     return drawn(
-        name, layered, shown, unit, colours,
-        explored=explored(unit.split()[0], colours, views, kernel), **values,
-    )  # fmt: skip
+        name,
+        layered,
+        shown,
+        unit,
+        colours,
+        explored=explored(unit.split()[0], colours, views, kernel),
+        **values,
+    )
 
 
 def draw_profiles(profiles: tuple[Profile, ...]) -> tuple[Drawn, ...]:
@@ -283,10 +312,16 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
     colours = palette(by_layer(profile.spans) for profile in profiles)
     emulated = words("profile", "emulated") if first.emulated else ""
     return _graphs(
-        f"profile-{conditions.replace('+', '-')}", "samples", {conditions: shown}, colours,
-        first.kernel, entry="profile", conditions=conditions, cell=first.where,
+        f"profile-{conditions.replace('+', '-')}",
+        "samples",
+        {conditions: shown},
+        colours,
+        first.kernel,
+        entry="profile",
+        conditions=conditions,
+        cell=first.words,
         emulated=emulated,
-    )  # fmt: skip
+    )
 
 
 def needs(table: Path, picture: Path) -> None:
@@ -296,21 +331,13 @@ def needs(table: Path, picture: Path) -> None:
         plot_needs(rows).savefig(picture, dpi=drawing.PNG_DPI, metadata={"Software": None})
 
 
-def needed(kernel: str, table: Path = STORED_NEEDS) -> list[tuple[str, int, int]]:
-    """Return transport, instructions of a round trip, and what delivery needs of them.
+def needed(kernel: str) -> list[tuple[str, int, int]]:
+    """Transport, instructions of a round trip, and what delivery needs of them.
 
     They are of the stored study of lesions of this kernel; of another kernel there is none.
     """
-    if not table.exists():
-        return []
-    rows = pd.read_csv(table)
-    main = (rows["order"] == FIRST_ORDER) & (rows["size"] == NEEDS_SIZE)
-    own = rows[main & (rows["kernel"] == kernel) & (rows["placement"] == NEEDS_PLACEMENT)]
-    return [
-        (str(name), int(of["instructions"].max()), int(left["instructions"].min()))
-        for name, of in own.groupby("transport", sort=False)
-        if len(left := of[of["purpose"] == "left"])
-    ]
+    rows = [row for row in read_rows(NEEDED) if row["kernel"] == kernel]
+    return [(row["transport"], int(row["instructions"]), int(row["needed"])) for row in rows]
 
 
 def plot_needs(rows: pd.DataFrame) -> Figure:
@@ -341,7 +368,8 @@ def plot_needs(rows: pd.DataFrame) -> Figure:
             ax.barh(place, tax["instructions"], left=at, **style)
             at += tax["instructions"]
         where = f"{cell['transport']}, {size_text(cell['size'])}"
-        where += ", two CPUs" * (cell["placement"] != NEEDS_PLACEMENT)
+        if cell["placement"] != NEEDS_PLACEMENT:
+            where += ", two CPUs"
         if cell["kernel"] != cells["kernel"].iloc[0]:
             where += ", Linux " + ".".join(cell["kernel"].split(".")[:2])
         ends.append(f"{where}\n{at:,.0f}")

@@ -9,16 +9,16 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import conditions_order, in_reading_order, transport_order
-from analysis.counts.measures import ELSEWHERE, WORKLOAD, Workload
+from analysis.counts.measures import CELL, ELSEWHERE, Workload
 from analysis.paths.tree import USER, Path, Span, wakeup_cause
 from analysis.raw.record import read_text
 from analysis.raw.run import Run
 from analysis.wording import size_text
+from probes.isa import ISAS
 
 # Where user space ends; what is above is the workload's own and the C library's.
-ENTRY = re.compile(r"entry_SYSCALL|asm_|do_syscall_|ret_from_fork")
+ENTRY = re.compile("|".join(isa.outside for isa in ISAS.values()))
 STACK = re.compile(r"([^;]+);(.+) ([0-9]{1,15})")
-CELL = (*WORKLOAD, "target", "kernel", "transport")
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Profile(Workload):
         return [Span(("", *path), samples) for path, samples in self.stacks.items()]
 
     @property
-    def where(self) -> str:
+    def words(self) -> str:
         size = size_text(self.size)
         return f"{self.target} {self.kernel} · {self.pattern} · {size} · {self.conditions}"
 
     def folded(self) -> tuple[str, str]:
-        """Return a file's name, and its lines, for any flame graph program."""
+        """A file's name, and its lines, for any flame graph program."""
         cell = f"{self.transport}-{self.pattern}-{self.size}-{self.conditions}"
         lines = [f"{';'.join(path)} {count}\n" for path, count in sorted(self.stacks.items())]
         return f"folded/profile-{self.target}-{self.kernel}-{cell}.folded", "".join(lines)
@@ -67,10 +67,19 @@ def profiles(run: Run, invalid: set[tuple[str, int]]) -> tuple[Profile, ...]:
         for path in sorted(target.path.glob(f"perf/*/profile-{cell.id}.folded")):
             made.setdefault(key, Counter()).update(read_folded(read_text(path)))
     profiles = [Profile(*(*key, stacks)) for key, stacks in made.items() if stacks.total()]
-    return tuple(sorted(profiles, key=lambda p: (
-        p.target != "host", p.kernel, p.pattern, p.size, conditions_order(p.conditions),
-        transport_order(p.transport),
-    )))  # fmt: skip
+    return tuple(
+        sorted(
+            profiles,
+            key=lambda p: (
+                p.target != "host",
+                p.kernel,
+                p.pattern,
+                p.size,
+                conditions_order(p.conditions),
+                transport_order(p.transport),
+            ),
+        )
+    )
 
 
 def read_folded(text: str) -> Counter[Path]:

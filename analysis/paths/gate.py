@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from analysis.paths import changes
 from analysis.paths.cells import ExactCell, failed_cells
-from analysis.paths.changes import CALLS, WORK, ExactPair, Moved, cell_name
+from analysis.paths.changes import ONLY_CALLS, WORK, ExactPair, Moved, cell_name
 from analysis.raw.run import Run
 from analysis.wording import counted
 from probes.messages import UsageError, shown
 
 WITHIN, BEYOND, UNTOLD = 0, 1, 125  # exit status, as git bisect run takes it
-CELL = "exact cell "  # in run.json's missing
-MOST_LINES = 20  # of the summary
-WIDTH = 72  # of a line, as in a commit's message
+EXACT_CELL = "exact cell "  # in run.json's missing
+MOST_SUMMARY_LINES = 20  # of the summary
+COMMIT_WIDTH = 72  # of a line, as in a commit's message
 ALLOWANCE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(%?)")
 NOT_TIME = "Instructions are not time: cache misses, lock contention, other CPUs are not seen."
 
@@ -42,7 +42,7 @@ def parse_allowance(text: str) -> Allowance:
     return Allowance(float(match[1]), match[2] == "%")
 
 
-class Result(NamedTuple):
+class CellResult(NamedTuple):
     """A cell of the gate: `why` it cannot be told, or the `pair` that tells."""
 
     name: str
@@ -51,7 +51,7 @@ class Result(NamedTuple):
     why: str = ""
 
     def line(self, width: int = 0) -> str:
-        """Return the cell, and what became of its round trip."""
+        """The cell, and what became of its round trip."""
         if self.pair is None:
             return f"{self.name:{width}}  cannot be told: {self.why}"
         before, more = self.pair.before.total, self.pair.more
@@ -66,7 +66,8 @@ class Result(NamedTuple):
         parts = pair.parts()
         number = Counter(part.kind for part in parts)
         of_work, of_calls = (
-            sum(part.difference for part in parts if part.kind == kind) for kind in (WORK, CALLS)
+            sum(part.difference for part in parts if part.kind == kind)
+            for kind in (WORK, ONLY_CALLS)
         )
         if work := [part for part in parts if part.kind == WORK]:
             yield _most(f"work {of_work:+,} in {counted(len(work), 'function')}: ", work)
@@ -87,7 +88,7 @@ class Result(NamedTuple):
 class Gate:
     """All cells; each kernel is called as the user called it, with its release."""
 
-    results: tuple[Result, ...]
+    results: tuple[CellResult, ...]
     allowance: Allowance
     names: tuple[str, str]
     machine: str
@@ -129,11 +130,11 @@ def judge(
         broken = next((which for which, cell in cells.items() if cell.broken), "")
         if broken:
             why = f"the {broken} kernel's is invalid: {cells[broken].broken[0]}"
-            results.append(Result(cell_name(name), UNTOLD, why=why))
+            results.append(CellResult(cell_name(name), UNTOLD, why=why))
         else:
             status = WITHIN if allowed.holds(pair) else BEYOND
-            results.append(Result(cell_name(name), status, pair))
-    results += [Result(cell_name(name), UNTOLD, why=why) for name, why in reasons.items()]
+            results.append(CellResult(cell_name(name), status, pair))
+    results += [CellResult(cell_name(name), UNTOLD, why=why) for name, why in reasons.items()]
     if not results:
         raise UsageError("the two runs have no exact cell that could be compared.")
     machine = next((f"qemu64 of QEMU {pair.after.qemu}" for pair in pairs), "")
@@ -145,10 +146,10 @@ def _lacking(runs: tuple[Run, Run]) -> Iterator[tuple[str, str]]:
     for which, run in (("second", runs[1]), ("first", runs[0])):
         lacks = [(str(line.cell), line.error.split("\n")[0]) for line in failed_cells(run)]
         lacks += [
-            (name.removeprefix(CELL), lack.why)
+            (name.removeprefix(EXACT_CELL), lack.why)
             for lack in run.missing
             for name in lack.quantities
-            if name.startswith(CELL)
+            if name.startswith(EXACT_CELL)
         ]
         yield from ((name, f"on the {which} kernel: {why}") for name, why in lacks)
 
@@ -168,7 +169,7 @@ def text(gate: Gate, page: str) -> str:
     first, second = gate.names
     head = [f"Instructions of a steady round trip: {second} against {first}"]
     foot = [gate.verdict, f"Counted on {gate.machine}.", NOT_TIME, f"All functions: {page}"]
-    space = MOST_LINES - len(head) - len(foot)
+    space = MOST_SUMMARY_LINES - len(head) - len(foot)
     results = list(gate.results)
     if len(results) > space:
         results.sort(key=lambda result: -abs(result.pair.more) if result.pair else -(10**12))
@@ -184,12 +185,12 @@ def text(gate: Gate, page: str) -> str:
 
 
 def _most(line: str, moved: Sequence[Moved]) -> str:
-    """Return the line with as many functions as there is space for, one at least."""
+    """The line with as many functions as there is space for, one at least."""
     for number, row in enumerate(moved):
         calls = f" ({row.calls_before}->{row.calls_after} calls)"
         calls = calls if row.calls_before != row.calls_after else ""
         named = f"{', ' if number else ''}{row.name} {row.difference:+,}{calls}"
-        if number and len(line) + len(named) > WIDTH:
+        if number and len(line) + len(named) > COMMIT_WIDTH:
             return f"{line}, ..."
         line += named
     return line

@@ -15,9 +15,9 @@ from operator import itemgetter
 
 from analysis.paths.cells import PREEMPTION, PROCESSES, Comparison, ExactCell, copiers
 from analysis.paths.tree import Box, Mark, Path, Span, View, boxes, layer_of, summed, wakeup_cause
+from probes.isa import ISAS
 from probes.transports import Names, read_transports
 
-CALL = re.compile(r"__x64_sys_(\w+)$")
 SOFTIRQ = "net_rx_action"
 WAKEUP = "try_to_wake_up"  # the kernel's function, whoever is woken
 
@@ -33,9 +33,9 @@ RECEIVE = _or_named("read|recvfrom|recvmsg", (path.receives for path in read_tra
 
 
 def system_call(span: Span) -> str:
-    """Return the system call that a span is part of; empty in user space and in kernel threads."""
-    names = [match[1] for name in span.path if (match := CALL.search(name))]
-    return names[-1] if names else ""
+    """The system call that a span is part of; empty in user space and in kernel threads."""
+    calls = (isa.called_by_number(name) for name in reversed(span.path) for isa in ISAS.values())
+    return next(filter(None, calls), "")
 
 
 def is_in(span: Span, functions: re.Pattern[str]) -> bool:
@@ -43,7 +43,7 @@ def is_in(span: Span, functions: re.Pattern[str]) -> bool:
 
 
 def layers(span: Span) -> Path:
-    """Return the layers that its path goes down through, neighbours of one name once."""
+    """The layers that its path goes down through, neighbours of one name once."""
     return tuple(name for name, _ in layer_functions(span))
 
 
@@ -92,7 +92,7 @@ class Journey(View):
     # by whose call it runs in
 
     def by_stage(self) -> list[tuple[str, int]]:
-        """Return stages of one name together, in the order in which each began."""
+        """Stages of one name together, in the order in which each began."""
         return list(summed((stage.name, stage.width) for stage in self.stages).items())
 
 
@@ -112,11 +112,13 @@ def _journey(cell: ExactCell, known: frozenset[str]) -> Journey | None:
         return None
     marks = tuple(_marks(way, known))
     softirq = summed(
-        (f"the {span.task}'s {call}()" if (call := system_call(span)) else span.task,
-         span.instructions)
+        (
+            f"the {span.task}'s {call}()" if (call := system_call(span)) else span.task,
+            span.instructions,
+        )
         for span in way
         if SOFTIRQ in span.path
-    )  # fmt: skip
+    )
     total = sum(span.instructions for span in way)
     title = f"{cell.transport}: {total:,} instructions ({cell.frequency})"
     layered = sorted(_boxes(way, marks), key=lambda box: (box.depth, box.start))

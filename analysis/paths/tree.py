@@ -4,46 +4,30 @@
 Exact mode's steady iteration, in its order or summed by path, and perf's samples are spans.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import cache
-from pathlib import Path as File
 from typing import NamedTuple, TypeVar
 
-from probes.files import read_rows
+from probes.functions import told
 
-TABLE = File(__file__).parents[2] / "probes/functions.tsv"
 CALLER = "caller"
 USER = "[user]"
 # Layers that no row of the table names.
 UNCLASSIFIED, HELPERS = "unclassified", "helpers"
-SUFFIX = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
 LAST = ("\uffff",)  # sorts behind the name of every function
 
-Name = TypeVar("Name", str, tuple[str, ...], tuple[str, str])
+Named = TypeVar("Named", str, tuple[str, ...], tuple[str, str])
 Path = tuple[str, ...]  # from the outermost name in; that of a span begins with the task
 
 
-@cache
-def patterns() -> tuple[tuple[str, str], ...]:
-    """Return the table: pattern and layer, the most exact pattern first."""
-    rows = [(row["function"], row["layer"]) for row in read_rows(TABLE)]
-    return tuple(sorted(rows, key=lambda row: -len(row[0].replace("*", "")) + row[0].count("*")))
-
-
-@cache
 def own_layer(function: str) -> str | None:
-    """Return what the table says of a function; None where it says nothing."""
-    name = SUFFIX.sub("", function)
-    layers = (layer for p, layer in patterns() if fnmatchcase(name, p.replace("[", "[[]")))
-    return next(layers, None)
+    """What the table says of a function; None where it says nothing."""
+    return told(function, "layer")
 
 
 def function_layer(function: str) -> str:
-    """Return a function's layer where its caller is not known: a helper's is `helpers`."""
+    """A function's layer where its caller is not known: a helper's is `helpers`."""
     if function == USER:
         return "user"
     layer = own_layer(function) or UNCLASSIFIED
@@ -51,13 +35,13 @@ def function_layer(function: str) -> str:
 
 
 def layer_of(path: Path) -> str:
-    """Return the layer of a call path's last function; a helper has that of its caller."""
+    """The layer of a call path's last function; a helper has that of its caller."""
     layers = map(own_layer, reversed(path[1:]))
     return next((layer for layer in layers if layer != CALLER), None) or UNCLASSIFIED
 
 
 def wakeup_cause(path: Sequence[str]) -> str:
-    """Return the last caller whose name says nothing of waking: unix_write_space, say."""
+    """The last caller whose name says nothing of waking: unix_write_space, say."""
     return next((name for name in reversed(path) if "wake" not in name), path[-1])
 
 
@@ -105,20 +89,20 @@ class Mark(NamedTuple):
     at: int
 
 
-def summed(parts: Iterable[tuple[Name, int]]) -> Counter[Name]:
-    sums: Counter[Name] = Counter()
+def summed(parts: Iterable[tuple[Named, int]]) -> Counter[Named]:
+    sums: Counter[Named] = Counter()
     for name, count in parts:
         sums[name] += count
     return sums
 
 
 def own_by_path(spans: Iterable[Span]) -> Counter[Path]:
-    """Return what each path took itself; the tasks' equal paths are one."""
+    """What each path took itself; the tasks' equal paths are one."""
     return summed((span.path[1:], span.instructions) for span in spans)
 
 
 def inclusive(spans: Iterable[Span]) -> Counter[Path]:
-    """Return what each path and all below it took; the tasks' equal paths are one."""
+    """What each path and all below it took; the tasks' equal paths are one."""
     sums: Counter[Path] = Counter()
     for path, count in own_by_path(spans).items():
         for depth in range(1, len(path) + 1):
@@ -127,7 +111,7 @@ def inclusive(spans: Iterable[Span]) -> Counter[Path]:
 
 
 def by_function(spans: Iterable[Span]) -> Counter[str]:
-    """Return what each function took itself."""
+    """What each function took itself."""
     return summed((span.path[-1], span.instructions) for span in spans)
 
 
@@ -136,7 +120,7 @@ def calls_of(spans: Iterable[Span]) -> Counter[str]:
 
 
 def by_layer(spans: Iterable[Span]) -> Counter[str]:
-    """Return what each layer took itself."""
+    """What each layer took itself."""
     return summed((layer_of(span.path), span.instructions) for span in spans)
 
 

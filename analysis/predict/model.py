@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.predict.pairs import Observed
+from analysis.predict.observed import Observed
 from analysis.predict.prices import Price, Prices, cpu_of
 from analysis.statistics import Estimate
 
@@ -31,7 +31,7 @@ FITS = 72 * 1024  # bytes of a message: what is larger does not fit into a socke
 SOMETIMES = 0.1  # connections for each request: from here on they decide
 MUCH_WORK = 40  # µs of own work between two messages
 ANYWHERE = (0.0, 1.0)  # the scheduler places a pair anew with the transport
-PLACES = 0.1  # of a request's time: where the interval is wider, where both run decides
+PLACE_DECIDES = 0.1  # of a request's time: where the interval is wider, where both run decides
 NORMAL_90 = 1.645
 EXPLAINED = 0.5  # of an answer's time: where CPU time and prices are less, something was not seen
 LEAST_BUSY = 0.1  # CPUs: of a pair that uses less, its CPU time does not limit the rate
@@ -193,14 +193,19 @@ def limit_of(observed: Observed) -> Limit:
 
 def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
     """What the time for each request falls by."""
+    time, client_cpu, server_cpu = map(float, price)
     all_cpus = cpu_of(price) / max(observed.busy, LEAST_BUSY)
-    return float({
-        Limit.TURNS: price[0],
-        Limit.SERVER: price[2] / max(min(1.0, observed.server_busy), LEAST_BUSY),
-        Limit.CLIENT: price[1] / max(min(1.0, observed.client_busy), LEAST_BUSY),
-        Limit.MACHINE: all_cpus,
-        Limit.BETWEEN: (all_cpus + price[0] / max(observed.at_once, ALONE)) / 2,
-    }[limit])  # fmt: skip
+    match limit:
+        case Limit.TURNS:
+            return time
+        case Limit.SERVER:
+            return server_cpu / max(min(1.0, observed.server_busy), LEAST_BUSY)
+        case Limit.CLIENT:
+            return client_cpu / max(min(1.0, observed.client_busy), LEAST_BUSY)
+        case Limit.MACHINE:
+            return all_cpus
+        case Limit.BETWEEN:
+            return (all_cpus + time / max(observed.at_once, ALONE)) / 2
 
 
 def capped(estimate: Estimate, longest: float, more: float = 0.0) -> Estimate:
@@ -240,22 +245,33 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     cpu = interval(cpu_of, cpu_us(observed) if observed.read else longest)
     over_tcp = float(path(observed, prices, prices.over_tcp, states[0])[0])
     explained = max(observed.busy * 1e6 / observed.rate, observed.seen_us) + over_tcp
-    # A client that pauses between two requests sees its answers sooner, if not more of them.
-    judged, whole = (time, longest) if limit is Limit.TURNS else (rated, 1e6 / observed.rate)
-    if observed.one_way:
-        verdict = Verdict.ONE_WAY
-    elif observed.sends > MANY_SENDS:
-        verdict = Verdict.STREAM
-    elif max(observed.request, observed.answer) > FITS:
-        verdict = Verdict.LARGE
-    elif judged.ends[0] > 0:
-        verdict = Verdict.GAIN
-    elif judged.ends[1] < 0:
-        verdict = Verdict.LOSS
-    elif limit in (Limit.TURNS, Limit.BETWEEN) and explained < EXPLAINED * observed.answer_us:
-        verdict = Verdict.OPEN
-    elif not observed.bound and judged.ends[1] - judged.value > PLACES * whole:
-        verdict = Verdict.PLACED
-    else:
-        verdict = Verdict.NONE
+    verdict = verdict_of(observed, limit, time, rated, explained)
     return Prediction(observed, limit, time, rated, cpu, verdict, explained)
+
+
+def verdict_of(
+    observed: Observed, limit: Limit, time: Estimate, rated: Estimate, explained_us: float
+) -> Verdict:
+    """What a prediction comes to. `rated`: what the time for each request falls by."""
+    if observed.one_way:
+        return Verdict.ONE_WAY
+    if observed.sends > MANY_SENDS:
+        return Verdict.STREAM
+    if max(observed.request, observed.answer) > FITS:
+        return Verdict.LARGE
+    # A client that pauses between two requests sees its answers sooner, if not more of them.
+    if limit is Limit.TURNS:
+        judged, whole = time, longest_us(observed)
+    else:
+        judged, whole = rated, 1e6 / observed.rate
+    low, high = judged.ends
+    if low > 0:
+        return Verdict.GAIN
+    if high < 0:
+        return Verdict.LOSS
+    waits_for_answers = limit in (Limit.TURNS, Limit.BETWEEN)
+    if waits_for_answers and explained_us < EXPLAINED * observed.answer_us:
+        return Verdict.OPEN
+    if not observed.bound and high - judged.value > PLACE_DECIDES * whole:
+        return Verdict.PLACED
+    return Verdict.NONE

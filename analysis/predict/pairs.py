@@ -3,50 +3,21 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from analysis.predict.observed import UNKNOWN_PLACEMENT, Observed
 from analysis.raw.programs import End, Only, Owner, Watched
 
-PROGRAMS = Path(__file__).with_name("programs.toml")
+PROGRAMS_FILE = Path(__file__).with_name("programs.toml")
 NOISE = 3  # turns of both ends together: what has fewer did not talk
 PAUSE = 4  # times as long as the other's answer, and mostly without CPU time: not an answer
 SEGMENT = 32 * 1024  # bytes that surely go as one over loopback
 HELD_BACK = ("delayed-ack", "cork", "paced")  # waits that a Unix socket does not have
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
-UNKNOWN_PLACEMENT = 0.5  # both placements, in equal shares
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What the model needs to know of a pair."""
-
-    rate: float  # requests a second
-    request: float  # bytes
-    answer: float
-    sends: float  # calls that send, for a request and its answer together
-    opened: float  # connections for each request
-    near: float  # the share of messages that are received on the sender's CPU
-    bound: bool  # client and server may run on one CPU each: `near` cannot change
-    waiting: float  # the share of messages for which a receiver sleeps
-    at_once: float  # requests that wait for an answer at a time, on average
-    answer_us: float  # from request to answer
-    server_wants: float  # the share of time in which its busiest thread runs or wants to
-    server_busy: float  # CPUs that the server uses
-    busy: float  # CPUs that both use
-    idle: float  # CPUs that nobody uses, of those on which they may run
-    more_sleeps: bool = False  # one of the two sleeps more often than its messages explain
-    client_wants: float = 0.0  # the share of time in which the client's busiest thread runs
-    client_busy: float = 0.0  # CPUs that the client uses
-    queued: float = 0.0  # CPUs that their threads wait for, on average
-    connect_us: float = 0.0  # what connecting takes of a request
-    held_back_us: float = 0.0  # how long a request waits for a timer that a Unix socket lacks
-    seen_us: float = 0.0  # of an answer's time: what is known of it beside the path's price
-    one_way: bool = False  # nothing is answered
-    read: bool = True  # else most of the processes of one had ended before their CPU time was read
 
 
 @dataclass(frozen=True)
@@ -59,11 +30,16 @@ class Party:
     seconds: float
 
     def sum(self, field: str) -> int:
-        return sum(getattr(end, field) for end in self.ends)
+        return sum(end.count(field) for end in self.ends)
 
     def used(self, field: str) -> float:
         """What its processes used together, a second."""
         return float(sum(getattr(owner, field) for owner in self.owners.values())) / self.seconds
+
+    def longest_s(self, field: str) -> float:
+        """The longest that one of its processes did something, in seconds."""
+        times_ms = [getattr(owner, field) for owner in self.owners.values()]
+        return float(max(times_ms, default=0)) / 1000
 
     def known(self, field: str) -> set[Any]:
         """All values that its processes have of a field."""
@@ -94,7 +70,7 @@ class Party:
     def read(self) -> bool:
         """Whether most of what it sent is of processes that lived until they were looked at."""
         gone = {pid for pid, owner in self.owners.items() if owner.ended and not owner.looks}
-        unread = sum(end.sends for end in self.ends if end.pid in gone)
+        unread = sum(end.count("sends") for end in self.ends if end.pid in gone)
         return unread <= self.sum("sends") / 2
 
     @property
@@ -135,6 +111,10 @@ class Pair:
         ours, theirs = (party.known("places") - {""} for party in (self.client, self.server))
         return not ours or not theirs or bool(ours & theirs)
 
+    @property
+    def talked(self) -> bool:
+        return self.requests + self.server.sum("turns") >= NOISE
+
     def slept(self, party: Party) -> float:
         """How often a process slept for each request: over all that it does."""
         return party.used("voluntary") / max(self.observed.rate, 1e-9)
@@ -173,17 +153,14 @@ def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
 
 def observe(client: Party, server: Party, active_s: float, idle: float) -> Observed:
     """What --watch saw of a pair while the probes counted."""
-    parties, requests = (client, server), max(1, requests_of(client, server))
-    rate, busy = requests / active_s, client.busy + server.busy
-    near, far = (client.sum(name) + server.sum(name) for name in ("near", "far"))
-    opened = max(party.sum("connections") for party in parties) / requests
-    slept = [party.used("voluntary") / rate for party in parties]
-    allowed = [party.known("allowed") for party in parties]
-    client_ran, server_wants = (
-        max((getattr(owner, name) for owner in party.owners.values()), default=0)
-        for party, name in ((client, "ran_ms"), (server, "busiest_ms"))
-    )
-    connect_ns, waits = client.sum("connect_ns"), client.waits + server.waits
+    requests = max(1, requests_of(client, server))
+    rate = requests / active_s
+    near = client.sum("near") + server.sum("near")
+    far = client.sum("far") + server.sum("far")
+    opened = max(client.sum("connections"), server.sum("connections")) / requests
+    slept = [client.used("voluntary") / rate, server.used("voluntary") / rate]
+    waits, connect_ns = client.waits + server.waits, client.sum("connect_ns")
+    held_back_ns = sum(waits[name, "ns"] for name in HELD_BACK)
     parts = parts_of(client, server, rate)
     return Observed(
         rate=rate,
@@ -192,51 +169,65 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
         sends=(client.sum("sends") + server.sum("sends")) / requests,
         opened=opened,
         near=near / (near + far) if near + far else UNKNOWN_PLACEMENT,
-        bound=all(len(cpus) == 1 for cpus in allowed),
+        bound=len(client.known("allowed")) == len(server.known("allowed")) == 1,
         waiting=sum(min(1.0, often) for often in slept) / 2,
         at_once=(client.sum("answer_ns") + connect_ns) / 1e9 / active_s,  # Little's law
         answer_us=client.mean_us("answer"),
-        server_wants=min(1.0, server_wants / 1000 / server.seconds),
+        server_wants=min(1.0, server.longest_s("busiest_ms") / server.seconds),
         server_busy=server.busy,
-        busy=busy,
+        busy=client.busy + server.busy,
         idle=idle,
         # Once for its message, and once for its part of a connection.
         more_sleeps=max(slept) > MORE_SLEEPS + opened,
-        client_wants=min(1.0, client_ran / 1000 / client.seconds),
+        client_wants=min(1.0, client.longest_s("ran_ms") / client.seconds),
         client_busy=client.busy,
-        queued=sum(party.used("waited_us") for party in parties) / 1e6,
+        queued=(client.used("waited_us") + server.used("waited_us")) / 1e6,
         connect_us=connect_ns / 1000 / requests,
-        held_back_us=sum(waits[name, "ns"] for name in HELD_BACK) / 1000 / requests,
+        held_back_us=held_back_ns / 1000 / requests,
         seen_us=sum(parts.values()) - parts["open"],
         one_way=not server.sum("sends"),
         read=client.read and server.read,
     )
 
 
+class Talk(NamedTuple):
+    """What connections have in common that make one pair."""
+
+    family: str
+    place: str
+    client: str
+    client_container: str
+    server: str
+    server_container: str
+
+
 def pairs(watched: Watched) -> list[Pair]:
     """Return the pairs that talked, the most requests first."""
     listening = listened(watched)
-    groups: dict[tuple[str, ...], list[tuple[End, End]]] = {}
+    talks: dict[Talk, list[tuple[End, End]]] = {}
     for first, second in joined(watched):
         client, server = order(first, second, listening)
-        place = server.path or client.path or f"socket {server.inode}"
-        group = (
-            client.family, server.own if server.family == "tcp" else place,
-            *(name
-              for side in (client, server) for owner in (watched.owner(side.pid),)
-              for name in (owner.comm or side.comm, owner.container)),
-        )  # fmt: skip
-        groups.setdefault(group, []).append((client, server))
-    made = []
-    for (family, place, *names), connections in groups.items():
-        sides = zip(names[::2], zip(*connections, strict=True), strict=True)
-        client_, server_ = (party(watched, name, ends) for name, ends in sides)
-        made.append(pair_of(watched, family, place, client_, server_))
-    talked = [
-        pair for pair in made
-        if wanted(watched.only, pair) and pair.requests + pair.server.sum("turns") >= NOISE
-    ]  # fmt: skip
+        talks.setdefault(talk_of(watched, client, server), []).append((client, server))
+    made = [pair_of(watched, talk, connections) for talk, connections in talks.items()]
+    talked = [pair for pair in made if pair.talked and wanted(watched.only, pair)]
     return sorted(talked, key=lambda pair: (-pair.requests, pair.place))
+
+
+def talk_of(watched: Watched, client: End, server: End) -> Talk:
+    """To which pair a connection belongs."""
+    if server.family == "tcp":
+        place = server.own
+    else:
+        place = server.path or client.path or f"socket {server.inode}"
+    asks, answers = watched.owner(client.pid), watched.owner(server.pid)
+    return Talk(
+        client.family,
+        place,
+        asks.comm or client.comm,
+        asks.container,
+        answers.comm or server.comm,
+        answers.container,
+    )
 
 
 def listened(watched: Watched) -> set[int]:
@@ -275,13 +266,18 @@ def translated(alone: Sequence[End], listening: set[int]) -> Iterator[tuple[End,
             yield found[0], answering[place][0]
 
 
-def party(watched: Watched, comm: str, ends: tuple[End, ...]) -> Party:
+def party(watched: Watched, comm: str, ends: Iterable[End]) -> Party:
+    """The side of a pair that these ends are."""
+    ends = tuple(ends)
     owners = {pid: watched.owner(pid) for pid in sorted({end.pid for end in ends})}
     return Party(comm, owners, ends, watched.seconds or 1e-9)
 
 
-def pair_of(watched: Watched, family: str, place: str, client: Party, server: Party) -> Pair:
+def pair_of(watched: Watched, talk: Talk, connections: Sequence[tuple[End, End]]) -> Pair:
     """Make the pair of who has connected and who listens: who asks comes first."""
+    client = party(watched, talk.client, (connector for connector, _ in connections))
+    server = party(watched, talk.server, (listener for _, listener in connections))
+    place = talk.place
     failures = [row for row in watched.failures if row.place == place and row.pid in client.owners]
     active = watched.active_s or client.seconds
     if listener_asks(client, server, active):
@@ -289,15 +285,21 @@ def pair_of(watched: Watched, family: str, place: str, client: Party, server: Pa
     allowed = client.known("allowed") | server.known("allowed")
     idle = sum(share for cpu, share in watched.idle.items() if not allowed or int(cpu) in allowed)
     observed = observe(client, server, active, idle)
-    spaces = {str(end.namespace) for end in client.ends + server.ends}
     counted: Counter[str] = Counter()
-    for space in spaces:
+    for space in {str(end.namespace) for end in client.ends + server.ends}:
         counted.update(watched.namespaces.get(space, {}))
     return Pair(
-        family, place, client, server, observed, parts_of(client, server, observed.rate),
-        sum(row.count for row in failures), sum(row.count for row in failures if row.portless),
-        counted, watched.sampled,
-    )  # fmt: skip
+        family=talk.family,
+        place=place,
+        client=client,
+        server=server,
+        observed=observed,
+        parts=parts_of(client, server, observed.rate),
+        failed=sum(row.count for row in failures),
+        portless=sum(row.count for row in failures if row.portless),
+        counted=counted,
+        sampled=watched.sampled,
+    )
 
 
 def listener_asks(connector: Party, listener: Party, active_s: float) -> bool:
@@ -308,22 +310,23 @@ def listener_asks(connector: Party, listener: Party, active_s: float) -> bool:
     """
     if not connector.sum("sends") or not listener.sum("sends"):
         return not connector.sum("sends")
-    turns, pause = max(1, listener.sum("turns")), connector.mean_us("answer")
+    if "server" in known_programs().get(listener.comm, {}) or not listener.sum("answers"):
+        return False
     # A message is a segment: else the kernel's counts of segments do not say who spoke first.
-    single = listener.sum("sends") < 1.1 * turns and listener.sum("sent") < SEGMENT * turns
-    first = [end.leads for end in listener.ends].count(True) > len(listener.ends) / 2
-    runs = listener.busy * 1e6 * active_s / turns
-    return (
-        single and first and listener.sum("answers") > 0
-        and pause > PAUSE * listener.mean_us("answer") and pause > 2 * runs
-        and "server" not in known_programs().get(listener.comm, {})
-    )  # fmt: skip
+    turns = max(1, listener.sum("turns"))
+    if listener.sum("sends") >= 1.1 * turns or listener.sum("sent") >= SEGMENT * turns:
+        return False
+    spoke_first = [end.leads for end in listener.ends].count(True)
+    if spoke_first <= len(listener.ends) / 2:
+        return False
+    pause, runs = connector.mean_us("answer"), listener.busy * 1e6 * active_s / turns
+    return pause > PAUSE * listener.mean_us("answer") and pause > 2 * runs
 
 
 @cache
 def known_programs() -> dict[str, dict[str, str]]:
     """The name of a process → how its program uses a Unix socket, and what to heed."""
-    return tomllib.loads(PROGRAMS.read_text(encoding="utf-8"))
+    return tomllib.loads(PROGRAMS_FILE.read_text(encoding="utf-8"))
 
 
 def unpaired(watched: Watched) -> int:
@@ -351,7 +354,7 @@ def order(first: End, second: End, listening: set[int]) -> tuple[End, End]:
             bool(server.path) and not client.path,
             ports[1] in listening and ports[0] not in listening,
             ports[1] < ports[0],
-            client.turns,
+            client.count("turns"),
         )
 
     return max(((first, second), (second, first)), key=signs)

@@ -9,24 +9,26 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from analysis.predict.pairs import UNKNOWN_PLACEMENT, Observed
-from analysis.predict.waits import number
+from analysis.predict.observed import UNKNOWN_PLACEMENT, Observed
 from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import Model, NotNegative, Positive, read_object
 from analysis.raw.run import read_run
+from analysis.wording import number
 from probes.messages import PROGRAM, UsageError, shown
+from probes.transports import PAIR
 
-NAME = "prices.json"
+PRICES_FILE = "prices.json"
 PATTERNS = ("pingpong", "selfecho", "connect")
-TRANSPORTS = ("unix", "tcp")
 LISTS = ("iteration_us", "client_cpu_us", "server_cpu_us")
 ONE, TWO = "same-cpu", "cross-cpu"
-SMALL = 64  # bytes: of the cold cells
+COLD_SIZE = 64  # bytes: of the cold cells
 # CPUs for both → the placement that a run measures, the share of messages received on the sender's
 # CPU, and how many CPUs they may use.
 CPUS = {
-    "1": ("same-cpu", 1.0, 1), "2": ("cross-cpu", 0.0, 2), "free": ("free", UNKNOWN_PLACEMENT, None)
-}  # fmt: skip
+    "1": ("same-cpu", 1.0, 1),
+    "2": ("cross-cpu", 0.0, 2),
+    "free": ("free", UNKNOWN_PLACEMENT, None),
+}
 
 
 Price = npt.NDArray[np.float64]
@@ -56,7 +58,7 @@ class Prices:
         self.has_cold = any(cold for *_, cold in self._cells)
 
     def _has(self, pattern: str) -> bool:
-        return all((transport, pattern, ONE, False) in self._cells for transport in TRANSPORTS)
+        return all((transport, pattern, ONE, False) in self._cells for transport in PAIR)
 
     def price(
         self, transport: str, pattern: str, placement: str, size: float, cold: bool = False
@@ -83,8 +85,8 @@ class Prices:
         if ("tcp", pattern, ONE, True) not in self._cells:
             return placed
         hot, forgotten = (
-            self.price("tcp", pattern, ONE, SMALL, state)
-            - self.price("unix", pattern, ONE, SMALL, state)
+            self.price("tcp", pattern, ONE, COLD_SIZE, state)
+            - self.price("unix", pattern, ONE, COLD_SIZE, state)
             for state in (False, True)
         )
         return placed + (forgotten - hot) * cold
@@ -112,9 +114,9 @@ def _price(cell: PricedCell) -> Price:
 def read_prices(path: Path) -> Prices:
     """The prices of a file prices.json, or of a stored run's folder. Raises RunError."""
     if path.is_dir():
-        if not (path / NAME).exists():
+        if not (path / PRICES_FILE).exists():
             return Prices(prices_of_run(path), f"the run {shown(path.resolve().name)}")
-        path = path / NAME
+        path = path / PRICES_FILE
     listed = read_object(path, PriceList)
     machine = (str(listed.fingerprint.get(name, "unknown")) for name in ("cpu", "kernel"))
     return Prices(listed.cells, "{}, kernel {}".format(*machine))
@@ -124,7 +126,7 @@ def prices_of_run(folder: Path) -> list[PricedCell]:
     """The unprobed cells of a stored run that say what a message costs. Raises UsageError."""
     repeats: dict[tuple[str, str, int, str], list[list[float]]] = {}
     for cell in (cell for target, cell in read_run(folder).cells() if target.timed):
-        result, usual = cell.result, cell.pattern in PATTERNS and cell.transport in TRANSPORTS
+        result, usual = cell.result, cell.pattern in PATTERNS and cell.transport in PAIR
         plain = str(cell.conditions) in (ONE, TWO) and not cell.probed
         if plain and usual and result and result.round_trips:
             cpu = [each.rusage.user_us + each.rusage.system_us for each in result.processes]
@@ -169,14 +171,21 @@ class Described(Model):
                 f"--cpus gives them {cpus}: lower --rate or --work."
             )
         return Observed(
-            rate=self.rate, request=self.request, answer=self.answer, sends=2,
-            opened=float(self.connect), near=near, bound=cpus is not None,
-            # Who is busy all the time never sleeps.
-            waiting=max(0.0, 1 - serving),
-            at_once=min(self.clients, self.rate * answer / 1e6), answer_us=answer,
-            server_wants=min(1.0, serving), server_busy=min(1.0, serving),
-            busy=busy, idle=max(0.0, cpus - busy) if cpus else 1.0,
-        )  # fmt: skip
+            rate=self.rate,
+            request=self.request,
+            answer=self.answer,
+            sends=2,
+            opened=float(self.connect),
+            near=near,
+            bound=cpus is not None,
+            waiting=max(0.0, 1 - serving),  # who is busy all the time never sleeps
+            at_once=min(self.clients, self.rate * answer / 1e6),
+            answer_us=answer,
+            server_wants=min(1.0, serving),
+            server_busy=min(1.0, serving),
+            busy=busy,
+            idle=max(0.0, cpus - busy) if cpus else 1.0,
+        )
 
     @property
     def command(self) -> str:

@@ -8,34 +8,39 @@ intervals.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from operator import methodcaller
+from dataclasses import dataclass, replace
+from operator import attrgetter, methodcaller
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from analysis.predict.prices import read_prices
-from analysis.predict.show import WATCH, predictions
+from analysis.predict.show import WATCH
+from analysis.predict.told import predictions
 from analysis.raw.programs import KernelCounts, Probed, Watched
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, read_object
 from analysis.report import output
-from analysis.statistics import LEAST_REPEATS, Estimate, Values, compared, estimates, mean
-from analysis.wording import amount, extent, number
+from analysis.statistics import Compared, Estimate, Values, compared, estimates, mean
+from analysis.wording import amount, number, spanned, times
 from probes.messages import PROGRAM, RunError
 from probes.reasons import Reason
+from probes.transports import PAIR
 
 PROOF, RESULT = "prove.json", "proof.json"
 EQUAL = 0.01  # of bytes: more is no equal load. Of elapsed time: the client runs for a fixed time
-WAYS = ("tcp", "unix")
+REROUTED = PAIR[::-1]  # arms under the filter: a program moves from TCP to a Unix socket
 DIFFERS = 0.15  # of the filter's cost: in pairs with a connection for each message up to 0.13
 MOST_ADDED = 0.5  # of a run, by the filter: beyond, it also decides where processes run
 FAST = " as fast as TCP"
 DIFFER = "the runs differ by more than they take"
+TOO_MUCH = "the filter stops calls of new connections, and takes too much of a run"
+PERCENTS = (50, 99)
 
 
-class Run(Model):
+class ClientRun(Model):
     """One run of the client."""
 
     repeat: Count
@@ -77,6 +82,10 @@ class Run(Model):
         return float(starts[slot] + part * widths[slot])
 
 
+FigureOf = Callable[[ClientRun], float | None]
+ELAPSED: FigureOf = attrgetter("window_ns")
+
+
 class Proof(Model):
     """prove.json."""
 
@@ -88,103 +97,148 @@ class Proof(Model):
     program: str
     case: Word
     narrow: NotNegative
-    timed: list[Run]
-    probed: list[Run]
+    timed: list[ClientRun]
+    probed: list[ClientRun]
     lacks: list[dict[str, Any]]
 
 
-def column(rows: Sequence[Run], arm: str, figure: Callable[[Run], float | None]) -> Values:
+def column(rows: Sequence[ClientRun], arm: str, figure: FigureOf) -> Values:
     """A figure of an arm, repeat by repeat."""
     return np.array([figure(row) for row in rows if row.arm == arm], dtype=float)
 
 
-def both(rows: Sequence[Run], figure: Callable[[Run], float | None]) -> tuple[Values, Values]:
-    tcp, unix = (column(rows, arm, figure) for arm in WAYS)
-    return tcp, unix
+def both(rows: Sequence[ClientRun], figure: FigureOf) -> Compared | None:
+    """A figure over TCP, and what it becomes over a Unix socket; None where no run has it."""
+    tcp, unix = (column(rows, arm, figure) for arm in REROUTED)
+    return compared(tcp, unix) if len(tcp) and not np.isnan((tcp, unix)).any() else None
 
 
-def saved(rows: Sequence[Run], figure: Callable[[Run], float]) -> tuple[Estimate, Estimate]:
-    """The part of TCP's figure that a Unix socket saves, and the part that the filter adds to it;
-    each of TCP without the filter.
-    """
+class Saved(NamedTuple):
+    """Parts of what a run takes over TCP without the filter."""
+
+    part: Estimate  # that a Unix socket saves
+    filter: Estimate  # that the filter adds to it
+
+
+def saved(rows: Sequence[ClientRun], figure: FigureOf) -> Saved:
+    """The part that a Unix socket saves, of runs that the filter costs alike over both."""
 
     def parts(means: Values) -> Values:
         plain, tcp, unix = means
         with np.errstate(divide="ignore", invalid="ignore"):  # ticks may have seen no CPU time
             return np.stack([(tcp - unix) / plain, tcp / plain - 1])
 
-    part, added = estimates(parts, *(column(rows, arm, figure) for arm in ("plain", *WAYS)))
-    return part, added
+    return Saved(*estimates(parts, *(column(rows, arm, figure) for arm in ("plain", *REROUTED))))
 
 
-def widened(part: Estimate, added: Estimate) -> Estimate:
-    """With what the filter may cost one way more than the other."""
+def widened(saved: Saved) -> Estimate:
+    """The part that is saved, with what the filter may cost one way more than the other."""
+    part = saved.part
     if part.low is None or part.high is None:
         return part
-    half = DIFFERS * abs(added.value)
+    half = DIFFERS * abs(saved.filter.value)
     return replace(part, low=part.low - half, high=part.high + half)
 
 
 def is_narrow(rows: Sequence[dict[str, Any]], narrow: float) -> bool:
     """Whether the ratio's interval, the filter left alone, is so narrow to either side."""
-    part, _ = saved([Run.model_validate(row) for row in rows], lambda run: run.window_ns)
+    part = saved([ClientRun.model_validate(row) for row in rows], ELAPSED).part
     return part.high is not None and part.high - part.value <= narrow * (1 - part.value)
 
 
-class Result:
-    """The figures of a proof. Ratios are how many times as much TCP takes."""
+@dataclass(frozen=True)
+class Loads:
+    """What probed runs moved: `first` over TCP, `second` over a Unix socket."""
 
-    def __init__(self, proof: Proof) -> None:
-        self.proof = proof
-        timed, probed = proof.timed, proof.probed
-        self.elapsed = compared(*both(timed, lambda run: run.window_ns))
-        self.moved = compared(*both(probed, lambda run: run.moved)) if probed else None
-        self.turns = compared(*both(probed, lambda run: run.turns)) if probed else None
-        self.fixed_time, self.quantiles = False, {}
-        if self.turns and self.moved and self.turns[1].value and self.turns[2].value:
-            turns = self.turns[3].value  # over a Unix socket, in those over TCP
-            same = self.elapsed[3].value, self.moved[3].value / turns
-            self.fixed_time = max(abs(n - 1) for n in same) < EQUAL <= abs(turns - 1)
-            self.quantiles = {
-                share: compared(*both(probed, methodcaller("quantile", share / 100)))
-                for share in (50, 99)
-            }
-        part, self.filter = saved(timed, lambda run: run.window_ns)
-        self.saved = widened(part, self.filter)
-        self.speedup: Estimate | None = None
-        self.open = ""
-        if self.fixed_time:
-            self.speedup = compared(*both(probed, lambda run: run.turns / run.window_ns))[3]
-            self.saved = self.speedup.mapped(lambda times: 1 - 1 / times)
-        elif self.filter.value > MOST_ADDED:
-            self.open = "the filter stops calls of new connections, and takes too much of a run"
-            if self.filter.spans(0):
-                self.open = DIFFER
-        elif max(self.saved.value, self.saved.ends[1]) >= 1:
-            self.open = DIFFER
-        else:
-            self.speedup = self.saved.mapped(lambda part: 1 / (1 - part))
-        self.cpu = widened(*saved(timed, lambda run: run.cpu_ns))
-        own = column(timed, "own", lambda run: run.window_ns)
-        plain = column(timed, "plain", lambda run: run.window_ns)
-        self.by_option = compared(own, plain) if len(own) else []
-        total = next(iter(self.by_option), None)
-        if self.speedup:
-            total = self.saved * float(plain.mean())
-        turns = self.turns[1].value if self.turns else 0
-        self.less = total * (1 / turns) if total and turns else None  # ns of a turn
-        self.own = self.by_option[3] if len(own) else None
-        own_p50 = column(probed, "own", methodcaller("quantile", 0.5))
-        self.own_p50 = mean(own_p50) if len(own_p50) else None
-        values = both(timed, lambda run: run.metric)
-        self.metric = None if np.isnan(values).any() else compared(*values)
+    turns: Compared
+    moved: Compared  # bytes
+    quantiles: dict[int, Compared]  # percent → the time below which so many turns stay
+    fixed_time: bool  # the client runs for a set time, and does more in it over a Unix socket
+
+
+def loads(proof: Proof, elapsed: Compared) -> Loads | None:
+    """None where nobody probed, or a client was seen to do nothing."""
+    turns = both(proof.probed, lambda run: run.turns)
+    moved = both(proof.probed, lambda run: run.moved)
+    if turns is None or moved is None:
+        return None
+    if not turns.first.value or not turns.second.value:
+        return Loads(turns, moved, {}, fixed_time=False)
+    # Bytes for a turn, and the time of a run, are then as over TCP; the number of turns is not.
+    alike = elapsed.ratio.value, moved.ratio.value / turns.ratio.value
+    fixed_time = max(abs(ratio - 1) for ratio in alike) < EQUAL <= abs(turns.ratio.value - 1)
+    quantiles = {
+        percent: quantile
+        for percent in PERCENTS
+        if (quantile := both(proof.probed, methodcaller("quantile", percent / 100)))
+    }
+    return Loads(turns, moved, quantiles, fixed_time)
+
+
+class Speed(NamedTuple):
+    """How many times as fast a Unix socket is than TCP, and the part of the time that it saves."""
+
+    speedup: Estimate | None  # None: it stays open
+    saved: Estimate
+    open: str = ""  # why
+
+
+def speed(proof: Proof, loads: Loads | None, elapsed: Saved) -> Speed:
+    """Of a client that runs for a fixed time by its turns, of any other by its time."""
+    if loads and loads.fixed_time:
+        rates = both(proof.probed, lambda run: run.turns / run.window_ns)
+        assert rates  # the turns are known
+        return Speed(rates.ratio, rates.ratio.mapped(lambda ratio: 1 - 1 / ratio))
+    part = widened(elapsed)
+    if elapsed.filter.value > MOST_ADDED:
+        return Speed(None, part, DIFFER if elapsed.filter.spans(0) else TOO_MUCH)
+    if max(part.value, part.ends[1]) >= 1:
+        return Speed(None, part, DIFFER)
+    return Speed(part.mapped(lambda saved: 1 / (1 - saved)), part)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The figures of a proof. What `both` made has TCP first, and a Unix socket second."""
+
+    proof: Proof
+    elapsed: Compared
+    loads: Loads | None
+    filter: Estimate  # what it adds to a run over TCP
+    speed: Speed
+    cpu: Estimate  # the part of the CPU time that is saved
+    by_option: Compared | None  # first: by the program's own option; second: TCP
+    own_p50: Estimate | None  # of that
+    metric: Compared | None  # the client's own figure
+
+    @property
+    def less(self) -> Estimate | None:
+        """What a turn takes less over a Unix socket, in ns."""
+        total = self.by_option.added if self.by_option else None
+        if self.speed.speedup:
+            plain = column(self.proof.timed, "plain", ELAPSED)
+            total = self.speed.saved * float(plain.mean())
+        turns = self.loads.turns.first.value if self.loads else 0
+        return total * (1 / turns) if total and turns else None
+
+    @property
+    def own(self) -> Estimate | None:
+        """How many times as fast as TCP it is by its own option."""
+        return self.by_option.ratio if self.by_option else None
+
+    @property
+    def fixed_time(self) -> bool:
+        return self.loads is not None and self.loads.fixed_time
 
     @property
     def unequal(self) -> str:
         """What the loads differ in, in a sentence; empty where they are equal or were not seen."""
-        if not self.moved or self.fixed_time or abs(self.moved[3].value - 1) < EQUAL:
+        if self.loads is None or self.fixed_time:
             return ""
-        tcp, unix = (amount(figure.value, "") for figure in self.moved[1:3])
+        moved = self.loads.moved
+        if abs(moved.ratio.value - 1) < EQUAL:
+            return ""
+        tcp, unix = number(moved.first.value), number(moved.second.value)
         return (
             f"the loads are unequal: a run moved {tcp} bytes over TCP and {unix} over a Unix "
             "socket, so the ratio says nothing; see what the client says of failed requests."
@@ -193,100 +247,130 @@ class Result:
     def document(self) -> dict[str, Any]:
         """proof.json: value, low and high of each figure; times in ns."""
         figures: dict[str, Estimate | None] = {
-            **{"speedup": self.speedup, "saved": self.saved, "cpu_saved": self.cpu},
-            **{"less_ns": self.less},
-            **{"filter": self.filter, "own": self.own, "p50_own_ns": self.own_p50},
+            "speedup": self.speed.speedup,
+            "saved": self.speed.saved,
+            "cpu_saved": self.cpu,
+            "less_ns": self.less,
+            "filter": self.filter,
+            "own": self.own,
+            "p50_own_ns": self.own_p50,
         }
-        for share, (_, tcp, unix, ratio) in self.quantiles.items():
-            figures |= {f"p{share}_tcp_ns": tcp, f"p{share}_unix_ns": unix}
-            figures[f"p{share}_ratio"] = ratio
+        for percent, quantile in (self.loads.quantiles if self.loads else {}).items():
+            figures[f"p{percent}_tcp_ns"] = quantile.first
+            figures[f"p{percent}_unix_ns"] = quantile.second
+            figures[f"p{percent}_ratio"] = quantile.ratio
         named = {
             name: {part: getattr(figure, part) for part in ("value", "low", "high")}
-            for name, figure in figures.items() if figure
-        }  # fmt: skip
-        about = {"kernel": self.proof.kernel, "cpus": self.proof.cpus, "open": self.open}
-        return {**about, "fixed_time": self.fixed_time, "unequal": self.unequal, **named}
+            for name, figure in figures.items()
+            if figure
+        }
+        return {
+            "kernel": self.proof.kernel,
+            "cpus": self.proof.cpus,
+            "open": self.speed.open,
+            "fixed_time": self.fixed_time,
+            "unequal": self.unequal,
+            **named,
+        }
 
 
-def predicted(folder: Path, result: Result) -> Iterator[str]:
+def outcome(proof: Proof) -> Outcome:
+    """All figures of a proof. Raises RunError where a way has no run, or fewer than another."""
+    arms = Counter[str](run.arm for run in proof.timed)
+    elapsed = both(proof.timed, ELAPSED)
+    if elapsed is None or {arms[name] for name in ("plain", *REROUTED)} != {arms[REROUTED[0]]}:
+        raise RunError(f"{PROOF} lacks runs of one way or the other: measure again.")
+    seen, time = loads(proof, elapsed), saved(proof.timed, ELAPSED)
+    plain, own = (column(proof.timed, arm, ELAPSED) for arm in ("plain", "own"))
+    own_p50 = column(proof.probed, "own", methodcaller("quantile", 0.5))
+    return Outcome(
+        proof=proof,
+        elapsed=elapsed,
+        loads=seen,
+        filter=time.filter,
+        speed=speed(proof, seen, time),
+        cpu=widened(saved(proof.timed, lambda run: run.cpu_ns)),
+        by_option=compared(own, plain) if len(own) else None,
+        own_p50=mean(own_p50) if len(own_p50) else None,
+        metric=both(proof.timed, lambda run: run.metric),
+    )
+
+
+def predicted(folder: Path, made: Outcome) -> Iterator[str]:
     """What a request takes less, by what was watched over TCP and as measured."""
     if not (folder / WATCH).exists():
         yield f"Not predicted: {PROGRAM} watch measures this machine's prices, once."
         return
     pairs = predictions(read_object(folder / WATCH, Watched), read_prices(folder))
-    if not (told := [made.elapsed for _, made in pairs if made and made.has_figures]):
+    told = [each.elapsed for _, each in pairs if each and each.has_figures]
+    if not told:
         yield "Not predicted: what was watched is no pair that asks and answers."
         return
-    made, less = (
-        f"{amount(gain.value, 'ns')} ({extent(*gain.ends, 'ns')})" if gain else "open"
-        for gain in (told[0] * 1000, result.less)
+    measured = spanned(made.less, "ns") if made.less else "open"
+    yield (
+        f"A request takes less: {spanned(told[0] * 1000, 'ns')} by what watch saw of TCP, "
+        f"measured {measured}."
     )
-    yield f"A request takes less: {made} by what watch saw of TCP, measured {less}."
 
 
-def times(figure: Estimate, than: str = "") -> str:
-    """`1.31 ± 0.04 times`, or both ends where a side of the interval is large."""
-    text = f"{figure.value:.2f}"
-    if figure.low is None or figure.high is None:
-        return f"{text} times{than} (no interval below {LEAST_REPEATS} repeats)"
-    half = max(figure.high - figure.value, figure.value - figure.low)
-    if half > figure.value / 2:
-        return f"{text} times{than} ({extent(figure.low, figure.high)})"
-    return f"{text} ± {half:.2f} times{than}"
-
-
-def percent(share: Estimate) -> str:
-    """A part with its ends."""
-    low, high = (100 * end for end in share.ends)
-    ends = "" if share.high is None else f" ({extent(low, high)})"
-    return f"{number(100 * share.value)} %{ends}"
-
-
-def lines(result: Result) -> Iterator[str]:
+def lines(made: Outcome) -> Iterator[str]:
     """What the terminal gets."""
-    quantiles = ", ".join(
-        f"p{share} {number(row[1].value / 1000)} → {number(row[2].value / 1000)} µs"
-        for share, row in result.quantiles.items()
-    )
-    more = result.cpu.value < 0
-    cpu = f"{percent(-result.cpu if more else result.cpu)} {'more' if more else 'less'} CPU"
-    seen = f" ({quantiles})" if quantiles else ""
-    own = ""
-    if result.own:
-        p50 = f" (p50 {number(result.own_p50.value / 1000)} µs)" if result.own_p50 else ""
-        own = f"By its own option, a Unix socket is {times(result.own, FAST)}{p50}."
-    if result.speedup:
-        sure = "Not settled: " if result.speedup.spans(1) else ""
-        first = f"{sure}unix is {times(result.speedup, FAST)}{seen}, and takes {cpu}."
-        yield from filter(None, (first, own))
-    else:
-        way = "" if own else f"; use the program's own option, or {PROGRAM} watch"
-        yield from filter(None, (own, f"Rerouted, it stays open: {result.open}{way}{seen}."))
-    tcp, unix = (amount(figure.value, "ns") for figure in result.elapsed[1:3])
-    repeats = result.elapsed[0].repeats
+    yield from _speed_lines(made)
+    tcp, unix = (amount(time.value, "ns") for time in (made.elapsed.first, made.elapsed.second))
+    repeats = made.elapsed.added.repeats
     yield f"A run takes {tcp} over TCP and {unix} over a Unix socket, {repeats} repeats."
-    if result.fixed_time:
+    if made.fixed_time:
         yield "The client runs for a fixed time, so the ratio is of the turns of probed runs."
-    if result.metric:
-        tcp, unix = (number(figure.value) for figure in result.metric[1:3])
-        yield f"The client's own figure: {tcp} → {unix}, {times(result.metric[3])}."
-    told = "" if not result.filter.spans(0) else ", which is not told from nothing"
-    without = "; the ratio is without it" if result.speedup else ""
-    yield f"The seccomp filter adds {percent(result.filter)} to a run over TCP{told}{without}."
-    if result.turns and result.moved:
-        turns, moved = (f"{row[1].value:,.0f}" for row in (result.turns, result.moved))
-        yield f"Each run had {turns} turns and moved {moved} bytes over TCP."
-    for lack in result.proof.lacks:
+    if metric := made.metric:
+        tcp, unix = number(metric.first.value), number(metric.second.value)
+        yield f"The client's own figure: {tcp} → {unix}, {times(metric.ratio)}."
+    told = ", which is not told from nothing" if made.filter.spans(0) else ""
+    without = "; the ratio is without it" if made.speed.speedup else ""
+    added = spanned(made.filter * 100, "%")
+    yield f"The seccomp filter adds {added} to a run over TCP{told}{without}."
+    if made.loads:
+        turns, moved = (made.loads.turns.first.value, made.loads.moved.first.value)
+        yield f"Each run had {turns:,.0f} turns and moved {moved:,.0f} bytes over TCP."
+    for lack in made.proof.lacks:
         why = Reason(lack["code"], lack["values"])
         yield f"Neither request times nor loads were seen: {why}."
 
 
+def _speed_lines(made: Outcome) -> Iterator[str]:
+    """How many times as fast it is rerouted, and by the program's own option."""
+    quantiles = ", ".join(
+        f"p{percent} {number(quantile.first.value / 1000)} → "
+        f"{number(quantile.second.value / 1000)} µs"
+        for percent, quantile in (made.loads.quantiles if made.loads else {}).items()
+    )
+    seen = f" ({quantiles})" if quantiles else ""
+    own = ""
+    if made.own:
+        p50 = f" (p50 {number(made.own_p50.value / 1000)} µs)" if made.own_p50 else ""
+        own = f"By its own option, a Unix socket is {times(made.own, FAST)}{p50}."
+    if made.speed.speedup is None:
+        if own:
+            yield own
+        way = "" if own else f"; use the program's own option, or {PROGRAM} watch"
+        yield f"Rerouted, it stays open: {made.speed.open}{way}{seen}."
+        return
+    more = made.cpu.value < 0
+    cpu = spanned((-made.cpu if more else made.cpu) * 100, "%")
+    sure = "Not settled: " if made.speed.speedup.spans(1) else ""
+    yield (
+        f"{sure}unix is {times(made.speed.speedup, FAST)}{seen}, and takes {cpu} "
+        f"{'more' if more else 'less'} CPU."
+    )
+    if own:
+        yield own
+
+
 def show_proof(folder: Path, how: str | None) -> None:
     """Write proof.json, and print what follows. Raises RunError where the loads are unequal."""
-    result = Result(read_object(folder / PROOF, Proof))
-    text = json.dumps(result.document(), indent=1) + "\n"
+    made = outcome(read_object(folder / PROOF, Proof))
+    text = json.dumps(made.document(), indent=1) + "\n"
     output.write_all(folder, {RESULT: text})
-    said = (*lines(result), *predicted(folder, result), f"Stored: {folder}")
+    said = (*lines(made), *predicted(folder, made), f"Stored: {folder}")
     print(text if how == "json" else "\n".join(said))
-    if result.unequal:
-        raise RunError(result.unequal)
+    if made.unequal:
+        raise RunError(made.unequal)

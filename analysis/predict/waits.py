@@ -6,19 +6,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from analysis.predict.pairs import Pair
+from analysis.predict.pairs import Pair, Party
+from analysis.raw.programs import End
+from analysis.wording import number
 
 WAITS = Path(__file__).with_name("waits.toml")
 SELDOM = 0.01  # of the requests, or of the bytes: what is less has no note
-
 MANY_CLOSED = 1000  # connections in TIME_WAIT: each keeps a port
 
-
-def number(value: float) -> str:
-    """Write two significant digits; whole numbers from 10 on."""
-    if abs(value) >= 10 or value == 0:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
+# A kind of wait, which is a section of waits.toml, and the figures for its words
+Noted = tuple[str, dict[str, str]]
 
 
 @cache
@@ -27,49 +24,105 @@ def known_waits() -> dict[str, dict[str, str]]:
     return tomllib.loads(WAITS.read_text(encoding="utf-8"))
 
 
-def kinds(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each kind of wait that the pair has, with the figures for its words."""
-    client, server, observed = pair.client, pair.server, pair.observed
-    waits, a_second = client.waits + server.waits, observed.rate / max(1, pair.requests)
+def kinds(pair: Pair) -> Iterator[Noted]:
+    """Each kind of wait that the pair has."""
+    client, server = pair.client, pair.server
+    yield from timers(pair)
+    yield from queues(pair)
+    yield from failures(pair)
+    yield from full(pair)
+    for sender, receiver in ((client, server), (server, client)):
+        yield from held_up(pair, sender)
+        yield from unseen(pair, sender, receiver)
+    for caller, called in ((client, server), (server, client)):
+        yield from translated(pair, caller, called)
+    if any(end.datagram for end in client.ends):
+        yield "datagrams", {}
+    if pair.observed.one_way:
+        yield "one-way", {}
+
+
+def timers(pair: Pair) -> Iterator[Noted]:
+    """What it sent waited for a timer of TCP."""
+    waits = pair.client.waits + pair.server.waits
     for name in known_waits():
         if (count := waits[name, "count"]) > SELDOM * pair.requests:
-            each = number(waits[name, "ns"] / 1e6 / count)
-            figures = {"rate": number(count * a_second), "each": each}
-            yield name, figures | {"overflows": f"{pair.counted['ListenOverflows']:,}"}
-    names = (
-        f"{name} {pair.place.rpartition(':')[2]}" for name in ("waiting", "backlog", "time-wait")
-    )
-    waiting, backlog, closed = (pair.counted[name] for name in names)
+            yield (
+                name,
+                {
+                    "rate": number(a_second(pair, count)),
+                    "each": number(waits[name, "ns"] / 1e6 / count),
+                    "overflows": f"{pair.counted['ListenOverflows']:,}",
+                },
+            )
+
+
+def queues(pair: Pair) -> Iterator[Noted]:
+    """Connections wait to be accepted, or have closed and keep their ports."""
+    port = pair.place.rpartition(":")[2]
+    waiting, backlog = pair.counted[f"waiting {port}"], pair.counted[f"backlog {port}"]
+    closed = pair.counted[f"time-wait {port}"]
     if waiting > backlog / 2:
         yield "queue", {"waiting": f"{waiting:,}", "backlog": f"{backlog:,}"}
     if closed > MANY_CLOSED:
         yield "time-wait", {"count": f"{closed:,}"}
-    tried = pair.failed + sum(end.connections for end in client.ends)
-    others = (f"failed-{pair.family}", pair.failed - pair.portless)
-    for name, count in (("portless", pair.portless), others):
+
+
+def failures(pair: Pair) -> Iterator[Noted]:
+    """connect(2) failed."""
+    tried = pair.failed + pair.client.sum("connections")
+    for name, count in (
+        ("portless", pair.portless),
+        (f"failed-{pair.family}", pair.failed - pair.portless),
+    ):
         if count:
             yield name, {"count": f"{count:,}", "part": number(100 * count / tried)}
-    if (full := client.sum("full") + server.sum("full")) > SELDOM * pair.requests:
-        yield "full", {"rate": number(full * a_second)}
-    for sender, receiver in ((client, server), (server, client)):
-        sent, unseen = sender.sum("sent"), sender.sum("sent") - receiver.sum("received")
-        under_way = len(sender.ends) * sent / max(1, sender.sum("turns"))
-        missing = unseen > SELDOM * sent + under_way and not pair.sampled
-        if (limited := sender.sum("limited_ms") / sender.seconds) > 1000 * SELDOM:
-            yield "limited", {"comm": sender.comm, "each": number(limited)}
-        slept, looks = (sender.used(name) * sender.seconds for name in ("blocked", "looks"))
-        if slept and pair.family == "unix":
-            yield "blocked", {"comm": sender.comm, "count": f"{slept:.0f}", "looks": f"{looks:.0f}"}
-        if missing or (sent and not receiver.sum("receives") and receiver.sum("sends")):
-            yield "unseen", {"count": f"{unseen:,}", "part": number(100 * unseen / sent)}
-    for caller, called in ((client, server), (server, client)):
-        reached = {end.peer for end in caller.ends} - {end.own for end in called.ends}
-        if reached and pair.family == "tcp":
-            yield "translated", {"address": min(reached)}
-    if any(end.datagram for end in client.ends):
-        yield "datagrams", {}
-    if observed.one_way:
-        yield "one-way", {}
+
+
+def full(pair: Pair) -> Iterator[Noted]:
+    """A send that does not block found no room."""
+    count = pair.client.sum("full") + pair.server.sum("full")
+    if count > SELDOM * pair.requests:
+        yield "full", {"rate": number(a_second(pair, count))}
+
+
+def held_up(pair: Pair, sender: Party) -> Iterator[Noted]:
+    """A sender waited for room or for a window: of TCP for how long, else only how often seen."""
+    limited = sender.sum("limited_ms") / sender.seconds
+    if limited > 1000 * SELDOM:
+        yield "limited", {"comm": sender.comm, "each": number(limited)}
+    slept = sender.used("blocked") * sender.seconds
+    looks = sender.used("looks") * sender.seconds
+    if slept and pair.family == "unix":
+        yield "blocked", {"comm": sender.comm, "count": f"{slept:.0f}", "looks": f"{looks:.0f}"}
+
+
+def unseen(pair: Pair, sender: Party, receiver: Party) -> Iterator[Noted]:
+    """Bytes that were sent, and that nobody was seen to receive."""
+    sent = sender.sum("sent")
+    lacking = sent - receiver.sum("received")
+    under_way = len(sender.ends) * sent / max(1, sender.sum("turns"))
+    # In a sample the two ends' calls may not both be counted.
+    missing = not pair.sampled and lacking > SELDOM * sent + under_way
+    never = sent > 0 and not receiver.sum("receives") and receiver.sum("sends") > 0
+    if missing or never:
+        yield "unseen", {"count": f"{lacking:,}", "part": number(100 * lacking / sent)}
+
+
+def translated(pair: Pair, caller: Party, called: Party) -> Iterator[Noted]:
+    """The caller connects to an address that is not the called end's own."""
+    reached = addresses(caller.ends, "peer") - addresses(called.ends, "own")
+    if reached and pair.family == "tcp":
+        yield "translated", {"address": min(reached)}
+
+
+def addresses(ends: tuple[End, ...], whose: str) -> set[str]:
+    return {getattr(end, whose) for end in ends}
+
+
+def a_second(pair: Pair, count: int) -> float:
+    """How often something happens a second, while the probes count."""
+    return count * pair.observed.rate / max(1, pair.requests)
 
 
 def notes(pair: Pair) -> list[str]:

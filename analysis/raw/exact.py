@@ -107,12 +107,19 @@ class ExactPlan(PlannedCell):
     @property
     def cell(self) -> Cell:
         return Cell(
-            self.placement, self.wait, self.sched,
-            in_flight=self.in_flight, clients=self.clients, backlog=self.backlog,
+            self.placement,
+            self.wait,
+            self.sched,
+            in_flight=self.in_flight,
+            clients=self.clients,
+            backlog=self.backlog,
             knob=self.knob.name if self.knob else "",
-            transport=self.transport, pattern=self.pattern, size=self.size,
-            messages=self.messages, warmup=self.warmup,
-        )  # fmt: skip
+            transport=self.transport,
+            pattern=self.pattern,
+            size=self.size,
+            messages=self.messages,
+            warmup=self.warmup,
+        )
 
 
 class FailedExactLine(ExactPlan):

@@ -31,13 +31,13 @@ DIFFERENCE = "background_packets"
 NUMBER = re.compile(r"[0-9]{1,16}")
 COUNTER = re.compile(r"-?[0-9]{1,20}")  # of the kernel: 64 bits
 # Quantity and key → value.
-Counts = dict[tuple[str, str], int]
+CountByKey = dict[tuple[str, str], int]
 
 # bpftrace prints a message a line; a map holds counts by cell and key.
 MESSAGE = TypeAdapter(dict[str, Any])
 STRICT = ConfigDict(strict=True)
 COUNT = TypeAdapter[int](Count, config=STRICT)
-COUNTS = TypeAdapter[dict[str, int]](dict[str, Count], config=STRICT)
+COUNT_MAP = TypeAdapter[dict[str, int]](dict[str, Count], config=STRICT)
 CHANGES = TypeAdapter[dict[str, int]](dict[str, Change], config=STRICT)
 
 
@@ -46,12 +46,12 @@ class Scripts:
 
     def __init__(self) -> None:
         self.instruments: dict[str, str] = {}  # script → the instrument that ran it
-        self.counts: dict[tuple[str, int], Counts] = defaultdict(dict)  # by script and cell
-        self.watched: dict[str, Counts] = defaultdict(dict)  # script → its functions, each 0
+        self.counts: dict[tuple[str, int], CountByKey] = defaultdict(dict)  # by script and cell
+        self.watched: dict[str, CountByKey] = defaultdict(dict)  # script → its functions, each 0
         # Of each pass over some cells: these, and the events that each script lost over all of them
         self.passes: list[tuple[set[int], dict[str, int]]] = []
 
-    def of(self, cell: int, script: str) -> Counts:
+    def of(self, cell: int, script: str) -> CountByKey:
         """What a script counted in a cell run; functions that it watched in vain count 0."""
         own = self.counts.get((script, cell), {})
         return own | {name: 0 for name in self.watched[script] if name not in own}
@@ -108,7 +108,7 @@ def _entries(path: Path, maps: object, cells: set[int]) -> Iterator[tuple[int, A
         if name.startswith(HELPER):
             continue
         quantity = name.removeprefix("@")
-        kind = CHANGES if quantity == DIFFERENCE else COUNTS
+        kind = CHANGES if quantity == DIFFERENCE else COUNT_MAP
         for keys, value in check(f"{path}, {name}", kind.validate_python, values).items():
             number, _, key = keys.partition(",")
             if not NUMBER.fullmatch(number) or int(number) not in cells:

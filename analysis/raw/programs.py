@@ -6,15 +6,24 @@ client, its server, all their threads and what these start. Its times are in no 
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    create_model,
+    model_validator,
+)
 
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word, failed
 from probes.files import read_rows, typed
 from probes.messages import one_line
+from probes.watch import COUNTED
 
-Name = Annotated[str, AfterValidator(one_line)]  # another user's, with any character in it
+OthersName = Annotated[str, AfterValidator(one_line)]  # another user's, with any character in it
 
 
 class Probed(Model):
@@ -65,7 +74,7 @@ class CpuTime(Model):
 
 
 Protocol = Literal["fastcgi", "http", "else", "nothing"]
-Times = dict[Literal["mean", "p50", "p99"], Count]
+TimesByKey = dict[Literal["mean", "p50", "p99"], Count]
 
 
 class MeasuredRun(ProgramRun):
@@ -76,7 +85,7 @@ class MeasuredRun(ProgramRun):
     window_ns: Positive | None = None
     requests: Positive | None = None  # by the client
     counted: Count | None = None  # requests, by the server; null where nobody counts
-    latency_ns: Times | None = None  # of requests, as far as the client knows them
+    latency_ns: TimesByKey | None = None  # of requests, as far as the client knows them
     # Connections of this machine in TIME_WAIT, before and after
     time_wait: tuple[Count | None, Count | None] | None = None
     counters: KernelCounts | None = None
@@ -98,7 +107,7 @@ class MeasuredRun(ProgramRun):
     server: CpuTime | None = None
     # Median and 99th percentile of the round trips, none of a stream; of Gin in older runs as
     # latency_ns, with `answered`, the requests answered with status 200
-    iterations_ns: tuple[Count, ...] | Times | None = None
+    iterations_ns: tuple[Count, ...] | TimesByKey | None = None
     answered: Count | None = None
     # Median and 99th percentile of a call, divided by the messages in it
     message_ns: tuple[Count, Count] | None = None
@@ -110,7 +119,9 @@ class MeasuredRun(ProgramRun):
 
     @property
     def kind(self) -> "Kind":
-        return KINDS.get(f"{self.program} {self.variant}") or KINDS.get(self.program, KINDS[""])
+        return PROGRAM_KINDS.get(f"{self.program} {self.variant}") or PROGRAM_KINDS.get(
+            self.program, PROGRAM_KINDS[""]
+        )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -135,8 +146,10 @@ class Kind(NamedTuple):
     many: bool
 
 
-ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
-KINDS = {row["program"]: Kind(**typed(Kind, row)) for row in ROWS}
+PROGRAM_KINDS = {
+    row["program"]: Kind(**typed(Kind, row))
+    for row in read_rows(Path(__file__).with_suffix(".tsv"))
+}
 
 
 PROGRAM_LINES: TypeAdapter[FailedRun | MeasuredRun] = TypeAdapter(
@@ -160,9 +173,24 @@ class ProbeCost(Model):
 
 # For which timer: the peer's delayed ACK, before Nagle's algorithm sends more; a corked socket's;
 # the repetition of data or of a SYN; pacing
-Wait = Literal["delayed-ack", "cork", "resent", "syn", "paced"]
+WaitKind = Literal["delayed-ack", "cork", "resent", "syn", "paced"]
 
 
+Counting = TypeVar("Counting", bound=Model)
+
+
+def with_counts(model: type[Counting]) -> type[Counting]:
+    """The model with a field for each count of probes/watch.tsv, which has its description."""
+    counts: dict[str, Any] = {
+        column.key: (Count, Field(... if column.needed else 0, description=column.what))
+        for column in COUNTED
+    }
+    return create_model(
+        model.__name__, __base__=model, __doc__=model.__doc__, __module__=__name__, **counts
+    )
+
+
+@with_counts
 class End(Model):
     """One end of one connection, or of all that closed between two processes: what its process
     sent and received through it."""
@@ -171,38 +199,28 @@ class End(Model):
     net: Count  # stands for the network namespace of loopback addresses; 0 for others
     own: str  # address and port; of a Unix socket a number
     peer: str  # the own address of the other end
-    comm: Name  # of the thread that used it first
+    comm: OthersName  # of the thread that used it first
     opened: Literal["", "connected", "accepted"]  # from which side, where it is known
     datagram: bool = False
     # Whether it has sent more messages than it has received since it opened: it spoke first
     leads: bool | None = None
-    path: Name  # of a Unix socket, if it has one; an abstract name begins with @
+    path: OthersName  # of a Unix socket, if it has one; an abstract name begins with @
     pid: Count
-    sent: Count  # bytes
-    received: Count
-    sends: Count
-    receives: Count
-    full: Count = 0  # sends that failed, as there was no room
-    limited_ms: Count = 0  # of TCP: no room for more, or the peer's window was closed
-    turns: Count  # how often it sent after it had received, or first
-    answers: Count  # how often it received after it had sent
-    answer_ns: Count  # from its last send to these
-    works: Count  # how often it sent after it had received
-    work_ns: Count  # from the last receive to these
-    near: Count  # what it received after a turn and was sent on the same CPU
-    far: Count  # the same, sent on another CPU
     cpus: Count  # a bit for each CPU
-    connections: Count  # that opened in the time that was watched
-    connect_ns: Count = 0  # what connecting took
-    waits: dict[Wait, tuple[Count, Count]] = Field({})  # times that what it sent waited, and ns
+    waits: dict[WaitKind, tuple[Count, Count]] = Field({})  # times that what it sent waited, and ns
     namespace: Count  # network namespace
     inode: Count  # of a Unix socket
+
+    def count(self, field: str) -> int:
+        """What probes/watch.tsv calls so."""
+        count: int = getattr(self, field)
+        return count
 
 
 class Owner(Model):
     """A process that owns an end: what it used in the time that was watched."""
 
-    comm: Name = ""
+    comm: OthersName = ""
     user_ms: int = 0
     system_ms: int = 0
     voluntary: Count = 0  # context switches because a thread slept
@@ -214,7 +232,7 @@ class Owner(Model):
     allowed: tuple[Count, ...] = ()  # CPUs on which its first thread may run
     listening: tuple[Count, ...] = ()  # ports, in its network namespace
     ended: bool = False  # it was gone when the watch ended
-    container: Name = ""  # who made it, and its name or the beginning of its ID
+    container: OthersName = ""  # who made it, and its name or the beginning of its ID
     looks: Count = 0  # how often its threads were looked at
     blocked: Count = 0  # and how often one slept as its send had no room
 
@@ -223,7 +241,7 @@ class Failure(Model):
     """connect(2) of a process to a place that failed."""
 
     pid: Count
-    place: Name
+    place: OthersName
     count: Count
     portless: bool = False  # no port was free
 

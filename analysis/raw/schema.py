@@ -68,8 +68,12 @@ def described(models: dict[str, Any]) -> dict[str, Any]:
 
 
 def _comments(model: type[Model]) -> Iterator[tuple[str, str]]:
+    try:
+        source = inspect.getsource(model)
+    except OSError:  # made of a table's lines, which describe its fields
+        return
     above: list[str] = []
-    for line in inspect.getsource(model).splitlines():
+    for line in source.splitlines():
         code, _, comment = line.partition("# ")
         field = FIELD.match(code)
         if field and (comment or above):

@@ -7,25 +7,26 @@ Times are of this machine, counts of the machine that their source names. docs/j
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from analysis.analyse import Analysis, Figures
+from analysis.claims.verdict import Judged
 from analysis.counts.ledger import Row, in_conditions
-from analysis.counts.measures import MEASURES, WORKLOAD, of_times
+from analysis.counts.measures import MEASURES, WORKLOAD, compare_transports, of_times
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.raw.run import Run
-from analysis.statistics import Estimate, Values, compared
+from analysis.statistics import Compared, Estimate
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
-from analysis.wording import amount, listed, number, spread, ways
+from analysis.wording import extent, listed, number, ways
 from runners.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
 
 RATES = (100, 10_000, 100_000)  # requests a second
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
 EVEN = 0.05  # of an iteration's time: an unresolved difference that is surely smaller is none
+MOST_NAMED = 4  # conditions in a sentence; tables have all
 # Conditions that the answer shows, and the option that measures them.
 PLACES = {
     "same-cpu": "--placements same-cpu",
@@ -33,29 +34,6 @@ PLACES = {
     "cross-cpu+spin": "--placements cross-cpu --wait spin",
     "free": "--placements free",
 }
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A figure of both transports, and how much more the second one's is, over the same repeats."""
-
-    first: Estimate
-    second: Estimate
-    added: Estimate  # second less first
-    ratio: Estimate  # second through first
-    more: int  # of the repeats: those in which the second one's was more
-
-    @classmethod
-    def of(cls, first: Values, second: Values) -> "Pair":
-        added, one, other, ratio = compared(first, second)
-        return cls(one, other, added, ratio, int((second > first).sum()))
-
-    @property
-    def even(self) -> float | None:
-        """The share of the first figure that the difference surely stays within, if it is small."""
-        within = self.added.far / self.first.value
-        resolved = self.added.low is None or not self.added.spans(0)
-        return None if resolved or within > EVEN else within
 
 
 class Part(BaseModel):
@@ -74,8 +52,8 @@ class Placed(Part):
     """The times under one set of conditions."""
 
     conditions: str
-    iteration_ns: Pair  # the median iteration: of ping-pong a round trip
-    cpu_ns: Pair | None  # of both processes for a message; null where they poll
+    iteration_ns: Compared  # the median iteration: of ping-pong a round trip
+    cpu_ns: Compared | None  # of both processes for a message; null where they poll
     messages: int  # in an iteration
     reached: dict[str, float]  # requests a second that one connection reached, by transport
     shares: tuple[Share, ...]
@@ -83,23 +61,43 @@ class Placed(Part):
 
     @classmethod
     def of(
-        cls, conditions: str, iteration: Pair, cpu: Pair | None, messages: int,
+        cls,
+        conditions: str,
+        iteration: Compared,
+        cpu: Compared | None,
+        messages: int,
         reached: dict[str, float],
-    ) -> "Placed":  # fmt: skip
+    ) -> "Placed":
         shares = [
             Share(
-                requests_per_s=rate, cpu_share=cpu.added * (rate * messages / 1e9),
+                requests_per_s=rate,
+                cpu_share=cpu.added * (rate * messages / 1e9),
                 beyond=any(rate > most for most in reached.values()),
             )
-            for rate in RATES if cpu
-        ]  # fmt: skip
+            for rate in RATES
+            if cpu
+        ]
         return cls(
-            conditions=conditions, iteration_ns=iteration, cpu_ns=cpu, messages=messages,
-            reached=reached, shares=tuple(shares), one_percent_ns=iteration.added.far / SMALL,
-        )  # fmt: skip
+            conditions=conditions,
+            iteration_ns=iteration,
+            cpu_ns=cpu,
+            messages=messages,
+            reached=reached,
+            shares=tuple(shares),
+            one_percent_ns=iteration.added.far / SMALL,
+        )
+
+    @property
+    def even(self) -> float | None:
+        """The share of an iteration that the difference surely stays within, if it is small."""
+        first, added = self.iteration_ns.first, self.iteration_ns.added
+        if added.low is None or not added.spans(0):
+            return None
+        within = added.far / first.value
+        return within if within <= EVEN else None
 
 
-class Count(Part):
+class LedgerCount(Part):
     """A row of the ledger by its best source: each transport's figures over all conditions."""
 
     measure: str  # as in claims' `quantity`
@@ -133,10 +131,10 @@ class Answer(Part):
     transports: tuple[str, ...]  # the two, or the only one
     iteration: str
     times: tuple[Placed, ...]
-    counts: tuple[Count, ...]
+    counts: tuple[LedgerCount, ...]
     host: str  # the machine of the times
 
-    def count(self, measure: str) -> Count | None:
+    def count(self, measure: str) -> LedgerCount | None:
         return next((count for count in self.counts if count.measure == measure), None)
 
     @property
@@ -147,7 +145,12 @@ class Answer(Part):
     @property
     def compared(self) -> tuple[Placed, ...]:
         """The times that the decision names."""
-        return tuple(self.asleep) or self.times
+        return (tuple(self.asleep) or self.times)[:MOST_NAMED]
+
+    @property
+    def unnamed(self) -> int:
+        """How many more there are."""
+        return len(self.asleep or self.times) - len(self.compared)
 
     @property
     def ways(self) -> str:
@@ -160,13 +163,12 @@ class Answer(Part):
         """Whether the figures are of several connections."""
         return self.pattern in MANY_CLIENTS
 
-    def differing(self, *, alike: bool) -> list[Count]:
+    def differing(self, *, alike: bool) -> list[LedgerCount]:
         """The ledger's headlines that differ between the transports, or that do not."""
+        several = [count for count in self.counts if count.headline and len(count.figures) > 1]
         return [
-            count for count in self.counts
-            if count.headline and len(count.figures) > 1 and count.alike == alike
-            and not count.words.startswith("…")
-        ]  # fmt: skip
+            count for count in several if count.alike == alike and not count.words.startswith("…")
+        ]
 
 
 # A row for each figure of the ledger: median over repeats, of times the mean; lowest, highest.
@@ -175,7 +177,12 @@ LEDGER = [
     *("probe_level", "probed", "conditions", "transport", "value", "low", "high"),
     *("repeats", "valid"),
 ]
-TIMES = {"kernel": "kernel", "p50_ns": "p50", "p99_ns": "p99", "messages_per_s": "messages_per_s"}
+TIME_FIELDS = {
+    "kernel": "kernel",
+    "p50_ns": "p50",
+    "p99_ns": "p99",
+    "messages_per_s": "messages_per_s",
+}
 RATIOS = {"than": "than", "median": "ratio", "all": "ratio_all"}
 FlatRow = dict[str, Any]
 
@@ -202,37 +209,42 @@ def build_answer(found: Figures) -> Answer | None:
         return None
     ledger = found.ledgers[0].narrow()
     names = tuple(ledger.transports[:2])
-    timings = [times for times in found.timings
-               if (times.pattern, times.size) == (ledger.pattern, ledger.size)]  # fmt: skip
+    workload = ledger.pattern, ledger.size
+    timings = [times for times in found.timings if (times.pattern, times.size) == workload]
     timed = of_times(found.tables.tidy)
-    shown = [c for c in dict.fromkeys(t.conditions for t in timings)
-             if c in {*PLACES, *ledger.conditions}]  # fmt: skip
-    placed = [_placed(timed, [t for t in timings if t.conditions == c], names) for c in shown]
+    known = {*PLACES, *ledger.conditions}
+    shown = [c for c in dict.fromkeys(times.conditions for times in timings) if c in known]
+    placed = []
+    if len(names) > 1:
+        placed = [_placed(timed, [t for t in timings if t.conditions == c], names) for c in shown]
     cpu = found.exact[0].cells[0].cpu if found.exact else ""
     counts = (_count(found.run, row, names, cpu) for row in ledger.rows)
     kernels = sorted({times.kernel for times in timings})
     return Answer(
-        pattern=ledger.pattern, size=ledger.size, transports=names,
+        pattern=ledger.pattern,
+        size=ledger.size,
+        transports=names,
         iteration=timings[0].iteration if timings else ROUND_TRIP,
-        times=tuple(filter(None, placed)), counts=tuple(filter(None, counts)),
+        times=tuple(filter(None, placed)),
+        counts=tuple(filter(None, counts)),
         host=listed([machine_text(found.run, "host", kernel) for kernel in kernels]),
-    )  # fmt: skip
+    )
 
 
 def _placed(timed: pd.DataFrame, timings: list[Times], names: tuple[str, ...]) -> Placed | None:
     """Compare the repeats that both transports have; None where there are none."""
     times = timings[0]
     rows = in_conditions(timed, (times.pattern, times.size, times.conditions))
-    iteration = _pair(iteration_times(rows, times.pattern), names)
+    iteration = compare_transports(iteration_times(rows, times.pattern), names)
     if iteration is None:
         return None
     messages = 2 if times.pattern in ROUND_TRIP_PATTERNS else 1
     cpu = None
-    if "spin" not in times.conditions:  # who polls takes all that there is
+    if times.where.wait != "spin":  # who polls takes all that there is
         own = rows[rows["quantity"] == "cpu_ns"]
         own = own.assign(value=own["value"] / own["messages"])
         pivot = own.pivot_table(index="repeat", columns="transport", values="value", aggfunc="sum")
-        cpu = _pair(pivot, names)
+        cpu = compare_transports(pivot, names)
     reached = {
         each.transport: each.messages_per_s.value / messages
         for each in timings
@@ -242,55 +254,68 @@ def _placed(timed: pd.DataFrame, timings: list[Times], names: tuple[str, ...]) -
     return Placed.of(times.conditions, iteration, cpu, messages, reached)
 
 
-def _pair(by_repeat: pd.DataFrame, names: tuple[str, ...]) -> Pair | None:
-    pairs = by_repeat.reindex(columns=list(names)).dropna()
-    return None if pairs.empty or len(names) < 2 else Pair.of(*pairs.to_numpy().T)
-
-
-def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> Count | None:
+def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> LedgerCount | None:
     measure, figures, values = row.measure, {}, {}
     for name in names:
         entries = [e for (_, other), e in row.entries.items() if other == name and e.valid]
         if entries:
-            low, high = min(e.value for e in entries), max(e.value for e in entries)
-            figures[name] = spread(low, high, measure.unit) or amount(low, measure.unit)
+            each = [entry.value for entry in entries]
+            figures[name] = extent(min(each), max(each), measure.unit)
             values[name] = entries[0].value
     if not figures:
         return None
     one_cpu = {conditions for conditions, _ in row.entries} == {"same-cpu"}
-    return Count(
-        measure=measure.id, words=measure.words, per=measure.per, headline=measure.headline,
-        figures=figures, values=values, alike=len(set(figures.values())) == 1,
+    return LedgerCount(
+        measure=measure.id,
+        words=measure.words,
+        per=measure.per,
+        headline=measure.headline,
+        figures=figures,
+        values=values,
+        alike=len(set(figures.values())) == 1,
         kernel=kernel_text(row.kernel),
         counted=counter_text(run, row.target, row.kernel, cpu, one_cpu),
-    )  # fmt: skip
+    )
 
 
 def document(
     found: Analysis, answer: Answer | None, decision: str, copied_and_run: str
 ) -> Document:
     """Gather answer.json of an analysis."""
-    return Document.model_validate({
-        "pathcost": found.run.manifest.pathcost,
-        "run": found.run.name,
-        "decision": decision,
-        "copied_and_run": copied_and_run,
-        "answer": answer,
-        "ledger": ledger_frame(found.figures).to_dict("records"),
-        "times": _records(found.timings, TIMES),
-        "ratios": _records([t for t in found.timings if t.ratio], RATIOS),
-        "verdicts": [{
-            "claim": v.claim.id, "source": v.claim.source.id, "url": v.claim.source.url,
-            "statement": v.claim.statement, "verdict": v.verdict, "rests_on": v.kind,
-            "measured_conditions": v.measured, "conditions": v.scope,  # of its scope
-            "lacking": v.lacking, "why": v.why,
-        } for v in found.verdicts],
-        "machines": _machines(found),
-        "missing": [
-            {"what": lack.what, "target": lack.target, "why": str(lack.why)}
-            for lack in found.tables.missing if str(lack.why)
-        ],
-    })  # fmt: skip
+    return Document.model_validate(
+        {
+            "pathcost": found.run.manifest.pathcost,
+            "run": found.run.name,
+            "decision": decision,
+            "copied_and_run": copied_and_run,
+            "answer": answer,
+            "ledger": ledger_frame(found.figures).to_dict("records"),
+            "times": _records(found.timings, TIME_FIELDS),
+            "ratios": _records([t for t in found.timings if t.ratio], RATIOS),
+            "verdicts": [_verdict(verdict) for verdict in found.verdicts],
+            "machines": _machines(found),
+            "missing": [
+                {"what": lack.what, "target": lack.target, "why": lack.why}
+                for lack in found.tables.missing
+                if lack.why
+            ],
+        }
+    )
+
+
+def _verdict(verdict: Judged) -> FlatRow:
+    return {
+        "claim": verdict.claim.id,
+        "source": verdict.claim.source.id,
+        "url": verdict.claim.source.url,
+        "statement": verdict.claim.statement,
+        "verdict": verdict.verdict,
+        "rests_on": verdict.kind,
+        "measured_conditions": verdict.measured,
+        "conditions": verdict.scope,  # of its scope
+        "lacking": verdict.lacking,
+        "why": verdict.why,
+    }
 
 
 def _records(timings: Iterable[Times], fields: dict[str, str]) -> list[FlatRow]:

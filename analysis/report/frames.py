@@ -8,41 +8,40 @@ import pandas as pd
 from markupsafe import Markup
 
 from analysis import wording
-from analysis.claims.verdict import Verdict
+from analysis.claims.verdict import Judged
 from analysis.counts.ledger import GUEST, Ledger, Row, transport_order
-from analysis.counts.measures import MEASURES, Measure, estimate_of, rows_of
+from analysis.counts.measures import CELL, MEASURES, Measure, estimate_of, rows_of
 from analysis.counts.programs import Survival
 from analysis.machine import loopback_row, target_text
 from analysis.paths.cells import Comparison
 from analysis.paths.changes import ExactPair, Moved, knob_name
-from analysis.paths.functions import CELL
 from analysis.raw.cells import Cell
 from analysis.raw.run import Missing, Target
 from analysis.report.answer import Answer
 from analysis.report.render import code, link
 from analysis.statistics import Estimate
 from analysis.times.timing import Times
-from analysis.wording import amount, conditions_text, counted, number, place_title, size_text
-from runners.cell import Conditions
+from analysis.wording import (
+    amount,
+    conditions_text,
+    counted,
+    number,
+    place_title,
+    size_text,
+    spanned,
+)
+from probes.transports import PAIR
 
-TIMES = (
+TIME_ROWS = (
     ("iteration, median (p50)", "p50", "ns"),
     ("iteration, p99", "p99", "ns"),
     ("messages a second", "messages_per_s", ""),
 )
 UNAFFECTED = "Not affected"  # by a vulnerability
 LEAST_WAKEUPS = 0.005  # a round trip
-PROBES = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
+PROBE_WORDS = {"tracepoint": "tracepoint (a guest counts what needs function probes)"}
 ENVIRONMENT = ("version", "machine", "cpu", "cpus", "distribution", "command_line")
 Line = Sequence[object]
-
-
-def spanned(figure: Estimate | None, unit: str = "") -> str:
-    """A figure with its range, or the sign that nobody measured it."""
-    if figure is None:
-        return wording.NOT_MEASURED
-    text, ends = amount(figure.value, unit), wording.spread(*figure.ends, unit)
-    return f"{text} ({ends})" if ends else text
 
 
 def frame(heads: Iterable[Any], lines: Iterable[Line]) -> pd.DataFrame:
@@ -64,17 +63,19 @@ def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) ->
     columns = [(place_title(conditions), transport) for conditions, transport in found.columns]
     lines: list[Line] = []
     for row in rows:
-        figures = (_entry(row.measure, e) if (e := row.entries.get(column)) else None
-                   for column in found.columns)  # fmt: skip
-        lines.append((_name(row.measure), *figures, row.source or row.why_missing))
+        figures = (
+            _entry(row.measure, e) if (e := row.entries.get(column)) else None
+            for column in found.columns
+        )
+        lines.append((measure_name(row.measure), *figures, row.source or row.why_missing))
     known = latencies(found, timings)
-    for words_, field, unit in TIMES if known else ():
+    for words_, field, unit in TIME_ROWS if known else ():
         times_ = (getattr(known.get(column), field, None) for column in found.columns)
         lines.append((words_, *(spanned(time, unit) for time in times_), "workload's clock · host"))
     return frame(("measure", *columns, "where from"), lines)
 
 
-def _name(measure: Measure) -> str:
+def measure_name(measure: Measure) -> str:
     return measure.words + (" per round trip" if measure.per == "round trip" else "")
 
 
@@ -93,19 +94,24 @@ def every_transport(found: Ledger, timings: Iterable[Times]) -> pd.DataFrame:
         counts = (_entry(row.measure, row.entries.get(column)) for row in rows)
         p50 = known[column].p50 if column in known else None
         lines.append((column[1], spanned(p50, "ns"), *counts))
-    heads = ("transport", "iteration, median", *(_name(row.measure) for row in rows))
+    heads = ("transport", "iteration, median", *(measure_name(row.measure) for row in rows))
     return frame(heads, lines)
 
 
 def times(timings: Iterable[Times]) -> pd.DataFrame:
-    heads = ("conditions", "transport", "p50", "p99", "messages a second", "ratio of p50",
-             "modes")  # fmt: skip
+    heads = ("conditions", "transport", "p50", "p99", "messages a second", "ratio of p50", "modes")
     lines = [
-        (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.p99, "ns"),
-         spanned(t.messages_per_s), spanned(t.ratio),
-         t.modality.words() if t.modality else wording.NOT_MEASURED)
+        (
+            conditions_text(t),
+            t.transport,
+            spanned(t.p50, "ns"),
+            spanned(t.p99, "ns"),
+            spanned(t.messages_per_s),
+            spanned(t.ratio),
+            t.modality.words() if t.modality else wording.ABSENT,
+        )
         for t in timings
-    ]  # fmt: skip
+    ]
     return frame(heads, lines)
 
 
@@ -113,10 +119,16 @@ def placed_freely(timings: Iterable[Times]) -> pd.DataFrame:
     """What nobody bound to a CPU, by two statistics, which may have different signs."""
     heads = ("cell", "transport", "p50", "ratio by the median", "ratio by the mean of iterations")
     lines = [
-        (conditions_text(t), t.transport, spanned(t.p50, "ns"), spanned(t.ratio),
-         spanned(t.ratio_all))
-        for t in timings if Conditions.parse(t.conditions).placement == "free"
-    ]  # fmt: skip
+        (
+            conditions_text(t),
+            t.transport,
+            spanned(t.p50, "ns"),
+            spanned(t.ratio),
+            spanned(t.ratio_all),
+        )
+        for t in timings
+        if t.where.placement == "free"
+    ]
     return frame(heads, lines)
 
 
@@ -151,7 +163,7 @@ def kernels(found: pd.DataFrame) -> pd.DataFrame:
     columns = list(dict.fromkeys(zip(found["transport"], found["kernel"], strict=True)))
     measures = [measure for measure in MEASURES if measure.id in set(found["measure"])]
     lines = [
-        (_name(measure), *(_entry(measure, figures.get((measure.id, *c))) for c in columns))
+        (measure_name(measure), *(_entry(measure, figures.get((measure.id, *c))) for c in columns))
         for measure in measures
     ]
     return frame(("measure", *columns), lines)
@@ -160,12 +172,15 @@ def kernels(found: pd.DataFrame) -> pd.DataFrame:
 def compared(found: pd.DataFrame) -> pd.DataFrame:
     """Pairs of counts, per message, in the run where the two are furthest apart."""
     lines = [
-        (f"{one.quantity} {one.key}".strip(),
-         f"{one.transport} · {conditions_text(one)} · {target_text(one.target, one.kernel)}",
-         f"{number(one.first_value)} {one.first}", f"{number(one.second_value)} {one.second}",
-         f"{number(one.apart * 100)} %")
+        (
+            f"{one.quantity} {one.key}".strip(),
+            f"{one.transport} · {conditions_text(one)} · {target_text(one.target, one.kernel)}",
+            f"{number(one.first_value)} {one.first}",
+            f"{number(one.second_value)} {one.second}",
+            f"{number(one.apart * 100)} %",
+        )
         for one in rows_of(found)
-    ]  # fmt: skip
+    ]
     return frame(("quantity", "cell", "one", "other", "apart"), lines)
 
 
@@ -177,23 +192,30 @@ def programs(found: pd.DataFrame) -> pd.DataFrame:
         words += f" a {row.measure.per}" if row.measure.per != "window" else ""
         figures = (_entry(row.measure, row.entries.get(name)) for name in names)
         lines.append((conditions_text(row), words, *figures, spanned(row.ratio)))
-    return frame(("program, size", "figure", *names, "tcp / unix"), lines)
+    return frame(("program, size", "figure", *names, " / ".join(PAIR[::-1])), lines)
 
 
 def survivals(found: Iterable[Survival]) -> pd.DataFrame:
-    heads = ("program: time of a", "unix", "tcp", "tcp takes longer by", "tcp / unix")
+    first, second = PAIR
+    heads = (
+        "program: time of a",
+        first,
+        second,
+        f"{second} takes longer by",
+        f"{second} / {first}",
+    )
     lines = []
     for group in found:
         why = f" ({group.why})" if group.why else ""
         sides = [(f"{conditions_text(side)}: {group.unit}", side) for side in group.programs]
         sides += [(f"in C: {conditions_text(side)}{why}", side) for side in group.c_cells]
         for name, side in sides:
-            ns = (spanned(time, "ns") for time in (side.ns["unix"], side.ns["tcp"], side.extra))
-            lines.append((name, *ns, spanned(side.ratio)))
+            times_ = (side.ns.first, side.ns.second, side.ns.added)
+            lines.append((name, *(spanned(time, "ns") for time in times_), spanned(side.ns.ratio)))
     return frame(heads, lines)
 
 
-def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.DataFrame:
+def evidence(verdict: Judged, folders: Mapping[tuple[str, str], str]) -> pd.DataFrame:
     lines = []
     for one in verdict.evidence:
         known = map(one.figures.get, verdict.labels)
@@ -208,8 +230,18 @@ def evidence(verdict: Verdict, folders: Mapping[tuple[str, str], str]) -> pd.Dat
 
 def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
     """A row for each transport and scheduler: what a message costs."""
-    heads = ("cell", "transport", "instructions", "of the first", "most frequent", "identical",
-             "system calls", "went to sleep", "preempted", "copies in, within, out")  # fmt: skip
+    heads = (
+        "cell",
+        "transport",
+        "instructions",
+        "of the first",
+        "most frequent",
+        "identical",
+        "system calls",
+        "went to sleep",
+        "preempted",
+        "copies in, within, out",
+    )
     lines = []
     for comparison in found:
         for cell in comparison.cells:
@@ -217,14 +249,19 @@ def exact_costs(found: Iterable[Comparison]) -> pd.DataFrame:
             if payload := cell.payload:
                 size = payload.messages * cell.size
                 copies = [number(payload.copied[way] / size) for way in ("in", "kernel", "out")]
-            lines.append((
-                comparison.title, cell.transport, f"{cell.of_message:,.0f}",
-                number(cell.of_message / comparison.cells[0].of_message),
-                f"{cell.steady:,.0f}", f"{cell.identical} of {cell.iterations}",
-                number(cell.system_calls() / each),
-                *(number(count / cell.messages) for count in cell.switches()),
-                ", ".join(copies) or None,
-            ))  # fmt: skip
+            lines.append(
+                (
+                    comparison.title,
+                    cell.transport,
+                    f"{cell.of_message:,.0f}",
+                    number(cell.of_message / comparison.cells[0].of_message),
+                    f"{cell.steady:,.0f}",
+                    f"{cell.identical} of {cell.iterations}",
+                    number(cell.system_calls() / each),
+                    *(number(count / cell.messages) for count in cell.switches()),
+                    ", ".join(copies) or None,
+                )
+            )
     return frame(heads, lines)
 
 
@@ -235,20 +272,32 @@ def layers(found: Comparison) -> pd.DataFrame:
 
 def knobs(pairs: Sequence[ExactPair]) -> pd.DataFrame:
     """Instructions of a message without and with each knob; of a probe also those of an event."""
-    heads = ("knob", "transport", "without → with", "difference", "share", "steps",
-             "events a message", "an event")  # fmt: skip
+    heads = (
+        "knob",
+        "transport",
+        "without → with",
+        "difference",
+        "share",
+        "steps",
+        "events a message",
+        "an event",
+    )
     lines = []
     for pair in pairs:
         knob = pair.after.knob
         name = f"{knob.name}: {knob.what}" if knob and knob.what else knob_name(pair)
-        lines.append((
-            name, pair.transport,
-            f"{pair.before.steady:,.0f} → {pair.after.steady:,.0f}",
-            wording.signed(pair.difference) + ("" if pair.valid else " invalid"),
-            f"{pair.share:+.1%}".replace("-", wording.MINUS), wording.signed(pair.steps),
-            f"{pair.events:,.1f}" if pair.events else None,
-            None if pair.of_an_event is None else f"{pair.of_an_event:,.0f}",
-        ))  # fmt: skip
+        lines.append(
+            (
+                name,
+                pair.transport,
+                f"{pair.before.steady:,.0f} → {pair.after.steady:,.0f}",
+                wording.signed(pair.difference) + ("" if pair.valid else " invalid"),
+                f"{pair.share:+.1%}".replace("-", wording.MINUS),
+                wording.signed(pair.steps),
+                f"{pair.events:,.1f}" if pair.events else None,
+                None if pair.of_an_event is None else f"{pair.of_an_event:,.0f}",
+            )
+        )
     return frame(heads, lines)
 
 
@@ -257,10 +306,16 @@ def moved(
 ) -> pd.DataFrame:
     """The functions or layers that a difference is made of, a round trip, without callees."""
     lines: list[Line] = [
-        (code(one.name), one.fate, f"{one.before:,}", f"{one.after:,}",
-         wording.signed(one.difference), f"{one.calls_before} → {one.calls_after}")
+        (
+            code(one.name),
+            one.fate,
+            f"{one.before:,}",
+            f"{one.after:,}",
+            wording.signed(one.difference),
+            f"{one.calls_before} → {one.calls_after}",
+        )
         for one in rows[:most]
-    ]  # fmt: skip
+    ]
     if others := rows[most:]:
         rest = wording.signed(sum(one.difference for one in others))
         lines.append((counted(len(others), "other function"), "", "", "", rest, ""))
@@ -270,26 +325,45 @@ def moved(
 
 def probe_costs(found: pd.DataFrame) -> pd.DataFrame:
     """Probed cells beside their controls, each instrument alone."""
-    heads = ("probes", "cell", "round trip without (95 %)", "round trip with", "added a message",
-             "switches without", "switches with", "events a message", "added an event")  # fmt: skip
-    return frame(heads, [
-        (f"{cost.instruments}, {cost.target} {cost.kernel}",
-         f"{cost.transport} · {_short(cost, found)}",
-         spanned(cost.rtt_without, "ns"), spanned(cost.rtt_with, "ns"),
-         cost.added and amount(cost.added, "ns"),
-         spanned(cost.switches_without), spanned(cost.switches_with),
-         ", ".join(map(number, (cost.events or {}).values())) or None,
-         cost.added_per_event and amount(cost.added_per_event, "ns"))
-        for cost in rows_of(found[~found["instruments"].str.contains(",")])
-    ])  # fmt: skip
+    heads = (
+        "probes",
+        "cell",
+        "round trip without (95 %)",
+        "round trip with",
+        "added a message",
+        "switches without",
+        "switches with",
+        "events a message",
+        "added an event",
+    )
+    return frame(
+        heads,
+        [
+            (
+                f"{cost.instruments}, {cost.target} {cost.kernel}",
+                f"{cost.transport} · {_short(cost, found)}",
+                spanned(cost.rtt_without, "ns"),
+                spanned(cost.rtt_with, "ns"),
+                cost.added and amount(cost.added, "ns"),
+                spanned(cost.switches_without),
+                spanned(cost.switches_with),
+                ", ".join(map(number, (cost.events or {}).values())) or None,
+                cost.added_per_event and amount(cost.added_per_event, "ns"),
+            )
+            for cost in rows_of(found[~found["instruments"].str.contains(",")])
+        ],
+    )
 
 
 def probe_summary(found: pd.DataFrame) -> str:
     """How much time and how many switches an instrument adds at least and at most."""
     rows = list(rows_of(found[~found["instruments"].str.contains(",")]))
     added = [row.added for row in rows if row.added is not None]
-    more = [row.switches_with.value - row.switches_without.value for row in rows
-            if row.switches_with and row.switches_without]  # fmt: skip
+    more = [
+        row.switches_with.value - row.switches_without.value
+        for row in rows
+        if row.switches_with and row.switches_without
+    ]
     texts = []
     if added:
         texts.append(f"{amount(min(added), 'ns')} to {amount(max(added), 'ns')} to a message")
@@ -305,10 +379,13 @@ def invalid(found: Iterable[Any]) -> pd.DataFrame:
 
 def disturbed(found: Iterable[tuple[Target, Cell, Iterable[float]]]) -> pd.DataFrame:
     heads = ("disturbed cell run", "stolen from a CPU", "taken by other processes")
-    return frame(heads, [
-        (_cell_run(target, cell), *(f"{number(100 * share)} %" for share in shares))
-        for target, cell, shares in found
-    ])  # fmt: skip
+    return frame(
+        heads,
+        [
+            (_cell_run(target, cell), *(f"{number(100 * share)} %" for share in shares))
+            for target, cell, shares in found
+        ],
+    )
 
 
 def _cell_run(target: Target, cell: Cell) -> str:
@@ -368,7 +445,7 @@ def _environment(target: Target) -> dict[str, str | None]:
     found = target.environment
     facts: dict[str, object] = {
         **{name.replace("_", " "): getattr(found, name) for name in ENVIRONMENT},
-        "strongest probes": PROBES.get(target.probe_level, target.probe_level),
+        "strongest probes": PROBE_WORDS.get(target.probe_level, target.probe_level),
         "guest run by": f"QEMU, {target.accelerator}" if target.accelerator else None,
         "also active on lo": loopback_row(target) or None,
         "tools": ", ".join(f"{name} {found.tools[name]}" for name in sorted(found.tools)),

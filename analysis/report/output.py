@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.drawing import Drawn
-from probes.messages import RunError
+from probes.messages import RunError, is_plain, shown
 
 Content = str | bytes | pd.DataFrame  # a table is written as CSV
 
@@ -18,6 +18,10 @@ def write_all(folder: Path, files: Mapping[str, Content]) -> None:
 
     A folder that is written replaces the one that was there, so nothing old is left in it.
     """
+    for file in files:
+        # A stored run may be anybody's, and some files are named by its kernels.
+        if any(part in ("", "..") or not is_plain(part) for part in file.split("/")):
+            raise RunError(f"The run names a file {shown(file)} of its report, so none is written.")
     try:
         with tempfile.TemporaryDirectory(prefix=".report-", dir=folder) as name:
             staged = Path(name)

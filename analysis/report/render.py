@@ -22,17 +22,18 @@ from analysis import drawing, wording
 from analysis.claims.verdict import by_source, by_verdict, steadiness, tally
 from analysis.drawing import Drawn
 from analysis.paths.cells import scheduling_text
-from analysis.times.timing import part_text
 
 TEMPLATES = Path(__file__).parent / "templates"
-FIGURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
+PICTURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
 NUMERIC = re.compile(rf"[+<{wording.MINUS}]?\d|{wording.DASH}$|$")
 MOST_NARROW = 4  # columns of a table that a narrow screen shows as it is
 LONGEST_FIGURE = 40  # characters, with its interval; what is longer is a sentence
 LONGEST_WORD = 24  # of a cell in it, in characters
 SPAN = re.compile(rf"\([\d{wording.MINUS}][^()]*\)")  # an interval, which stays on one line
-UNBROKEN = {ord(" "): "\N{NO-BREAK SPACE}",
-            ord(wording.DASH): f"\N{WORD JOINER}{wording.DASH}\N{WORD JOINER}"}  # fmt: skip
+UNBROKEN = {
+    ord(" "): "\N{NO-BREAK SPACE}",
+    ord(wording.DASH): f"\N{WORD JOINER}{wording.DASH}\N{WORD JOINER}",
+}
 PLAIN = re.compile(r"[\w./:+=,@* -]+")  # can stand between backticks as it is
 # Colours of a figure that the page's style sheet decides.
 THEMED = {
@@ -46,8 +47,9 @@ THEMED = {
 # The page's style sheet names the font; nothing refers to a group.
 SVG_NOISE = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|(?<=<g) id=\"[^\"]*\""
-    r"|font-family: [^;]*; | transform=.rotate\(-0 [^)]*\).", re.DOTALL,
-)  # fmt: skip
+    r"|font-family: [^;]*; | transform=.rotate\(-0 [^)]*\).",
+    re.DOTALL,
+)
 TAG, FINE = re.compile(r"<[^>]+>"), re.compile(r"(?<=\.\d\d)\d+")  # finer than any screen
 
 
@@ -55,8 +57,9 @@ def escape(value: object) -> Markup:
     """Text for Markdown and HTML: neither markup nor a terminal's escapes in it have effect."""
     if isinstance(value, Markup):
         return value
-    text = "".join(c if c.isprintable() else " " if c.isspace() else repr(c)[1:-1]
-                   for c in str(value))  # fmt: skip
+    text = "".join(
+        c if c.isprintable() else " " if c.isspace() else repr(c)[1:-1] for c in str(value)
+    )
     text = re.sub(r"([\\`*\[\]|~#]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", text)
     return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
@@ -74,8 +77,9 @@ def link(text: str, url: str) -> Markup:
 
 def preformatted(text: str) -> Markup:
     """Lines as they are, but for a terminal's escapes."""
-    lines = ("".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
-             for line in text.splitlines())  # fmt: skip
+    lines = (
+        "".join(c if c.isprintable() else repr(c)[1:-1] for c in line) for line in text.splitlines()
+    )
     return Markup("<pre>{}</pre>").format("\n".join(lines))
 
 
@@ -92,8 +96,10 @@ def table(rows: pd.DataFrame, caption: str = "") -> Markup:
         [escape(wording.cell(value)) for value in row]
         for row in rows.itertuples(index=False, name=None)
     ]
-    figures = [all(NUMERIC.match(cell) and len(cell) < LONGEST_FIGURE for cell in column)
-               for column in zip(*cells, strict=True)]  # fmt: skip
+    figures = [
+        all(NUMERIC.match(cell) and len(cell) < LONGEST_FIGURE for cell in column)
+        for column in zip(*cells, strict=True)
+    ]
     rule = ["---:" if figure and place else "---" for place, figure in enumerate(figures)]
     # Of several levels `One CPU, unix`.
     levels = (name if isinstance(name, tuple) else (name,) for name in rows.columns)
@@ -115,7 +121,7 @@ def environment(*, plain: bool = False) -> Environment:
         lstrip_blocks=True,
     )
     words = {name: tool for name, tool in vars(wording).items() if callable(tool)}
-    tools = (part_text, by_verdict, by_source, tally, steadiness, scheduling_text)
+    tools = (by_verdict, by_source, tally, steadiness, scheduling_text)
     words |= {tool.__name__: tool for tool in tools}
     made.globals |= words | {"table": table, "link": link, "preformatted": preformatted}
     made.filters |= words | {"code": code, "slug": slug}
@@ -138,14 +144,19 @@ def page(text: str, title: str, figures: Iterable[Drawn] = ()) -> str:
     """Markdown as one self-contained page, with figures in place of their pictures."""
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
     tokens = parser.parse(text)
-    contents = [_anchored(*pair) for pair in pairwise(tokens)
-                if pair[0].type == "heading_open"]  # fmt: skip
+    contents = [_anchored(*pair) for pair in pairwise(tokens) if pair[0].type == "heading_open"]
     _label_cells(tokens)
     body = parser.renderer.render(tokens, parser.options, {})
-    body = FIGURE.sub(partial(_figure, {figure.name: figure for figure in figures}), body)
-    return environment().get_template("page.html.j2").render(
-        title=title, contents=list(filter(None, contents)), body=Markup(body),
-    )  # fmt: skip
+    body = PICTURE.sub(partial(_figure, {figure.name: figure for figure in figures}), body)
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            title=title,
+            contents=list(filter(None, contents)),
+            body=Markup(body),
+        )
+    )
 
 
 def _label_cells(tokens: Sequence[Token]) -> None:

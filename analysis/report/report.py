@@ -8,7 +8,7 @@ from itertools import groupby
 import pandas as pd
 
 from analysis.analyse import Analysis
-from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Verdict, tally
+from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Judged, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import in_conditions
 from analysis.drawing import Drawn
@@ -17,11 +17,22 @@ from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import same_table
 from analysis.paths.figures import alike_first, needed, one_of_each_family, usual_first
 from analysis.report import frames
-from analysis.report.answer import PLACES, RATES, Answer, Pair, Share, build_answer, document
+from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, document
+from analysis.report.decision import decision
 from analysis.report.render import render, sentence
-from analysis.statistics import LEAST_REPEATS
-from analysis.times.timing import Times, part_text
-from analysis.wording import amount, capital, number, size_text, title_of
+from analysis.report.requested import Requested
+from analysis.statistics import LEAST_REPEATS, Compared
+from analysis.times.timing import Times
+from analysis.wording import (
+    amount,
+    amounts,
+    capital,
+    counted,
+    listed,
+    size_text,
+    spanned,
+    title_of,
+)
 from probes.messages import PROGRAM
 from probes.transports import holding
 
@@ -36,6 +47,7 @@ class Report:
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis, self.answer = analysis, build_answer(analysis)
+        self.requested = Requested(analysis, self.answer)
         two = self.answer if self.answer and len(self.answer.transports) > 1 else None
         # The median of a burst lies between those that get through at once and those that wait.
         burst = two.times[0] if two and two.times and two.pattern == "backlog" else None
@@ -43,7 +55,7 @@ class Report:
         self.document = document(
             analysis,
             self.answer,
-            decision=waits or sentence("decision", two),
+            decision=waits or decision(two),
             copied_and_run=sentence("copied_and_run", two),
         )
         self.matter = "" if analysis.run.for_claims or waits else sentence("matter", two)
@@ -53,14 +65,17 @@ class Report:
         """The decision, or what is copied and run; of a run for claims what became of them."""
         if self.analysis.run.for_claims:
             return f"{tally(self.analysis.verdicts)}."
+        if self.answer is None and self.analysis.survivals:
+            programs = sum(len(group.programs) for group in self.analysis.survivals)
+            return f"Times of {counted(programs, 'program')} over a Unix socket and over TCP"
         if self.answer is None:
             return "This run holds no figures: see what is missing."
-        size, first = size_text(self.answer.size), self.answer.transports[0]
+        size, transports = size_text(self.answer.size), listed(list(self.answer.transports))
         answer = self.document.decision or self.document.copied_and_run
-        return answer or f"Messages of {size} over {first}"
+        return answer or f"Messages of {size} over {transports}"
 
     @property
-    def settled(self) -> list[Verdict]:
+    def settled(self) -> list[Judged]:
         """The verdicts of a run for claims; of another the two headlines."""
         verdicts = [verdict for verdict in self.analysis.verdicts if verdict.settled]
         if self.analysis.run.for_claims:
@@ -84,6 +99,7 @@ class Report:
         return {
             "a": self.analysis,
             "d": self.document,
+            "requested": self.requested,
             "f": frames,
             "headline": self.headline,
             "compared": compared,
@@ -99,9 +115,13 @@ class Report:
         """What a reader may ask for and this run did not measure: words, command, page."""
         cells = [cell for _, cell in self.analysis.run.cells()]
         timed = {times.conditions for times in self.analysis.timings}
+        ran = {str(cell.conditions) for cell in cells}
         for conditions, option in PLACES.items():
             if conditions not in timed:
-                yield title_of(conditions), f"sudo {RUN} {option}", "choosing.md"
+                words = (
+                    f"times: {title_of(conditions)}" if conditions in ran else title_of(conditions)
+                )
+                yield words, f"sudo {RUN} {option}", "choosing.md"
         if len(sizes := {cell.size for cell in cells}) == 1:
             yield f"sizes other than {size_text(*sizes)}", f"sudo {RUN} {SIZES}", "choosing.md"
         if not self.analysis.knobs:
@@ -136,13 +156,11 @@ class Report:
         exact: dict[tuple[str, int], list[Comparison]] = {}
         for comparison in sorted(analysis.exact, key=usual_first):
             exact.setdefault((comparison.kernel, comparison.size), []).append(comparison)
-        transports = analysis.ledgers[0].narrow().transports if analysis.ledgers else ()
         groups = groupby(analysis.knobs, lambda pair: same_table(pair.after))
         return {
             "measured_verdicts": [verdict for verdict in analysis.verdicts if verdict.settled],
             "stated_verdicts": [v for v in analysis.verdicts if v.kind == ARITHMETIC],
             "open_verdicts": [v for v in analysis.verdicts if v.kind == NOT_MEASURED],
-            "shown_kernels": analysis.kernels[analysis.kernels["transport"].isin(transports)],
             "least_repeats": LEAST_REPEATS,
             "within_share": WITHIN_SHARE,
             "within_per_message": WITHIN_PER_MESSAGE,
@@ -168,11 +186,12 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     for placed in found.times:
         own = (known.get((placed.conditions, name)) for name in found.transports)
         slow = [one.p99.value for one in own if one and one.p99]
-        lines.append((title_of(placed.conditions), *_pair(placed.iteration_ns), _both(slow)))
+        p99 = "; ".join(amounts(slow, "ns"))
+        lines.append((title_of(placed.conditions), *_both(placed.iteration_ns), p99))
     for placed in found.asleep:
         if placed.cpu_ns:
             name = f"CPU time a message, {title_of(placed.conditions)}"
-            lines.append((name, *_pair(placed.cpu_ns), ""))
+            lines.append((name, *_both(placed.cpu_ns), ""))
     for measure, name in COUNTS.items():
         if (count := found.count(measure)) and len(count.figures) > 1:
             each = (*count.figures.values(), "none" if count.alike else count.times)
@@ -182,17 +201,9 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     return frames.frame((title, *found.transports, "difference (95 %)", slowest), lines)
 
 
-def _both(ns: Iterable[float]) -> str:
-    """`15.6; 29.7 µs`: the unit once where it is the same."""
-    texts = [amount(each, "ns") for each in ns]
-    unit = f" {texts[-1].rpartition(' ')[2]}" if texts else ""
-    same = all(text.endswith(unit) for text in texts)
-    return "; ".join([t.removesuffix(unit) for t in texts[:-1]] + texts[-1:] if same else texts)
-
-
-def _pair(pair: Pair) -> tuple[str, str, str]:
-    first, second = amount(pair.first.value, "ns"), amount(pair.second.value, "ns")
-    return first, second, part_text(pair.added)
+def _both(ns: Compared) -> tuple[str, str, str]:
+    """Both times, and by how much the second is longer."""
+    return amount(ns.first.value, "ns"), amount(ns.second.value, "ns"), spanned(ns.added, "ns")
 
 
 def shares(found: Answer) -> pd.DataFrame:
@@ -204,8 +215,5 @@ def shares(found: Answer) -> pd.DataFrame:
 
 
 def _share(share: Share) -> str:
-    figure = share.cpu_share
-    text = f"{number(100 * figure.value)} %{'*' if share.beyond else ''}"
-    if figure.low is None or figure.high is None:
-        return text
-    return f"{text} ({number(100 * figure.low)} to {number(100 * figure.high)})"
+    text = spanned(share.cpu_share * 100, "%")
+    return f"{text}*" if share.beyond else text

@@ -2,22 +2,33 @@
 """The head of the answer in a terminal of 80 columns, in the order of the page."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
 from pathlib import Path
 
 import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
+from analysis.report import frames
 from analysis.report.report import COUNTS, Report, compared
-from analysis.times.timing import part_text
-from analysis.wording import amount, capital, counted
+from analysis.report.requested import (
+    FigureRow,
+    columns_of,
+    text_counts,
+    text_kernels,
+    text_programs,
+    text_times,
+    usual_quantities,
+)
+from analysis.wording import ABSENT, capital, counted, listed, size_text, title_of
 from probes.messages import one_line
 
 WIDTH, MOST_LINES = 80, 22
 LEAST_NAME = 16  # characters of a row's name
-MOST_NAMED = 2  # counts in a sentence
-MOST_PROGRAMS = 4
+MOST_DIFFERING = 2  # counts in a sentence
+MOST_ROWS = 16  # lines of each table of what was named beside the comparison
+MOST_LACKS = 3  # reasons why something is missing
 STYLES = {
     "CONFIRMED": "bold green",
     "REFUTED": "bold red",
@@ -28,23 +39,28 @@ STYLES = {
 
 
 def show(report: Report, page: Path) -> None:
-    """Print at most MOST_LINES lines; the path of the page is the last."""
+    """Print at most MOST_LINES lines, and what the run was told to measure beside the comparison;
+    the path of the page is the last.
+    """
     console = Console(width=WIDTH, highlight=False, soft_wrap=True)
     lines = [*_wrapped(report.headline, ""), *_wrapped(report.matter, ""), *_warnings(report)]
-    left = len(report.settled)
-    for number, part in enumerate(_answer(report)):  # the table stands in any case
-        if number == 0 or len(lines) + len(part) < MOST_LINES - bool(left):
+    left, most = len(report.settled), MOST_LINES
+    if requested := list(_requested(report)):
+        most += len(requested)
+    for number, part in enumerate(_answer(report, requested)):  # the tables stand in any case
+        if number == 0 or len(lines) + len(part) < most - bool(left):
             lines += part
+        most = max(most, len(lines) + 1 + bool(left))
     for verdict in report.settled:
         claim = verdict.claim
         words = _wrapped(f"{verdict.text}: {claim.statement} ({claim.source.id})")
-        if len(lines) + len(words) + (left > 1) >= MOST_LINES:
+        if len(lines) + len(words) + (left > 1) >= most:
             break
         lines += words
         left -= 1
-    if left and len(lines) < MOST_LINES - 1:
+    if left and len(lines) < most - 1:
         lines.append(f"And {counted(left, 'more verdict')}: see the report.")
-    for line in [*lines[: MOST_LINES - 1], f"Report: {page}"]:
+    for line in [*lines[: most - 1], f"Report: {page}"]:
         name = next((name for name in STYLES if line.startswith(name)), "")
         console.print(Text.assemble((name, STYLES.get(name, "")), one_line(line[len(name) :])))
 
@@ -68,18 +84,22 @@ def _warnings(report: Report) -> Iterator[str]:
     yield from ["", *lines] if lines else []
 
 
-def _answer(report: Report) -> Iterator[list[str]]:
-    """The table, what differs, and the machines."""
+def _answer(report: Report, requested: list[str]) -> Iterator[list[str]]:
+    """The tables, what differs, and the machines."""
     answer = report.answer
-    if answer is None or report.analysis.run.for_claims or len(answer.transports) < 2:
+    if answer is None or report.analysis.run.for_claims:
+        yield requested
         return
     rows = compared(answer, report.analysis.timings)
-    rows = rows[~rows.iloc[:, 0].str.startswith("CPU")]  # the shares of a CPU say it
-    yield ["", *table(pd.concat([rows, programs(report, list(rows.columns))]))]
+    if len(answer.transports) > 1 and not rows.empty:
+        rows = rows[~rows.iloc[:, 0].str.startswith("CPU")]  # the shares of a CPU say it
+        yield ["", *table(rows), *requested]
+    else:
+        yield requested
     differing = answer.differing(alike=False)
-    each = [f"{c.name} ({' and '.join(c.figures.values())})" for c in differing[:MOST_NAMED]]
-    if len(differing) > MOST_NAMED:
-        each.append(f"and {len(differing) - MOST_NAMED} more")
+    each = [f"{c.name} ({' and '.join(c.figures.values())})" for c in differing[:MOST_DIFFERING]]
+    if len(differing) > MOST_DIFFERING:
+        each.append(f"and {len(differing) - MOST_DIFFERING} more")
     if each:
         yield _wrapped(f"Differs ({', '.join(answer.transports)}): {'; '.join(each)}.")
     counters: dict[str, list[str]] = {}
@@ -87,39 +107,97 @@ def _answer(report: Report) -> Iterator[list[str]]:
         name = count.measure.removeprefix("payload_")
         where = count.counted.removeprefix("counted ")
         counters.setdefault(count.kernel, []).append(f"{name} {where}")
-    times = [f"times: {answer.host}", answer.ways] if answer.times else []
+    times = [f"times: {answer.host}", answer.ways] if answer.host else []
     counts = [f"{kernel}: {', '.join(names)}" for kernel, names in counters.items()]
-    yield _wrapped(f"{capital('; '.join(filter(None, [*times, *counts])))}.")
+    if sources := "; ".join(filter(None, [*times, *counts])):
+        yield _wrapped(f"{capital(sources)}.")
 
 
-def programs(report: Report, columns: list[str]) -> pd.DataFrame:
-    """A row for each real program: how long a request of it takes, and how much more over TCP."""
-    sides = [(side, group.unit) for group in report.analysis.survivals for side in group.programs]
-    rows = [
-        (f"{side.pattern}, {unit}",
-         *(amount(side.ns[name].value, "ns") for name in ("unix", "tcp")), part_text(side.extra),
-         "")
-        for side, unit in sides[:MOST_PROGRAMS]
-        if columns[1:3] == ["unix", "tcp"]
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+def _requested(report: Report) -> Iterator[str]:
+    """What was named beside the comparison, a table each; and what of it is missing."""
+    requested, analysis = report.requested, report.analysis
+    if not analysis.run.for_claims:
+        yield from _wrapped(requested.untimed)
+        yield from _rows("median", list(text_times(requested.times)))
+        for name, rows in requested.kernels:
+            figures = text_kernels(rows, requested.named)
+            yield from _rows(f"{name}, in guests", list(figures))
+        for ledger, counts in requested.counts:
+            where = listed([title_of(conditions) for conditions in ledger.conditions])
+            name = f"{ledger.pattern}, {size_text(ledger.size)}, {where}: a message"
+            yield from _rows(name, list(text_counts(ledger, counts)))
+    yield from _rows("program", list(text_programs(analysis)))
+    yield from _lacks(report)
+
+
+def _rows(title: str, rows: Sequence[FigureRow]) -> Iterator[str]:
+    """At most MOST_ROWS lines of these rows: as a table, or where they are too wide each below
+    the other.
+    """
+    if not rows:
+        return
+    names = columns_of(rows)
+    cells = [(row.name, *(row.figures.get(n, ABSENT) for n in names)) for row in rows]
+    heads = [title, *names]
+    if _room([heads, *cells]) >= LEAST_NAME:
+        parts = list(blocks(pd.DataFrame(cells, columns=heads)))
+    else:
+        figures = [", ".join(f"{n} {row.figures[n]}" for n in names if n in row.figures)
+                   for row in rows]  # fmt: skip
+        parts = [_wrapped(f"{capital(title)}:")]
+        parts += [_wrapped(f"{row.name}: {text}") for row, text in zip(rows, figures, strict=True)]
+    fitting = accumulate(map(len, parts))
+    shown = max(2, sum(lines <= MOST_ROWS for lines in fitting))
+    yield from ["", *chain(*parts[:shown])]
+    if more := len(parts[shown:]):
+        yield f"And {counted(more, 'more row')}: see the report."
+
+
+def _lacks(report: Report) -> Iterator[str]:
+    """What was requested and could not be had, and why.
+
+    What a usual instrument cannot count on any such machine is on the page alone.
+    """
+    named, usual = report.requested.named, usual_quantities()
+    lacks = [
+        lack
+        for lack in report.analysis.tables.missing
+        if named or lack.guest_has or not usual.issuperset(lack.quantities or [lack.what])
+    ]
+    rows = frames.missing(lacks).values.tolist()
+    for what, where, why in rows[:MOST_LACKS]:
+        text = f"Missing: {what} ({where}): {why}"
+        yield from textwrap.wrap(text, WIDTH, max_lines=2, placeholder=" …", subsequent_indent="  ")
+    if more := len(rows[MOST_LACKS:]):
+        yield f"And {counted(more, 'more reason')} why something is missing: see the report."
+
+
+def _room(lines: Sequence[Sequence[str]]) -> int:
+    """How many characters a table's figures leave the names of its rows."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return WIDTH - sum(widths[1:]) - 2 * len(widths[1:])
 
 
 def table(rows: pd.DataFrame) -> Iterator[str]:
-    """The rows below each other; a name that is too long for its column goes on below.
+    """The lines of `blocks`."""
+    return chain.from_iterable(blocks(rows))
+
+
+def blocks(rows: pd.DataFrame) -> Iterator[list[str]]:
+    """The lines of the heads and of each row; a name too long for its column goes on below.
 
     Where long names of transports leave names of rows no room, the last column stays away.
     """
     lines = [list(rows.columns), *rows.values.tolist()]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    room = WIDTH - sum(widths[1:]) - 2 * len(widths[1:])
+    room = _room(lines)
     if room < LEAST_NAME:
-        yield from table(rows.iloc[:, :-1])
+        yield from blocks(rows.iloc[:, :-1])
         return
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     widths[0] = min(widths[0], room)
-    for name, first, second, *others in lines:
-        figures = [f"{first:>{widths[1]}}", f"{second:>{widths[2]}}"]
-        figures += [f"{text:{width}}" for text, width in zip(others, widths[3:], strict=True)]
-        words = textwrap.wrap(name, widths[0])
-        yield "  ".join([f"{words[0]:{widths[0]}}", *figures]).rstrip()
-        yield from (f"  {more}" for more in words[1:])
+    for name, *figures in lines:
+        right = [f"{text:>{width}}" for text, width in zip(figures[:2], widths[1:], strict=False)]
+        left = [f"{text:{width}}" for text, width in zip(figures[2:], widths[3:], strict=True)]
+        first, *others = textwrap.wrap(name, widths[0])
+        line = "  ".join([f"{first:{widths[0]}}", *right, *left]).rstrip()
+        yield [line, *(f"  {more}" for more in others)]

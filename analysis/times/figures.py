@@ -13,16 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
-from analysis.counts.ledger import FIRST_PLACEMENTS, FIRST_TRANSPORTS, MOST_TOGETHER, Ledger, order
+from analysis.counts.ledger import FIRST_PLACEMENTS, MOST_TOGETHER, Ledger, order
 from analysis.drawing import CARD, COLOURS, FAINT, INK, Drawn, colour, drawn, not_drawn, words
-from analysis.times import timing
-from analysis.times.timing import Iterations, Parts, Times
+from analysis.times.parts import REST, STACK_OF, Parts, lacking, uneven
+from analysis.times.timing import ITERATION, ROUND_TRIP, Iterations, Times
 from analysis.wording import amount, listed, place, place_title, size_text
-from probes.transports import read_transports
+from probes.transports import PAIR, read_transports
 
 QUANTILES = 300
 FAMILIES = tuple(dict.fromkeys(one.family for one in read_transports().values() if one.family))
-STYLES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
+DASHES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), ":", (0, (9, 2)))
 STEP_UP, STEP_DOWN = "#8a9096", "#009e73"
 PARTS = ["placement", "transport", "than", "bytes", "part", "ns", "low_ns", "high_ns", "repeats"]
 Plots = list[tuple[str, Axes, dict[str, tuple[str, Any]]]]
@@ -37,7 +37,7 @@ def draw_times(
     source = f"Numbers: the workload's clock, no probe attached · host · {listed(kernels)}."
     # The placements that the run was started for.
     requested = {conditions for conditions, _ in ledger.columns}
-    shown = [p for p in parts if p.size == ledger.size and p.transport in FIRST_TRANSPORTS]
+    shown = [p for p in parts if p.size == ledger.size and p.transport in PAIR]
     return (
         _latency(ledger, requested, iterations, same, source),
         _waterfall(shown, source),
@@ -46,10 +46,13 @@ def draw_times(
 
 
 def _latency(
-    ledger: Ledger, requested: set[str], iterations: Iterations, timings: Sequence[Times],
+    ledger: Ledger,
+    requested: set[str],
+    iterations: Iterations,
+    timings: Sequence[Times],
     source: str,
-) -> Drawn:  # fmt: skip
-    iteration = timing.ITERATION.get(ledger.pattern, timing.ROUND_TRIP)
+) -> Drawn:
+    iteration = ITERATION.get(ledger.pattern, ROUND_TRIP)
     pattern, size = ledger.pattern, ledger.size
     cells = {key[2:]: repeats for key, repeats in iterations.items() if key[:2] == (pattern, size)}
     if not cells:
@@ -57,33 +60,54 @@ def _latency(
     many = len({transport for _, transport in cells}) > MOST_TOGETHER
     share = np.linspace(0, 100, QUANTILES)
     points = pd.concat(
-        pd.DataFrame({"panel": conditions, "transport": name, "line": line,
-                      "us": np.percentile(times, share) / 1000, "percent": share})
+        pd.DataFrame(
+            {
+                "panel": conditions,
+                "transport": name,
+                "line": line,
+                "us": np.percentile(times, share) / 1000,
+                "percent": share,
+            }
+        )
         for (conditions, name), repeats in sorted(cells.items(), key=lambda cell: _order(*cell[0]))
         if not many or conditions in requested
         for line, times in enumerate([np.concatenate(repeats)] if many else repeats)
-    )  # fmt: skip
+    )
     marked = [] if many else [times for times in timings if times.size == size]
     return drawn(
-        "latency", cdf_plot, points, marked, data=points, caption="many" if many else "caption",
-        iteration=iteration, cell=f"{pattern}, {size_text(size)}", source=source,
-    )  # fmt: skip
+        "latency",
+        cdf_plot,
+        points,
+        marked,
+        data=points,
+        caption="many" if many else "caption",
+        iteration=iteration,
+        cell=f"{pattern}, {size_text(size)}",
+        source=source,
+    )
 
 
 def _order(conditions: str, transport: str) -> tuple[object, ...]:
-    return order(conditions, FIRST_PLACEMENTS), order(transport, FIRST_TRANSPORTS)
+    return order(conditions, FIRST_PLACEMENTS), order(transport, PAIR)
 
 
 def _sizes(timings: Sequence[Times], source: str) -> Drawn:
     table = pd.DataFrame(
         [
-            (times.conditions, times.transport, times.size, p50.value, p50.low, p50.high,
-             p50.repeats)
+            (
+                times.conditions,
+                times.transport,
+                times.size,
+                p50.value,
+                p50.low,
+                p50.high,
+                p50.repeats,
+            )
             for times in timings
             if (p50 := times.p50)
         ],
         columns=["conditions", "transport", "bytes", "p50_ns", "low_ns", "high_ns", "repeats"],
-    )  # fmt: skip
+    )
     if table["bytes"].nunique() < 2:
         return not_drawn("sizes")
     many = table["transport"].nunique() > MOST_TOGETHER
@@ -97,13 +121,11 @@ def _sizes(timings: Sequence[Times], source: str) -> Drawn:
 def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
     divided = [part for part in parts if "rest" in part.figures]
     alone = [part for part in parts if not part.than]
-    why = [text for part in alone for text in (timing.uneven(part), timing.lacking(part)) if text]
+    why = [text for part in alone for text in (uneven(part), lacking(part)) if text]
     if not divided:
         none = not_drawn("waterfall")
         return replace(none, caption=" ".join([none.caption, *why]))
-    cells = "; ".join(
-        f"{place(where)}, the stack is {stack}" for where, stack in timing.STACK_OF.items()
-    )
+    cells = "; ".join(f"{place(where)}, the stack is {stack}" for where, stack in STACK_OF.items())
     table = pd.DataFrame(
         [
             (p.placement, p.transport, p.than, p.size, name, e.value, e.low, e.high, e.repeats)
@@ -114,11 +136,16 @@ def _waterfall(parts: Sequence[Parts], source: str) -> Drawn:
     )
     shorter = any(e.value < 0 for part in divided for e in part.figures.values())
     return drawn(
-        "waterfall", waterfall_plot, divided, green=words("waterfall", "green") if shorter else "",
-        data=table, size=size_text(divided[0].size),
-        cells=cells, why=" ".join([*why, source]),
+        "waterfall",
+        waterfall_plot,
+        divided,
+        green=words("waterfall", "green") if shorter else "",
+        data=table,
+        size=size_text(divided[0].size),
+        cells=cells,
+        why=" ".join([*why, source]),
         names=listed(list(dict.fromkeys(part.transport for part in divided))),
-    )  # fmt: skip
+    )
 
 
 def _small_multiples(
@@ -132,7 +159,7 @@ def _small_multiples(
     same. `heights`: of the only row, and of each of several.
     """
     panels = sorted(set(points["panel"]), key=lambda name: order(name, FIRST_PLACEMENTS))
-    names = sorted(set(points["transport"]), key=lambda name: order(name, FIRST_TRANSPORTS))
+    names = sorted(set(points["transport"]), key=lambda name: order(name, PAIR))
     many = len(names) > MOST_TOGETHER
     rows: dict[str, list[str]] = {}
     for name in names:
@@ -146,29 +173,36 @@ def _small_multiples(
     plots = []
     for axes, family in zip(grid, families, strict=True):
         others = [name for name in rows[family] if name not in COLOURS]
-        dashed: dict[str, Any] = dict(zip(others, cycle(STYLES), strict=False))
+        dashed: dict[str, Any] = dict(zip(others, cycle(DASHES), strict=False))
         looks = {name: (colour(name, others), dashed.get(name, "-")) for name in rows[family]}
         axes[0].set_ylabel(axis[1])
         for ax, panel in zip(axes, panels, strict=True):
             ax.set_title(place_title(f"{panel} · {family}" if family else panel))
             ax.set_xscale("log")
-            greys = dict.fromkeys(FIRST_TRANSPORTS if many else (), (FAINT, "-"))
+            greys = dict.fromkeys(PAIR if many else (), (FAINT, "-"))
             for name, (ink, dashes) in (greys | looks).items():
                 own = points[(points["panel"] == panel) & (points["transport"] == name)]
                 look = line if name in looks else {"linewidth": 0.9, "alpha": 0.6}
                 for _, curve in own.groupby("line"):
                     ax.plot(curve["x"], curve["y"], color=ink, linestyle=dashes, **look)
                     if "low" in curve and name in looks:
-                        ax.fill_between(curve["x"], curve["low"], curve["high"], color=ink,
-                                        alpha=0.18, linewidth=0)  # fmt: skip
+                        ax.fill_between(
+                            curve["x"],
+                            curve["low"],
+                            curve["high"],
+                            color=ink,
+                            alpha=0.18,
+                            linewidth=0,
+                        )
             plots.append((panel, ax, looks))
         handles = [
             Line2D([], [], color=ink, linestyle=dashes, linewidth=2, label=name)
             for name, (ink, dashes) in looks.items()
         ]
         if many:
-            axes[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5),
-                            fontsize=9.5)  # fmt: skip
+            axes[-1].legend(
+                handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9.5
+            )
         else:
             figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
     return figure, plots
@@ -214,8 +248,14 @@ def sizes_plot(table: pd.DataFrame, axis: str) -> Figure:
     sizes = sorted(set(points["x"]))
     for _, ax, _ in plots:
         ax.set_yscale("log")
-        ax.set_xticks(sizes, [size_text(int(size)) for size in sizes], rotation=40, ha="right",
-                      rotation_mode="anchor", fontsize=9.5)  # fmt: skip
+        ax.set_xticks(
+            sizes,
+            [size_text(int(size)) for size in sizes],
+            rotation=40,
+            ha="right",
+            rotation_mode="anchor",
+            fontsize=9.5,
+        )
         ax.set_xticks([], minor=True)
         _plain(ax.yaxis)
     return figure
@@ -258,10 +298,11 @@ def _draw_bars(ax: Axes, part: Parts, *, first: bool) -> float:
             ax.vlines(start, row - 1, row, color=FAINT, linewidth=0.7)
         text = amount(figure.value, "ns")
         text = f"({text})" if figure.low is not None and figure.spans(0) else text
-        ax.annotate(text, (edge, row), xytext=(5, 0),
-                    textcoords="offset points", va="center", fontsize=9)  # fmt: skip
+        ax.annotate(
+            text, (edge, row), xytext=(5, 0), textcoords="offset points", va="center", fontsize=9
+        )
         start, furthest = start + width, max(furthest, edge)
-    ax.set_yticks(range(2), [f"stack, {place(part.placement)}", timing.REST[part.placement]])
+    ax.set_yticks(range(2), [f"stack, {place(part.placement)}", REST[part.placement]])
     ax.tick_params(labelleft=first)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)

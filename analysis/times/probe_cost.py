@@ -7,12 +7,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.counts.ledger import in_reading_order, order, ordered
-from analysis.counts.measures import HARDWARE, PROBES, WORKLOAD, round_trips
+from analysis.counts.measures import CELL, HARDWARE, PROBES, round_trips
 from analysis.statistics import Estimate, mean
 from analysis.times.timing import Times
 from runners.cell import ROUND_TRIP_PATTERNS
 
-CELL = (*WORKLOAD, "target", "kernel", "transport")
 ATTACHED = ("instruments", "scripts")
 
 
@@ -42,10 +41,12 @@ def probe_costs(
     switches = rows[(rows["quantity"] == "switches") & (rows["instrument"] == "kernel")]
     switches = switches.assign(value=switches["value"] / round_trips(switches))
     switches = switches.groupby([*key, "repeat", "cell"])["value"].sum().reset_index()
-    costs = pd.DataFrame({
-        "rtt": _over_repeats(p50.groupby(key)["value"], lambda ns: mean(ns.to_numpy()).value),
-        "switches": _over_repeats(switches.groupby(key)["value"], "median"),
-    }).reset_index()  # fmt: skip
+    costs = pd.DataFrame(
+        {
+            "rtt": _over_repeats(p50.groupby(key)["value"], lambda ns: mean(ns.to_numpy()).value),
+            "switches": _over_repeats(switches.groupby(key)["value"], "median"),
+        }
+    ).reset_index()
     events = _events(rows, key)
     counted = [events.get(cell) for cell in costs[key].itertuples(index=False, name=None)]
     costs["events"] = pd.Series(counted, dtype=object)
@@ -54,25 +55,42 @@ def probe_costs(
     controls = costs.loc[control, list(CELL)].itertuples(index=False, name=None)
     times = [found.p50 if (found := known.get(cell[:6])) else None for cell in controls]
     costs.loc[control, "rtt"] = pd.Series(times, costs.index[control], object)
-    costs = costs[~control].merge(
-        costs.loc[control, [*CELL, "rtt", "switches"]], "left", list(CELL),
-        suffixes=("_with", "_without"),
-    ).astype(object)  # fmt: skip
+    costs = (
+        costs[~control]
+        .merge(
+            costs.loc[control, [*CELL, "rtt", "switches"]],
+            "left",
+            list(CELL),
+            suffixes=("_with", "_without"),
+        )
+        .astype(object)
+    )
     costs = costs.where(costs.notna(), None)
     pairs = zip(costs["rtt_with"], costs["rtt_without"], strict=True)
     added = [(a.value - b.value) / 2 if a and b else None for a, b in pairs]  # two messages
     each = [
-        more / sum(events.values()) if events and more and more > 0 else None
+        more / sum(events.values())
+        if events and any(events.values()) and more and more > 0
+        else None
         for more, events in zip(added, costs["events"], strict=True)
     ]
     costs["added"] = pd.Series(added, dtype=object)
     costs["added_per_event"] = pd.Series(each, dtype=object)
     costs = in_reading_order(costs)
     names = [each.split(", ") for each in costs["instruments"]]
-    return ordered(costs, zip(
-        costs["target"], costs["kernel"], costs["pattern"], costs["size"], map(len, names),
-        (order(first[0], PROBES) for first in names), costs["scripts"], strict=True,
-    ))  # fmt: skip
+    return ordered(
+        costs,
+        zip(
+            costs["target"],
+            costs["kernel"],
+            costs["pattern"],
+            costs["size"],
+            map(len, names),
+            (order(first[0], PROBES) for first in names),
+            costs["scripts"],
+            strict=True,
+        ),
+    )
 
 
 def _over_repeats(groups: Any, middle: Any) -> "pd.Series[Any]":

@@ -21,8 +21,8 @@ from analysis.__main__ import make_report
 from analysis.analyse import Analysis
 from analysis.claims.verdict import by_verdict, tally
 from analysis.machine import machine_text
-from analysis.report.frames import spanned
 from analysis.report.render import escape
+from analysis.wording import spanned
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = "reports/reference/default"

@@ -15,7 +15,7 @@ export SOURCE_DATE_EPOCH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out" "$work/pathcost"
-git -C "$root" ls-files -z analysis probes runners packaging pyproject.toml reports/reference/lesions/needs.csv |
+git -C "$root" ls-files -z analysis probes runners packaging pyproject.toml |
 	tar -C "$root" --null -T - -c | tar -C "$work/pathcost" -x
 cd "$work/pathcost"
 find . -exec touch -hd "@$SOURCE_DATE_EPOCH" {} + # with the same commit, the same bytes

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Traffic of each end of every local connection. pairs.py compiles this, with the offsets of the
- * running kernel's structures and the addresses of its functions as macros.
+ * running kernel's structures, the addresses of its functions and what is counted (COUNTED) as
+ * macros.
  *
  * An end's key is (namespace, own address, peer's address), so swapping the addresses gives the
  * other end. Nothing is read of what is sent.
@@ -23,16 +24,8 @@ struct end {
 };
 
 struct traffic {
-	/* A connection that ends adds these, up to `cpus`, to those of its two processes. */
-	u64 sent, received; /* bytes */
-	u64 sends, receives;
-	u64 full;		/* sends that failed, as there was no room */
-	u64 turns;		/* times that it sent after it had received, or first */
-	u64 answers, answer_ns; /* the same of receiving, and the time since its last send */
-	u64 works, work_ns;	/* the same from its receiving to its next send */
-	u64 near, far; /* answers that were sent on the CPU that received them, and elsewhere */
-	u64 connections, connect_ns;
-	u64 limited; /* jiffies that TCP waited for the peer's window, or its sender for room */
+	/* A connection that closes adds these, up to `cpus`, to the sums of its two processes. */
+	COUNTED			   /* u64 FIELD; of each line of ../watch.tsv that the kernel counts */
 	u64 waits[WAITS], timed[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
 	u64 cpus, since, until, window, inode, place, sk;
 	u32 pid, other, cpu, family, side, namespace, lead, last, datagram, copied, limit, reads;

@@ -39,6 +39,7 @@ from probes.bcc import frame
 from probes.bcc.people import TICK_MS, Listeners, People, namespaces, network_counts, unix_inodes
 from probes.bpf import TYPES, Btf, Programs, enable_statistics
 from probes.messages import RunError
+from probes.watch import COUNTED, Column
 
 FORMAT = 1
 COUNTING = "counting"
@@ -56,19 +57,33 @@ CLOSED = 1 << 63  # as in pairs.c
 # not contain: an estimate, from the 64 to 134 instructions that docs/knobs.md counts.
 ENTRY_NS = 60
 OFFSETS = {
-    **{"FAMILY": "sock_common.skc_family", "NET": "sock_common.skc_net"},
-    **{"DADDR6": "sock_common.skc_v6_daddr", "STATE": "sock_common.skc_state"},
-    **{"PROTOCOL": "sock.sk_protocol", "TYPE": "sock.sk_type", "SOCKET": "sock.sk_socket"},
-    **{"PEER": "unix_sock.peer", "ADDRESS": "unix_sock.addr", "SPORT": "inet_sock.inet_sport"},
-    **{"NAME": "unix_address.name", "LENGTH": "unix_address.len", "INUM": "net.ns.inum"},
-    **{"SEGMENTS_OUT": "tcp_sock.data_segs_out", "SEGMENTS_IN": "tcp_sock.data_segs_in"},
-    **{"WRITTEN": "tcp_sock.write_seq", "NEXT": "tcp_sock.snd_nxt"},
-    **{"UNACKED": "tcp_sock.snd_una", "SEND_WINDOW": "tcp_sock.snd_wnd"},
-    **{"PENDING": "inet_connection_sock.icsk_pending", "FUNCTION": "timer_list.function"},
+    "FAMILY": "sock_common.skc_family",
+    "NET": "sock_common.skc_net",
+    "DADDR6": "sock_common.skc_v6_daddr",
+    "STATE": "sock_common.skc_state",
+    "PROTOCOL": "sock.sk_protocol",
+    "TYPE": "sock.sk_type",
+    "SOCKET": "sock.sk_socket",
+    "PEER": "unix_sock.peer",
+    "ADDRESS": "unix_sock.addr",
+    "SPORT": "inet_sock.inet_sport",
+    "NAME": "unix_address.name",
+    "LENGTH": "unix_address.len",
+    "INUM": "net.ns.inum",
+    "SEGMENTS_OUT": "tcp_sock.data_segs_out",
+    "SEGMENTS_IN": "tcp_sock.data_segs_in",
+    "WRITTEN": "tcp_sock.write_seq",
+    "NEXT": "tcp_sock.snd_nxt",
+    "UNACKED": "tcp_sock.snd_una",
+    "SEND_WINDOW": "tcp_sock.snd_wnd",
+    "PENDING": "inet_connection_sock.icsk_pending",
+    "FUNCTION": "timer_list.function",
     "ACK_PENDING": "inet_connection_sock.icsk_ack.pending",
     "ACK_TIMER_AT": "inet_connection_sock.icsk_delack_timer",
-    **{"TASK_STACK": "task_struct.stack", "COPIED": "tcp_sock.copied_seq"},
-    **{"CHRONO": "tcp_sock.chrono_stat", "DEPARTS": "tcp_sock.tcp_wstamp_ns"},
+    "TASK_STACK": "task_struct.stack",
+    "COPIED": "tcp_sock.copied_seq",
+    "CHRONO": "tcp_sock.chrono_stat",
+    "DEPARTS": "tcp_sock.tcp_wstamp_ns",
 }
 # Since Linux 6.19 the timer is the socket's.
 WRITE_TIMERS = ("inet_connection_sock.icsk_retransmit_timer", "sock.tcp_retransmit_timer")
@@ -80,8 +95,10 @@ SOURCES = [Path(__file__).with_name(name) for name in ("pairs.c", "waits.c")]
 STATE_PROGRAM = "on_state"  # connections that open and close are known at all times
 # Raw tracepoint → its program.
 STATE_EVENTS = {
-    **{"inet_sock_set_state": STATE_PROGRAM, "tcp_retransmit_skb": "on_retransmit"},
-    **{"timer_expire_entry": "on_timer", "kfree_skb": "on_free"},
+    "inet_sock_set_state": STATE_PROGRAM,
+    "tcp_retransmit_skb": "on_retransmit",
+    "timer_expire_entry": "on_timer",
+    "kfree_skb": "on_free",
 }
 EVENTS = {
     "sock_send_length": "on_send",
@@ -90,8 +107,10 @@ EVENTS = {
 }
 # Before Linux 6.3: the function, the number of its arguments, and what it does.
 FUNCTIONS = (
-    *(("tcp_sendmsg", 3, "SENT"), ("tcp_recvmsg", 5, "RECEIVED")),
-    *(("unix_stream_sendmsg", 3, "SENT"), ("unix_stream_recvmsg", 4, "RECEIVED")),
+    ("tcp_sendmsg", 3, "SENT"),
+    ("tcp_recvmsg", 5, "RECEIVED"),
+    ("unix_stream_sendmsg", 3, "SENT"),
+    ("unix_stream_recvmsg", 4, "RECEIVED"),
 )
 FUNCTION = """
 KRETFUNC_PROBE({name})
@@ -129,6 +148,7 @@ class Probes:
             raise RunError("it has no type information (BTF)")
         macros = addresses(Btf(TYPES.read_bytes()))
         head = "".join(f"#define {name} {value}ull\n" for name, value in macros.items())
+        head += f"#define COUNTED u64 {', '.join(column.field for column in COUNTED)};\n"
         self.by_functions = not callsite.has_event("sock:sock_send_length")
         text = head + "".join(source.read_text(encoding="ascii") for source in SOURCES)
         for name, arguments, what in FUNCTIONS if self.by_functions else ():
@@ -224,11 +244,6 @@ class Probes:
             yield {"pid": key.pid, "place": place, "count": count.value, "portless": portless}
 
 
-FIELDS = (
-    *("pid", "sent", "received", "sends", "receives", "full", "turns", "answers"),
-    *("answer_ns", "works", "work_ns", "near", "far", "cpus", "connections", "connect_ns"),
-    *("namespace", "inode"),
-)
 UNIX = 1
 FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp"}
 OPENED = ("", "connected", "accepted")
@@ -259,14 +274,23 @@ def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
         "datagram": bool(traffic.datagram),
         "leads": LEADS[traffic.lead],
         "path": path_of(bytes(traffic.path)) if family == "unix" else "",
-        "limited_ms": round(traffic.limited * JIFFY_S * 1000),
         "waits": {
             name: [count, count * traffic.wait_ns[n] // max(1, traffic.timed[n])]
             for n, (name, count) in enumerate(zip(WAITS, traffic.waits, strict=True))
             if count  # those that a pause cut are as long as the others
         },
-        **{name: getattr(traffic, name) for name in FIELDS},
+        "pid": traffic.pid,
+        "cpus": traffic.cpus,
+        "namespace": traffic.namespace,
+        "inode": traffic.inode,
+        **{column.key: counted(traffic, column) for column in COUNTED},
     }
+
+
+def counted(traffic: Any, column: Column) -> int:
+    """What the kernel program has counted, as watch.json has it."""
+    count: int = getattr(traffic, column.field)
+    return round(count * JIFFY_S * 1000) if column.unit == "jiffies" else count
 
 
 def address(number: int) -> str:

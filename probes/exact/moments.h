@@ -8,139 +8,17 @@
  * They are called from a timer of the guest's clock: it ends between two instructions, in the
  * thread that executes them, with QEMU's big lock held, so a copy of this thread alone can go on.
  */
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#pragma once
 
-typedef void (*timer_cb)(void *data);
-int64_t qemu_clock_get_ns(int clock);
-int64_t qemu_clock_deadline_ns_all(int clock, int attributes);
-void timer_init_full(void *timer, void *group, int clock, int scale, int attributes, timer_cb cb,
-		     void *data);
-void timer_mod_ns(void *timer, int64_t when);
-void *qemu_get_cpu(int index);
-int cpu_memory_rw_debug(void *cpu, uint64_t address, void *data, size_t size, bool write);
-void cpu_physical_memory_rw(uint64_t address, void *data, uint64_t size, bool write);
-int qemu_ram_foreach_block(int (*each)(void *block, void *data), void *data);
-void *qemu_ram_get_host_addr(void *block);
-uint64_t qemu_ram_get_max_length(void *block);
+#include <stdbool.h>
+#include <stdint.h>
 
-#define VIRTUAL_CLOCK 1
-#define EVERY_TIMER   (-1)
-#define TIMER_SIZE    256 /* more than QEMU's */
-#define TICK_REACH    512 /* from the CPU's tick_sched to beyond its timer's function */
-#define MESSAGES_AT   UINT64_C(0xfee00000) /* a write is an interrupt for CPU 0 */
-#define TIMER_VECTOR  0xec		   /* LOCAL_TIMER_VECTOR of Linux on x86 */
+/* Reads an option of the recorder's; false: it is none of ours. */
+bool moments_option(const char *option);
 
-static struct {
-	uint64_t start, first, step, count, reach; /* in instructions: see README.md */
-	uint64_t tick, function, period; /* addresses: tick_sched, its timer's function, the next */
-	int64_t clock;			 /* the guest's, minus instructions executed */
-	int64_t due;			 /* when the tick is, by the guest's clock */
-	uint64_t timer[TIMER_SIZE / 8];
-} moments;
-
-static void at_instruction(timer_cb cb, uint64_t instruction)
-{
-	memset(moments.timer, 0, sizeof(moments.timer));
-	timer_init_full(moments.timer, NULL, VIRTUAL_CLOCK, 1, 0, cb, NULL);
-	timer_mod_ns(moments.timer, moments.clock + (int64_t)instruction);
-}
-
-static void move_back(uint64_t address, int64_t time)
-{
-	int64_t value;
-
-	if (cpu_memory_rw_debug(qemu_get_cpu(0), address, &value, sizeof(value), false) != 0)
-		fail("the kernel's tick is not where its symbols say");
-	value -= time;
-	cpu_memory_rw_debug(qemu_get_cpu(0), address, &value, sizeof(value), true);
-}
-
-/* Where the tick's timer keeps the time: an hrtimer has its two times before its function. */
-static uint64_t tick_time(void)
-{
-	uint64_t at = moments.tick, words[TICK_REACH / 8];
-
-	if (cpu_memory_rw_debug(qemu_get_cpu(0), at, words, sizeof(words), false) == 0)
-		for (size_t i = 2; i < TICK_REACH / 8; i++)
-			if (words[i] == moments.function)
-				return at + (i - 2) * 8;
-	fail("the kernel's tick has no timer where its symbols say");
-}
-
-static void end_copy(void *data)
-{
-	settle();
-	put(0);
-	output_close(&trace);
-	output_close(&blocks);
-	output_close(&names);
-	_exit(0);
-}
-
-static void deliver(void *data)
-{
-	uint32_t message = TIMER_VECTOR;
-	int64_t early = moments.due - moments.clock - (int64_t)*executed;
-	uint64_t time = tick_time();
-
-	move_back(time, early);
-	move_back(time + 8, early);
-	move_back(moments.period, early);
-	cpu_physical_memory_rw(MESSAGES_AT, &message, sizeof(message), true);
-	at_instruction(end_copy, *executed + moments.reach);
-}
-
-/* Returns true in the copy; in the machine when the copy has ended. */
-static bool copy(uint64_t moment)
-{
-	static struct output *const files[] = {&trace, &blocks, &names};
-	static const char *const kinds[] = {"trace", "blocks", "tasks"};
-	char name[NAME_SIZE * 2];
-	int status = 0;
-	pid_t child = fork();
-
-	if (child) {
-		if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
-			fail("the machine cannot be copied, or a copy did not come to its end");
-		return false;
-	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (int i = 0; i < 3; i++) { /* the machine's own are left as they are */
-		snprintf(name, sizeof(name), "%s.%" PRIu64, kinds[i], moment);
-		output_open(files[i], folder, name);
-	}
-	at_instruction(deliver, moments.start + moment);
-	return true;
-}
-
-static void copy_for_each(void *data)
-{
-	if (*executed != moments.start)
-		fail("the machine did not stop where the round trip begins");
-	moments.due = qemu_clock_get_ns(VIRTUAL_CLOCK) +
-		      qemu_clock_deadline_ns_all(VIRTUAL_CLOCK, EVERY_TIMER);
-	settle();
-	put(0);
-	fflush(trace.file);
-	fflush(blocks.file);
-	fflush(names.file);
-	for (uint64_t i = 0; i < moments.count; i++)
-		if (copy(moments.first + i * moments.step))
-			return;
-}
-
-static int keep_when_copied(void *block, void *data)
-{
-	madvise(qemu_ram_get_host_addr(block), qemu_ram_get_max_length(block), MADV_DOFORK);
-	return 0;
-}
-
-static void find_clock(void *data)
-{
-	moments.clock = qemu_clock_get_ns(VIRTUAL_CLOCK) - (int64_t)*executed;
-	qemu_ram_foreach_block(keep_when_copied, NULL);
-	at_instruction(copy_for_each, moments.start);
-}
+/*
+ * The client's window begins on a CPU whose data are at `cpu_base`. Copies write to `folder`. A
+ * write of `message` to `timer_at` is the timer's interrupt; 0: there is no such place. Does
+ * nothing where no option asked for moments.
+ */
+void moments_begin(const char *folder, uint64_t cpu_base, uint64_t timer_at, uint32_t message);

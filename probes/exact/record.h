@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The record, which recorder.c alone writes: its files, blocks, words and tasks. See README.md. */
-#include <errno.h>
-#include <stdarg.h>
+/* The record: its files, blocks, words and tasks. See README.md. */
+#pragma once
+
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "qemu-api.h"
 
-#define EVENT_BIT  0x80000000u
-#define KIND_SHIFT 24
-#define VALUE_MASK 0x00ffffffu
-#define COUNT_BITS 10 /* QEMU's blocks have at most 512 instructions */
-#define MAX_BLOCKS (1u << (31 - COUNT_BITS))
-#define MAX_TASKS  1024
-#define NAME_SIZE  16
+#define NAME_SIZE 16 /* of a task */
 
 enum event {
 	EVENT_REPEAT,
@@ -30,203 +22,51 @@ enum event {
 	EVENT_COUNT,
 };
 
-/* A translated piece of code. A block gets its number when it first runs in a record. */
-struct block {
-	uint64_t address;
-	uint32_t number; /* from 1; 0: none yet */
-	uint16_t instructions;
-	uint16_t size;
-	unsigned char code[]; /* size bytes, then each instruction's length, a byte each */
-};
+/* Instructions since the recording began, of all CPUs: the recorder counts them. */
+extern uint64_t *executed;
 
-/* A file of the record. */
+/* Prints a sentence and ends QEMU. */
+_Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
+
+/* A file of a folder. */
 struct output {
 	FILE *file;
 	char path[4096];
 };
 
-static struct output trace, blocks, names, accesses;
-static uint64_t *executed; /* instructions since the recording began, of all CPUs */
-static unsigned int present_cpu;
+void output_open(struct output *output, const char *folder, const char *name);
+void output_write(struct output *output, const void *data, size_t size);
+void output_close(struct output *output);
 
-/* The block that runs now. When the next one begins, we know how much of this one has run. */
-static struct block *present;
-static uint64_t present_since;
-static uint32_t present_offset; /* its instructions that the trace already has */
+/* Begins the record's files. */
+void record_open(const char *folder, bool with_memory);
+/* Ends them, with the instructions that had run at each marker. */
+void record_close(void);
 
-static uint32_t last_word, repeats;
-static uint64_t position;
+/* A translated piece of code. It gets its number when it first runs in a record. */
+struct block;
+struct block *block_of(const struct qemu_plugin_tb *tb);
+/* A block begins on this CPU. */
+void record_block(unsigned int cpu, struct block *block);
 
-static uint64_t tasks[MAX_TASKS];
-static unsigned int task_count;
-static uint64_t marks[EVENT_COUNT]; /* instructions that had run at each marker */
+/* A task is known by an address in it. */
+bool knows_task(uint64_t task);
+void record_task(uint64_t task, const char *name);
+void record_event(unsigned int cpu, enum event event, uint64_t task);
+void record_marker(unsigned int cpu, enum event event, uint64_t task);
 
-/* Prints a sentence and ends QEMU. */
-static _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...)
-{
-	va_list arguments;
+/* A load or store of an instruction of the block that runs now. */
+struct access {
+	uint64_t physical, value;
+	uint32_t position; /* of the code that runs now, from 1: record_access() knows it */
+	uint16_t instruction;
+	uint8_t size, flags;
+};
+void record_access(struct access access);
 
-	va_start(arguments, format);
-	fprintf(stderr, "pathcost: ");
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fprintf(stderr, "\n");
-	fflush(stderr);
-	_exit(1);
-}
-
-static _Noreturn void fail_to_write(const char *path)
-{
-	fail("cannot write %s: %s", path, strerror(errno));
-}
-
-#define overflow(what) fail("the record has no room for more " what)
-
-static void output_open(struct output *output, const char *folder, const char *name)
-{
-	snprintf(output->path, sizeof(output->path), "%s/%s", folder, name);
-	output->file = fopen(output->path, "we");
-	if (!output->file)
-		fail_to_write(output->path);
-}
-
-static void output_write(struct output *output, const void *data, size_t size)
-{
-	if (size && fwrite(data, size, 1, output->file) != 1)
-		fail_to_write(output->path);
-}
-
-static void output_close(struct output *output)
-{
-	if (fclose(output->file) != 0)
-		fail_to_write(output->path);
-}
-
-static struct block *block_of(const struct qemu_plugin_tb *tb)
-{
-	size_t count = qemu_plugin_tb_n_insns(tb);
-	size_t size = 0, at = 0;
-	struct block *block;
-
-	for (size_t i = 0; i < count; i++)
-		size += qemu_plugin_insn_size(qemu_plugin_tb_get_insn(tb, i));
-	/* Never freed: QEMU keeps the translation as long. */
-	block = calloc(1, sizeof(*block) + size + count);
-	if (!block)
-		overflow("translated code");
-	block->address = qemu_plugin_tb_vaddr(tb);
-	block->instructions = count;
-	block->size = size;
-	for (size_t i = 0; i < count; i++) {
-		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		size_t length = qemu_plugin_insn_size(insn);
-
-		qemu_plugin_insn_data(insn, block->code + at, length);
-		block->code[size + i] = length;
-		at += length;
-	}
-	return block;
-}
-
-static void put(uint32_t word)
-{
-	uint32_t repeat = EVENT_BIT | EVENT_REPEAT << KIND_SHIFT | repeats;
-
-	if (word && word == last_word && repeats < VALUE_MASK) {
-		repeats++;
-		return;
-	}
-	if (repeats)
-		output_write(&trace, &repeat, sizeof(repeat));
-	if (word) /* 0 only ends repeats */
-		output_write(&trace, &word, sizeof(word));
-	repeats = 0;
-	last_word = word;
-}
-
-static void put_event(enum event event, uint32_t value)
-{
-	put(EVENT_BIT | (uint32_t)event << KIND_SHIFT | value);
-	last_word = 0; /* events do not repeat */
-}
-
-/* Writes how much of the present block has run. */
-static void settle(void)
-{
-	uint64_t now = *executed;
-	uint64_t ran = now - present_since;
-
-	if (!present || ran == 0)
-		return;
-	if (present_offset)
-		put_event(EVENT_RESUME, present_offset);
-	position++;
-	put(present->number << COUNT_BITS | (uint32_t)ran);
-	present_offset += ran;
-	present_since = now;
-}
-
-/* Switches the record to this CPU. When its block begins, the other CPU's block has ended. */
-static void settle_on(unsigned int cpu)
-{
-	settle();
-	if (cpu == present_cpu)
-		return;
-	put_event(EVENT_CPU, cpu);
-	present_cpu = cpu;
-	present = NULL;
-}
-
-static uint32_t task_number(uint64_t task)
-{
-	unsigned int number = 0;
-
-	while (number < task_count && tasks[number] != task)
-		number++;
-	return number;
-}
-
-/* An event within a block divides it in two. */
-static void record_event(unsigned int cpu, enum event event, uint64_t task)
-{
-	settle_on(cpu);
-	put_event(event, task_number(task));
-}
-
-static void record_block(unsigned int cpu, struct block *block)
-{
-	static uint32_t numbers;
-	struct {
-		uint64_t address;
-		uint16_t instructions, size;
-	} __attribute__((packed)) head = {block->address, block->instructions, block->size};
-
-	settle_on(cpu);
-	if (!block->number) {
-		if (++numbers >= MAX_BLOCKS)
-			overflow("blocks");
-		block->number = numbers;
-		output_write(&blocks, &head, sizeof(head));
-		output_write(&blocks, block->code, block->size + block->instructions);
-	}
-	present = block;
-	present_since = *executed;
-	present_offset = 0;
-}
-
-static void record_task(uint64_t task, const char *name)
-{
-	if (task_number(task) == task_count) {
-		if (task_count == MAX_TASKS)
-			overflow("tasks");
-		tasks[task_count++] = task;
-	}
-	if (fprintf(names.file, "task\t%u\t%.*s\n", task_number(task), NAME_SIZE, name) < 0)
-		fail_to_write(names.path);
-}
-
-static void record_marker(unsigned int cpu, enum event event, uint64_t task)
-{
-	record_event(cpu, event, task);
-	marks[event] = *executed;
-}
+/* Before QEMU copies itself: all that is known is in the files. */
+void record_settle(void);
+/* In a copy: the rest goes to files of its own, whose names end in `.copy`. */
+void record_divert(const char *folder, uint64_t copy);
+/* Ends a copy's files. */
+void record_end_copy(void);

@@ -9,24 +9,30 @@
  * Until the first marker it only waits for markers and follows task switches, at almost no cost.
  * Then it makes QEMU translate all code again, and counts every instruction.
  */
-#include <inttypes.h>
+#define ISA_RECORDER
 
+#include <inttypes.h>
+#include <string.h>
+
+#include "../isa/isa.h"
+#include "moments.h"
 #include "record.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter" /* of callbacks */
 
-#define FLAG_STORE 1 /* of a memory access */
-#define FLAG_USER  2 /* the address is in user space */
-#define USER_LIMIT (UINT64_C(1) << 47)
-#define MAX_CPUS   8
+#define FLAG_STORE  1 /* of a memory access */
+#define FLAG_USER   2 /* the address is in user space */
+#define FLAG_SECOND 4 /* it is the second register's, of an instruction that moves a pair */
+#define MAX_CPUS    8
 
-/* The displacements of the 7-byte nopl markers; the first two are from the workload (loop.h). */
+/* What markers say; the first two are from the workload (loop.h). */
 #define MARKER_BEGIN 0x0c057be9u
 #define MARKER_END   0x0c057e4du
 #define MARKER_FILE  0x0c057f11u
 
 #define COMM_SIZE   16
-#define TASK_REACH  16384 /* more than the part of task_struct before the stack pointer */
+#define TASK_REACH  16384 /* more than between the address that names a task and its name */
+#define MAX_CODE    16	  /* bytes of an instruction */
 #define FILE_REACH  (64u << 20)
 #define ROLE_CLIENT 0
 #define ROLE_SERVER 1
@@ -39,7 +45,8 @@ static qemu_plugin_u64 executed_entry;
 static qemu_plugin_id_t self;
 static bool recording, recorded; /* a machine has one record: of its first window */
 static unsigned int inside;	 /* how many of the two are between their markers */
-static struct qemu_plugin_register *rdi, *rsi, *rdx, *gs, *kernel_gs;
+static const struct isa *isa;
+static struct qemu_plugin_register *arguments[ISA_ARGUMENTS], *bases[ISA_BASES], *next_task;
 static array_t *bytes;
 
 static void translate_to_record(qemu_plugin_id_t id), translate_to_wait(qemu_plugin_id_t id);
@@ -48,13 +55,10 @@ static uint64_t switch_start, switch_end;
 static bool with_memory;
 
 static unsigned int cpu_count;
-static uint64_t cpu_bases[MAX_CPUS]; /* the address of each CPU's data: the kernel's %gs */
+static uint64_t cpu_bases[MAX_CPUS]; /* the address of each CPU's data */
 static unsigned int known_cpus;
-/* A task is known by the address of its saved stack pointer. */
 static uint64_t current_task[MAX_CPUS], workload_task; /* one whose comm is known */
-static size_t comm_offset; /* from there back to the task's comm; 0: unknown */
-
-#include "moments.h"
+static ptrdiff_t comm_offset; /* from a task's address to its comm; 0: unknown */
 
 static uint64_t reg(struct qemu_plugin_register *handle)
 {
@@ -65,6 +69,16 @@ static uint64_t reg(struct qemu_plugin_register *handle)
 		fail("QEMU does not give us the guest's registers");
 	memcpy(&value, bytes->data, sizeof(value));
 	return value;
+}
+
+/* Where the running CPU has its data: in the kernel's half of the addresses. */
+static uint64_t cpu_base(void)
+{
+	uint64_t base = 0;
+
+	for (int i = 0; i < ISA_BASES && bases[i] && !(base >> 63); i++)
+		base = reg(bases[i]);
+	return base;
 }
 
 /*
@@ -78,9 +92,7 @@ static unsigned int this_cpu(void)
 
 	if (cpu_count == 1)
 		return 0;
-	base = reg(gs);
-	if (!(base >> 63)) /* user space has the other base */
-		base = reg(kernel_gs);
+	base = cpu_base();
 	while (cpu < known_cpus && cpu_bases[cpu] != base)
 		cpu++;
 	if (cpu == known_cpus) {
@@ -98,20 +110,20 @@ static const char *peek(uint64_t address, size_t size)
 }
 
 /*
- * The saved stack pointer is in the last part of task_struct, so the name is before it. Where the
- * kernel has page tables of its own, only kernel code sees it: ask again at the next switch.
+ * Where the kernel has page tables of its own, only kernel code sees a task's name: ask again at
+ * the next switch.
  */
 static void find_comm(void)
 {
 	size_t length = strlen(program);
 
-	for (size_t back = 64; back < TASK_REACH && !comm_offset; back += 8) {
-		const char *at = peek(workload_task - back, COMM_SIZE);
+	for (ptrdiff_t away = 64; away < TASK_REACH && !comm_offset; away += 8) {
+		const char *at = peek(workload_task + isa->comm_side * away, COMM_SIZE);
 
 		if (!at)
 			break;
 		if (strncmp(at, program, length) == 0 && at[length] == '\0')
-			comm_offset = back;
+			comm_offset = isa->comm_side * away;
 	}
 }
 
@@ -119,25 +131,36 @@ static void name_task(uint64_t task)
 {
 	const char *comm;
 
-	if (task_number(task) < task_count)
+	if (knows_task(task))
 		return;
-	comm = comm_offset ? peek(task - comm_offset, COMM_SIZE) : NULL;
+	comm = comm_offset ? peek(task + comm_offset, COMM_SIZE) : NULL;
 	record_task(task, comm ? comm : "?");
 }
 
-static void on_switch(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+static void switch_to(uint64_t task)
 {
 	unsigned int cpu = this_cpu();
 
-	current_task[cpu] = address;
+	current_task[cpu] = task;
 	if (!recording)
 		return;
 	if (!comm_offset)
 		find_comm();
 	if (!comm_offset)
 		fail("the workload's name is not in its task_struct");
-	name_task(address);
-	record_event(cpu, EVENT_SWITCH, address);
+	name_task(task);
+	record_event(cpu, EVENT_SWITCH, task);
+}
+
+static void on_load_of_task(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address,
+			    void *data)
+{
+	switch_to(address);
+}
+
+static void on_task_in_register(unsigned int vcpu, void *data)
+{
+	switch_to(reg(next_task));
 }
 
 static void on_block(unsigned int vcpu, void *data)
@@ -149,7 +172,7 @@ static void on_block(unsigned int vcpu, void *data)
 static void on_begin(unsigned int vcpu, void *data)
 {
 	unsigned int cpu = this_cpu();
-	uint64_t role = reg(rsi), task = current_task[cpu];
+	uint64_t role = reg(arguments[1]), task = current_task[cpu];
 
 	if (recorded)
 		return;
@@ -171,16 +194,14 @@ static void on_begin(unsigned int vcpu, void *data)
 	}
 	inside++;
 	record_marker(cpu, role == ROLE_SERVER ? EVENT_SERVER_BEGIN : EVENT_CLIENT_BEGIN, task);
-	if (moments.count && role == ROLE_CLIENT) {
-		moments.tick += reg(gs) >> 63 ? reg(gs) : reg(kernel_gs);
-		at_instruction(find_clock, 0);
-	}
+	if (role == ROLE_CLIENT)
+		moments_begin(folder, cpu_base(), isa->timer_at, isa->timer_message);
 }
 
 static void on_end(unsigned int vcpu, void *data)
 {
 	unsigned int cpu = this_cpu();
-	uint64_t role = reg(rsi);
+	uint64_t role = reg(arguments[1]);
 
 	if (!recording)
 		return;
@@ -192,10 +213,11 @@ static void on_end(unsigned int vcpu, void *data)
 		qemu_plugin_reset(self, translate_to_wait);
 }
 
-/* The guest hands over a file: rdi is its name, rsi its bytes, rdx its size. */
+/* The guest hands over a file: the arguments are its name, its bytes, and its size. */
 static void on_file(unsigned int vcpu, void *data)
 {
-	uint64_t name_at = reg(rdi), data_at = reg(rsi), size = reg(rdx);
+	uint64_t name_at = reg(arguments[0]), data_at = reg(arguments[1]);
+	uint64_t size = reg(arguments[2]);
 	const char *name = peek(name_at, 64);
 	struct output file;
 
@@ -210,37 +232,42 @@ static void on_file(unsigned int vcpu, void *data)
 
 static void watch_marker(struct qemu_plugin_insn *insn)
 {
-	static const unsigned char nopl[] = {0x0f, 0x1f, 0x80};
-	unsigned char code[7];
+	unsigned char code[MAX_CODE];
+	vcpu_cb cb = NULL;
 	uint32_t magic;
-	vcpu_cb cb;
 
-	if (qemu_plugin_insn_size(insn) != sizeof(code))
+	if (qemu_plugin_insn_size(insn) != isa->marker_size)
 		return;
-	qemu_plugin_insn_data(insn, code, sizeof(code));
-	if (memcmp(code, nopl, sizeof(nopl)) != 0)
-		return;
-	memcpy(&magic, code + sizeof(nopl), sizeof(magic));
-	cb = magic == MARKER_BEGIN  ? on_begin
-	     : magic == MARKER_END  ? on_end
-	     : magic == MARKER_FILE ? on_file
-				    : NULL;
+	qemu_plugin_insn_data(insn, code, isa->marker_size);
+	magic = isa->marker(code);
+	if (magic == MARKER_BEGIN)
+		cb = on_begin;
+	else if (magic == MARKER_END)
+		cb = on_end;
+	else if (magic == MARKER_FILE)
+		cb = on_file;
 	if (cb)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, QEMU_PLUGIN_CB_R_REGS, NULL);
 }
 
-/* __switch_to_asm loads the next task's stack pointer: mov disp32(%rsi), %rsp. */
 static void watch_switch(struct qemu_plugin_insn *insn)
 {
-	static const unsigned char load[] = {0x48, 0x8b, 0xa6};
 	uint64_t at = qemu_plugin_insn_vaddr(insn);
-	unsigned char code[sizeof(load)];
+	unsigned char code[MAX_CODE];
+	size_t size;
 
 	if (at < switch_start || at >= switch_end)
 		return;
-	if (qemu_plugin_insn_data(insn, code, sizeof(code)) == sizeof(code) &&
-	    memcmp(code, load, sizeof(load)) == 0)
-		qemu_plugin_register_vcpu_mem_cb(insn, on_switch, QEMU_PLUGIN_CB_R_REGS,
+	size = qemu_plugin_insn_size(insn);
+	if (size > sizeof(code) || qemu_plugin_insn_data(insn, code, size) != size)
+		return;
+	if (!isa->switches(code, size))
+		return;
+	if (next_task)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_task_in_register,
+						       QEMU_PLUGIN_CB_R_REGS, NULL);
+	else
+		qemu_plugin_register_vcpu_mem_cb(insn, on_load_of_task, QEMU_PLUGIN_CB_R_REGS,
 						 QEMU_PLUGIN_MEM_R, NULL);
 }
 
@@ -250,22 +277,26 @@ static void on_memory(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t ad
 		return;
 
 	const struct qemu_plugin_hwaddr *place = qemu_plugin_get_hwaddr(info, address);
-	struct {
-		uint64_t physical, value;
-		uint32_t position;
-		uint16_t instruction;
-		uint8_t size, flags;
-	} access = {
+	qemu_plugin_mem_value value = qemu_plugin_mem_get_value(info);
+	struct access access = {
 		.physical = place ? qemu_plugin_hwaddr_phys_addr(place) : 0,
-		.position = position + 1, /* of the code that runs now, from 1 */
 		.instruction = (uintptr_t)data,
 		.size = 1u << qemu_plugin_mem_size_shift(info),
-		.value = qemu_plugin_mem_get_value(info).data.low,
+		.value = value.data.low,
 		.flags = (qemu_plugin_mem_is_store(info) ? FLAG_STORE : 0) |
-			 (address < USER_LIMIT ? FLAG_USER : 0),
+			 (address < isa->user_limit ? FLAG_USER : 0),
 	};
 
-	output_write(&accesses, &access, sizeof(access));
+	if (!isa->pairs || access.size != 2 * sizeof(access.value)) {
+		record_access(access);
+		return;
+	}
+	access.size /= 2;
+	record_access(access);
+	access.physical += access.size;
+	access.value = value.data.halves[1];
+	access.flags |= FLAG_SECOND;
+	record_access(access);
 }
 
 static void on_waiting_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -310,16 +341,7 @@ static void on_recording_translation(qemu_plugin_id_t id, struct qemu_plugin_tb 
 
 static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 {
-	put(0);
-	for (unsigned int event = 0; event < EVENT_COUNT; event++) /* a record begins at 0 */
-		if (marks[event] && fprintf(names.file, "mark\t%u\t%llu\n", event,
-					    (unsigned long long)marks[event]) < 0)
-			fail_to_write(names.path);
-	output_close(&trace);
-	output_close(&blocks);
-	output_close(&names);
-	if (with_memory)
-		output_close(&accesses);
+	record_close();
 }
 
 static void translate_to_wait(qemu_plugin_id_t id)
@@ -335,21 +357,53 @@ static void translate_to_record(qemu_plugin_id_t id)
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
 }
 
-static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
+/* Returns a register of the guest's; NULL without a name. */
+static struct qemu_plugin_register *find_register(const char *name)
 {
-	static const char *const wanted[] = {"rdi", "rsi", "rdx", "gs_base", "k_gs_base"};
-	struct qemu_plugin_register **const handles[] = {&rdi, &rsi, &rdx, &gs, &kernel_gs};
 	const array_t *all = qemu_plugin_get_registers();
 	const qemu_plugin_reg_descriptor *registers = (const void *)all->data;
 
+	if (!name)
+		return NULL;
 	for (unsigned int i = 0; i < all->len; i++)
-		for (unsigned int name = 0; name < 5; name++)
-			if (strcmp(registers[i].name, wanted[name]) == 0)
-				*handles[name] = registers[i].handle;
-	if (vcpu >= MAX_CPUS || !rdi || !kernel_gs)
-		fail("the recorder supports at most %d CPUs, of x86-64", MAX_CPUS);
+		if (strcmp(registers[i].name, name) == 0)
+			return registers[i].handle;
+	fail("QEMU does not give us the guest's register %s", name);
+}
+
+static void on_cpu(qemu_plugin_id_t id, unsigned int vcpu)
+{
+	if (vcpu >= MAX_CPUS)
+		fail("the recorder supports at most %d CPUs", MAX_CPUS);
+	for (int i = 0; i < ISA_ARGUMENTS; i++)
+		arguments[i] = find_register(isa->arguments[i]);
+	for (int i = 0; i < ISA_BASES; i++)
+		bases[i] = find_register(isa->bases[i]);
+	next_task = find_register(isa->next_task);
 	cpu_count = vcpu + 1;
 	executed = qemu_plugin_scoreboard_find(score, 0);
+}
+
+static void choose_isa(const char *target)
+{
+	for (size_t i = 0; i < sizeof(every_isa) / sizeof(every_isa[0]); i++)
+		if (strcmp(every_isa[i]->target, target) == 0)
+			isa = every_isa[i];
+	if (!isa)
+		fail("the recorder does not know the architecture %s", target);
+}
+
+static void read_option(const char *option)
+{
+	if (strncmp(option, "out=", 4) == 0)
+		folder = option + 4;
+	else if (strncmp(option, "program=", 8) == 0)
+		program = option + 8;
+	else if (strcmp(option, "memory=on") == 0)
+		with_memory = true;
+	else if (sscanf(option, "switch=%" SCNx64, &switch_start) != 1 &&
+		 sscanf(option, "switch_end=%" SCNx64, &switch_end) != 1 && !moments_option(option))
+		fail("the recorder has no option %s", option);
 }
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
@@ -357,32 +411,16 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	if (info->version.cur < API_VERSION)
 		fail("the recorder needs plugin API %d, and this QEMU has %d", API_VERSION,
 		     info->version.cur);
-	for (int i = 0; i < argc; i++) {
-		if (strncmp(argv[i], "out=", 4) == 0)
-			folder = argv[i] + 4;
-		else if (strncmp(argv[i], "program=", 8) == 0)
-			program = argv[i] + 8;
-		else if (sscanf(argv[i], "switch=%" SCNx64, &switch_start) != 1 &&
-			 sscanf(argv[i], "switch_end=%" SCNx64, &switch_end) != 1 &&
-			 sscanf(argv[i],
-				"moments=%" SCNu64 ":%" SCNu64 ":%" SCNu64 ":%" SCNu64 ":%" SCNu64,
-				&moments.start, &moments.first, &moments.step, &moments.count,
-				&moments.reach) != 5 &&
-			 sscanf(argv[i], "tick=%" SCNx64 ":%" SCNx64 ":%" SCNx64, &moments.tick,
-				&moments.function, &moments.period) != 3)
-			with_memory = strcmp(argv[i], "memory=on") == 0;
-	}
+	choose_isa(info->target_name);
+	for (int i = 0; i < argc; i++)
+		read_option(argv[i]);
 	if (!folder || !program)
 		fail("the recorder needs out= and program=");
 	bytes = g_byte_array_new();
 	self = id;
 	score = qemu_plugin_scoreboard_new(sizeof(uint64_t));
 	executed_entry = (qemu_plugin_u64){score, 0};
-	output_open(&trace, folder, "trace");
-	output_open(&blocks, folder, "blocks");
-	output_open(&names, folder, "tasks");
-	if (with_memory)
-		output_open(&accesses, folder, "accesses");
+	record_open(folder, with_memory);
 	qemu_plugin_register_vcpu_init_cb(id, on_cpu);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_waiting_translation);
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
@@ -20,13 +21,14 @@ from pathlib import Path
 
 from probes.files import read_toml
 from probes.messages import shown
+from probes.transports import PAIR
 from runners.exact.count import code_digest
 from runners.exact.machine import digest, programs
 from runners.exact.run import plan_cells
 from runners.host.session import Session
 from runners.options import CampaignOptions, ExactOptions, Options
 from runners.process import DONE, FAILED, REPORTS, RUN_SH, RunError, UsageError, command, last_words
-from runners.store import lock
+from runners.store import lock, open_lock
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 SPLIT = ("kernel", "transports", "patterns", "sizes")  # each job has one of each
@@ -66,9 +68,11 @@ def carry_out(options: CampaignOptions, parse: Parse) -> int:
     if options.dry_run:
         print("".join(f"{words}\n" for words in todo.values()), end="")
         return DONE
-    for name in ("runs", "locks", "logs"):
+    for name in ("runs", "logs"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as held:
+    (folder / "locks").mkdir(exist_ok=True)
+    (folder / "locks").chmod(0o700)  # no other user can open a job's lock, and so hold it
+    with os.fdopen(open_lock(folder / "lock")) as held:
         lock(held.fileno(), f"another campaign works in {folder}: wait for its end.")
         session.progress.note(f"{len(commands)} jobs, {len(commands) - len(todo)} counted already")
         if todo:
@@ -91,7 +95,7 @@ def jobs(file: Path) -> Iterator[list[str]]:
     plan = read_toml(file)
     if "kernel" not in plan:
         raise UsageError(f"{file} names no kernel.")
-    usual = {"transports": ["unix", "tcp"], "patterns": ["pingpong"], "sizes": [64]}
+    usual = {"transports": list(PAIR), "patterns": ["pingpong"], "sizes": [64]}
     values = {key: values_of(file, key, value) for key, value in (usual | plan).items()}
     rest = [f"--{key}={','.join(values[key])}" for key in values if key not in SPLIT]
     for chosen in product(*(values[key] for key in SPLIT)):
@@ -139,11 +143,17 @@ def count(session: Session[CampaignOptions], folder: Path, commands: dict[str, s
         *("--snakefile", str(SNAKEFILE), "--directory", str(folder), "--cores", "1"),
         *("--keep-going", "--nolock", "--quiet", "all"),
     ]
+    own = os.environ | {"TMPDIR": tempfile.gettempdir()}  # a folder of ours, which is removed
     with (
         session.progress.step("counting"),
         (folder / "logs/snakemake.txt").open("w") as log,
         subprocess.Popen(
-            command(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            command(argv),
+            env=own,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         ) as process,
     ):
         try:

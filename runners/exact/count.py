@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from probes import isa
 from probes.transports import DIRECTIONS
 from runners.cell import ONE_WAY, Cell, CellRun
 from runners.exact.cells import FACTORS, cpus_of, iterations_of, order, path_of
@@ -17,7 +18,7 @@ from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
 from runners.exact.machine import PLUGIN, RefusedError, digest, scratch
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
-from runners.exact.record import read_record, read_symbols
+from runners.exact.record import read_record
 from runners.guest.store import suspect
 from runners.process import RunError
 
@@ -31,14 +32,17 @@ KNOB_FIELDS = ("name", "what", "one", "number", "event", "cpu")
 
 def code_digest() -> str:
     """Return the digest of the recorder, and our own code."""
-    sources = [PLUGIN, *sorted(Path(__file__).parent.glob("*.py"))]
+    folders = [Path(__file__).parent, Path(isa.__file__).parent]
+    sources = [PLUGIN, *(path for folder in folders for path in sorted(folder.glob("*.py")))]
     return digest(b"".join(path.read_bytes() for path in sources))
 
 
 def count_cells(
-    guest: ExactGuest, work: Sequence[tuple[ExactGuest, CellRun]], out: Path,
+    guest: ExactGuest,
+    work: Sequence[tuple[ExactGuest, CellRun]],
+    out: Path,
     on_cell: Callable[[int, Cell], None],
-) -> dict[CellRun, str]:  # fmt: skip
+) -> dict[CellRun, str]:
     """Count every cell and write the folder `out`: see docs/run-folder.md.
 
     Returns the cells that cannot be run, each with the reason. They have no line.
@@ -124,8 +128,13 @@ def follow_payload(guest: ExactGuest, run: CellRun) -> PayloadFlow:
     short = replace(run, cell=run.cell.shortened(PAYLOAD_MESSAGES, PAYLOAD_WARMUP))
     with scratch() as folder:
         guest.boot(order(short, guest.steps), folder, guest.stored, {"memory": "on"})
-        record, symbols, one_way = read_record(folder), guest.symbols, run.cell.pattern in ONE_WAY
-        return follow(record, folder / "accesses", symbols, short.cell.size, one_way=one_way)
+        return follow(
+            read_record(folder, guest.machine.isa),
+            folder / "accesses",
+            guest.symbols_in(folder),
+            short.cell.size,
+            one_way=run.cell.pattern in ONE_WAY,
+        )
 
 
 def measure(
@@ -159,7 +168,9 @@ def measure(
 
 def replay_record(guest: ExactGuest, run: CellRun, folder: Path) -> ReplayedWindow:
     """Replay what a run of the cell recorded in `folder`. Raises RecordError."""
-    now = folder / "symbols"  # a knob may have brought functions that the stored machine lacks
-    symbols = read_symbols(now) if now.exists() else guest.symbols
-    one_way = run.cell.pattern in ONE_WAY
-    return replay(read_record(folder), symbols, iterations_of(run.cell), one_way=one_way)
+    return replay(
+        read_record(folder, guest.machine.isa),
+        guest.symbols_in(folder),
+        iterations_of(run.cell),
+        one_way=run.cell.pattern in ONE_WAY,
+    )

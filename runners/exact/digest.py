@@ -23,7 +23,6 @@ MOST_VARIANTS = 64
 IDLE = "swapper"  # how the names of the idle tasks begin
 # How far the rate of a guest's clock may be off: on Debian's 6.12 it is by 0.95e-6, on 7.2 by 0.
 CLOCK_RATE = 2e-6
-TRAPS = (("asm_exc_int3",), ("asm_exc_debug",))
 Check = tuple[str, bool, str]
 """What must hold, whether it does, and the figures that were compared."""
 
@@ -46,7 +45,7 @@ def describe(
         "messages_per_iteration": cell.messages // iterations_of(cell),
         "shapes": [
             {
-                "name": name_shape(window.tree, window.steady, shape),
+                "name": name_shape(window, shape),
                 "iterations": len(shape.iterations),
                 "identical": shape.identical,
                 "steps": shape.steps,
@@ -83,13 +82,14 @@ def _moved(tree: CallTree, usual: Counts, counts: Counts) -> dict[str, dict[str,
     return {"moved": moved, "repeats": repeats}
 
 
-def name_shape(tree: CallTree, steady: IterationShape, shape: IterationShape) -> str:
+def name_shape(window: ReplayedWindow, shape: IterationShape) -> str:
     """`steady`, or what the shape has more: interrupts and tasks, else functions."""
+    tree, steady = window.tree, window.steady
     if shape is steady:
         return "steady"
     usual, mine = (tree.by_function(each.counts.steps) for each in (steady, shape))
     new = mine.keys() - usual.keys()
-    entries = sorted(name.removeprefix("asm_") for name in new if name.startswith("asm_"))
+    entries = sorted(filter(None, map(window.isa.interrupt, new)))
     tasks: Counter[str] = Counter()
     for node, steps in shape.counts.steps.items():
         tasks[tree.path(node)[0]] += steps
@@ -207,11 +207,11 @@ def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
     drift = CLOCK_RATE * window.counted
     # The client's traps out of user space come from uprobes on the functions that hold the markers:
     # their programs run within the window, and outside the two readings of the clock.
-    probes = sum(
-        steps
-        for node, steps in window.total.steps.items()
-        if (path := window.tree.path(node))[0] == "client" and path[2:3] in TRAPS
-    )
+    probes = 0
+    for node, steps in window.total.steps.items():
+        task, *path = window.tree.path(node)
+        if task == "client" and len(path) > 1 and path[1] in window.isa.traps:
+            probes += steps
     cost = result["clock_cost_ns"]
     tasks = {window.tree.path(node)[0] for node in window.total.steps}
     idles = any(task.startswith(IDLE) for task in tasks) and (

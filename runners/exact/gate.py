@@ -14,7 +14,7 @@ from runners.exact.kernel_tree import is_tree
 from runners.host.session import Session
 from runners.options import ExactOptions, GateOptions
 from runners.process import RUN_SH, RunError, UntoldError, UsageError, attempt, last_words
-from runners.store import place
+from runners.store import place, publish
 
 WITHIN, BEYOND, UNTOLD = 0, 1, 125
 BASE, JUDGED = "against", "kernel"  # folders of the two runs
@@ -56,6 +56,7 @@ def gate(options: GateOptions) -> int:
                     root=session.root,
                 )
                 exact.run(counts, pair / name, scratch, moved_to=destination / name)
+            publish(pair)
             pair.rename(destination)
         base = destination / BASE if BASE in kernels else stored
         judged = (str(base), str(destination / JUDGED), "--out", str(destination))

@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from probes.files import read_rows
+from probes.isa import USUAL, Isa
 from probes.transports import Transport
 from runners.exact.kernel_tree import build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
 from runners.exact.machine import EmulatedMachine, Order, boot, cpu_option, digest, scratch, store
-from runners.exact.record import Symbols, read_symbols
+from runners.exact.symbols import Symbols, read_modules, read_symbols
 from runners.guest.debian import TRIXIE, PackageSources
 from runners.guest.image import strip_elf
 from runners.guest.kernels import prepare_kernel
-from runners.guest.qemu import LIBRARIES, HangError, prepare_qemu
+from runners.guest.qemu import HangError, prepare_qemu
 from runners.guest.store import Cache, Say, read_manifest, suspect
 from runners.process import REPOSITORY, RunError, plain_environment, run_tool
 
 KNOB_PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
-SWITCH = "__switch_to_asm"
 # Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
 # sleep at boot and stay so, always at the same instruction; a longer command line shifts it.
 BOOTS = ("", *(f"pathcost.boot={'1' * length}" for length in (3, 4, 5, 6, 1, 2)))
@@ -35,7 +35,9 @@ PROGRAMS = {
     row["program"]: (row["package"], row["path"])
     for row in read_rows(Path(__file__).with_name("programs.tsv"))
 }
-LOADER = "lib64/ld-linux-x86-64.so.2"
+# What a boot hands over of itself: its symbols, and where it put the modules that it has loaded.
+READ_SYMBOLS = ("symbols",)
+READ_MODULES = ("hand", "/proc/modules", "modules")
 
 
 @dataclass(frozen=True)
@@ -54,26 +56,43 @@ class ExactGuest:
     programs: dict[str, str]
     files: Mapping[str, bytes] = field(default_factory=dict)
     steps: Order = ()
+    loads: bool = False  # whether the steps load modules
     knob: Knob = NOTHING
 
     @property
     def plugin(self) -> dict[str, str]:
         """Return what the recorder has to know about this kernel. Raises RunError."""
         try:
-            start, end = self.symbols.extent(SWITCH)
+            start, end = self.symbols.extent(switch := self.machine.isa.switch)
         except ValueError:
             raise RunError(
-                f"the kernel has no symbol {SWITCH}, so its tasks cannot be told apart"
+                f"the kernel has no symbol {switch}, so its tasks cannot be told apart"
             ) from None
         return {"switch": f"{start:x}", "switch_end": f"{end:x}"}
 
     def boot(
-        self, order: Order, out: Path, stored: Path | None,
-        settings: Mapping[str, str] | None = None, /, **limits: float,
-    ) -> None:  # fmt: skip
+        self,
+        order: Order,
+        out: Path,
+        stored: Path | None,
+        settings: Mapping[str, str] | None = None,
+        /,
+        **limits: float,
+    ) -> None:
         """Carry out `order` here: see machine.boot(). The recorder gets `settings` too."""
         plugin = {**self.plugin, **(settings or {})}
+        if self.loads:  # after the cell, whose window is as it was without it
+            order = [*order, READ_MODULES]
         boot(self.machine, order, out, plugin, stored, self.files, **limits)
+
+    def symbols_in(self, folder: Path) -> Symbols:
+        """Return the symbols of the boot that wrote to `folder`. Raises RunError."""
+        now = folder / "symbols"  # a knob may have brought functions that the stored machine lacks
+        if now.exists():
+            return read_symbols(self.machine.isa, now)
+        if self.loads:
+            return self.symbols.with_modules_at(read_modules(folder / "modules"))
+        return self.symbols
 
     def environment(self) -> dict[str, Any]:
         """Return the contents of environment.json."""
@@ -83,7 +102,7 @@ class ExactGuest:
             "version": self.version,
             "package": machine.kernel.version,
             "qemu": machine.qemu.version,
-            "cpu": machine.cpu,
+            "cpu": machine.cpu or machine.isa.cpu,
             "machine": machine.hardware,
             "command_line": machine.command_line,
             "sha256": self.programs,
@@ -129,7 +148,7 @@ def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
         used.append(stored := cache.entry("snapshot", machine.recipe(), store_once))
         used.append(entry := symbols_entry(cache, machine, stored / "state"))
         version = (entry / "version").read_text(encoding="utf-8").strip()
-        symbols = read_symbols(entry / "symbols")
+        symbols = read_symbols(machine.isa, entry / "symbols")
     except (RunError, ValueError):
         suspect(*used)
         raise
@@ -137,51 +156,62 @@ def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
 
 
 def symbols_entry(
-    cache: Cache, machine: EmulatedMachine, stored: Path,
-    steps: Order = (), files: Mapping[str, bytes] | None = None,
-) -> Path:  # fmt: skip
+    cache: Cache,
+    machine: EmulatedMachine,
+    stored: Path,
+    steps: Order = (),
+    files: Mapping[str, bytes] | None = None,
+) -> Path:
     """The folder with `symbols` and `version` of a stored machine, after `steps` that load modules.
 
-    No cell reads them itself: half a second of an emulated CPU, and the same each time. Raises
-    RunError.
+    With steps it has `modules` too: where that boot has put them. No cell reads its symbols itself,
+    which takes half a second of an emulated CPU; its modules it does. Raises RunError.
     """
+    reading = [*steps, READ_SYMBOLS]
+    names = ["symbols", "version"]
+    if steps:
+        reading.append(READ_MODULES)
+        names.append("modules")
 
     def read_once(partial: Path) -> dict[str, object]:
         with scratch() as folder:
-            boot(machine, [*steps, ("symbols",)], folder, {}, stored, files)
-            for name in ("symbols", "version"):
+            boot(machine, reading, folder, {}, stored, files)
+            for name in names:
                 shutil.copyfile(folder / name, partial / name)
         words = [word for step in steps for word in step]
         return {"what": " ".join([machine.kernel.release, *words])}
 
     digests = {path: digest(data) for path, data in (files or {}).items()}
-    recipe = {"snapshot": stored.parent.name, "steps": steps, "files": digests}
+    recipe = {"snapshot": stored.parent.name, "steps": steps, "files": digests, "names": names}
     return cache.entry("symbols", recipe, read_once)
 
 
 def guest_for(
-    cache: Path, base: ExactGuest, path: Transport, knob: Knob = NOTHING,
+    cache: Path,
+    base: ExactGuest,
+    path: Transport,
+    knob: Knob = NOTHING,
     say: Say = lambda _: None,
-) -> ExactGuest:  # fmt: skip
+) -> ExactGuest:
     """Return the guest in which cells of a transport with a knob are counted; `base` has neither.
 
     Raises RunError, and LackingError where this kernel cannot give what they need.
     """
-    cached = Cache(cache, say)
+    cached, isa = Cache(cache, say), base.machine.isa
     with PackageSources(cached) as sources:
         kernel = base.machine.kernel
         theirs = path.modules if kernel.version else ()  # a user's kernel has them built in
         files = lean_modules(kernel.modules((*theirs, *knob.modules)))
         load: Order = [("run", KNOB, "load", *files)] if files else []
         for name in (*knob.programs, *path.programs):
-            found = program_files(cached, sources, name).items()
+            found = program_files(cached, sources, name, isa).items()
             files |= {place: file.read_bytes() for place, file in found}
         image: dict[str, Path] = {}
         for name in knob.image:
-            image |= program_files(cached, sources, name)
+            image |= program_files(cached, sources, name, isa)
         guest = base
         if knob.command_line or knob.cpu or image:
-            cpu = cpu_option(knob.cpu) if knob.cpu else base.machine.cpu
+            cpu = cpu_option(isa, knob.cpu) if knob.cpu else base.machine.cpu
             machine = replace(base.machine, knobs=knob.command_line, image=image, cpu=cpu)
             guest = ready_guest(cached, machine)
         steps = [*load, *knob.steps]
@@ -189,7 +219,8 @@ def guest_for(
             files[KNOB] = strip_elf(KNOB_PROGRAM.read_bytes())
         if load:
             entry = symbols_entry(cached, guest.machine, guest.stored, load, files)
-            guest = replace(guest, symbols=read_symbols(entry / "symbols"))
+            symbols = read_symbols(isa, entry / "symbols", entry / "modules")
+            guest = replace(guest, symbols=symbols, loads=True)
     if knob.text:
         files[TEXT] = knob.text.encode()
     return replace(guest, files=files, steps=steps, knob=knob)
@@ -209,19 +240,21 @@ def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
         return {f"/modules/{copy.name}": copy.read_bytes() for copy in copies}
 
 
-def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str, Path]:
+def program_files(
+    cache: Cache, sources: PackageSources, name: str, isa: Isa = USUAL
+) -> dict[str, Path]:
     """Return a program and all that it loads: path in the guest → file. Raises RunError."""
     package, path = PROGRAMS[name]
 
     def build(partial: Path) -> dict[str, object]:
         with cache.scratch() as root:
             versions = sources.archive(TRIXIE).unpack([package], root, package)
-            loader = root / LIBRARIES / Path(LOADER).name
+            loader = root / isa.libraries / Path(isa.loader).name
             words = [str(loader), "--library-path", str(loader.parent), "--list", str(root / path)]
             listing = run_tool(words, f"list the libraries of {path}", plain_environment())
             paths = [Path(found) for found in re.findall(r"=> (\S+) \(", listing)]
-            inside = {f"{LIBRARIES}/{found.name}" for found in paths if root in found.parents}
-            needed = [path, f"{LIBRARIES}/{loader.name}", *sorted(inside)]
+            inside = {f"{isa.libraries}/{found.name}" for found in paths if root in found.parents}
+            needed = [path, f"{isa.libraries}/{loader.name}", *sorted(inside)]
             for file in needed:
                 target = partial / "root" / file
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -230,6 +263,6 @@ def program_files(cache: Cache, sources: PackageSources, name: str) -> dict[str,
 
     entry = cache.entry("tools", {"version": 2, "program": PROGRAMS[name], "suites": TRIXIE}, build)
     program, loader, *libraries = read_manifest(entry)["needed"]
-    places = {f"/{LOADER}": loader, f"/{name}": program, f"/{loader}": loader}
+    places = {f"/{isa.loader}": loader, f"/{name}": program, f"/{loader}": loader}
     places |= {f"/{library}": library for library in libraries}
     return {place: entry / "root" / file for place, file in places.items()}

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
+from probes.isa import USUAL, Isa
 from runners.exact.record import (
     COUNT_BITS,
-    USER_LIMIT,
     VALUE_MASK,
     CodeBlock,
     InstructionRecord,
     RecordEvent,
-    Symbols,
     end_of_window,
 )
 from runners.exact.replay import CallTree, Counts, NodeVisit, Replay, State
+from runners.exact.symbols import Symbols
 
 FIRST_ITERATIONS = 8
 SIDES = {RecordEvent.CLIENT_END: "client", RecordEvent.SERVER_END: "server"}
@@ -70,6 +70,8 @@ class ReplayedWindow:
     counted: int = 0
     order: list[NodeVisit] = field(default_factory=list)  # a steady iteration of the usual variant
     blocks: list[CodeBlock] = field(default_factory=list)  # the record's
+    isa: Isa = USUAL
+    symbols: Symbols = field(default_factory=lambda: Symbols(USUAL, {}))  # of the boot that ran it
 
     @property
     def iterations(self) -> int:
@@ -87,12 +89,18 @@ def replay(
     """Replay a record in which the client iterates so often. Raises RecordError."""
     last = end_of_window(one_way)
     begin, end = find(record, RecordEvent.CLIENT_BEGIN), find(record, last)
-    machine = Replay(record.blocks, record.tasks, symbols)
+    machine = Replay(record, symbols)
     state, _ = machine.run(State(), record.words[: begin + 1])
     client = record.words[begin] & VALUE_MASK
     cuts = find_iterations(record, begin + 1, end, client, iterations)
     counted = record.marks[last] - record.marks.get(RecordEvent.CLIENT_BEGIN, 0)
-    window = ReplayedWindow(machine.tree, counted=counted, blocks=record.blocks)
+    window = ReplayedWindow(
+        machine.tree,
+        counted=counted,
+        blocks=record.blocks,
+        isa=record.isa,
+        symbols=symbols,
+    )
     bounds = [begin + 1, *cuts, end]
     parts = [record.words[a:b] for a, b in pairwise(bounds)]
     pieces, states, counts = Pieces(machine), [state], list[Counts]()
@@ -109,9 +117,13 @@ def replay(
 
 
 def _add_outside(
-    window: ReplayedWindow, machine: Replay, record: InstructionRecord, mark: RecordEvent,
-    bounds: list[int], states: list[State],
-) -> None:  # fmt: skip
+    window: ReplayedWindow,
+    machine: Replay,
+    record: InstructionRecord,
+    mark: RecordEvent,
+    bounds: list[int],
+    states: list[State],
+) -> None:
     """Add to `window.outside` what the side of this end marker ran after it, up to the window's."""
     at = _kinds(record.words).find(_kind(mark))
     if not 0 <= at < bounds[-1]:
@@ -186,7 +198,7 @@ def find_iterations(
         number
         for number, block in enumerate(record.blocks)
         # The number of a longer block does not begin at a byte; the workload's loop has no such.
-        if 0 < block.address < USER_LIMIT and len(block.lengths) < 1 << 8
+        if 0 < block.address < record.isa.user_limit and len(block.lengths) < 1 << 8
     ]
     first_runs = ((client_runs.of(number, soon), number) for number in user)
     for _, number in sorted((places[0], number) for places, number in first_runs if places):

@@ -13,19 +13,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from probes.isa import USUAL, Isa
 from runners.guest.store import Say, remove
 from runners.process import SEARCH, RunError, command
 from runners.store import lock, open_folder
 
 CONFIG = Path(__file__).parent / "minimal.config"
-IMAGE = Path("arch/x86/boot/bzImage")
+ALL_CONFIG = ".pathcost-config"  # what a build is to have, among its objects
 UNFINISHED = ".pathcost-unfinished"  # among the objects of a build that was ended
 PROGRAMS = ("make", "gcc", "flex", "bison", "bc")  # each in the package of its name
 COMPLAINT_LINES = 8
 FIXED = {
-    "KBUILD_BUILD_TIMESTAMP": "2026-01-01", "KBUILD_BUILD_VERSION": "1", "LOCALVERSION": "",
-    "KBUILD_BUILD_USER": "pathcost", "KBUILD_BUILD_HOST": "pathcost",
-}  # fmt: skip
+    "KBUILD_BUILD_TIMESTAMP": "2026-01-01",
+    "KBUILD_BUILD_VERSION": "1",
+    "LOCALVERSION": "",
+    "KBUILD_BUILD_USER": "pathcost",
+    "KBUILD_BUILD_HOST": "pathcost",
+}
 
 
 class BuildError(RunError):
@@ -37,22 +41,25 @@ def is_tree(name: str) -> bool:
     return (Path(name) / "Kconfig").is_file()
 
 
-def build_tree(cache: Path, tree: Path, say: Say) -> Path:
-    """Return the bzImage of a source tree, built if need be. Raises RunError."""
+def build_tree(cache: Path, tree: Path, say: Say, isa: Isa = USUAL) -> Path:
+    """Return the kernel's file of a source tree, built if need be. Raises RunError."""
     tree = tree.resolve()
     if lacking := [name for name in PROGRAMS if shutil.which(name, path=SEARCH) is None]:
         names = " ".join([*lacking, "libelf-dev"])
         raise RunError(f"to build {tree}, these are missing: apt-get install {names}")
     folder = cache / f"build-{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     os.utime(folder)
     with alone(folder, f"waiting: {tree} is being built", say) as held:
         say(f"building {tree}")
         # Without this the kernel would be the last one that did build.
-        (folder / IMAGE).unlink(missing_ok=True)
-        _make(tree, folder, held, "allnoconfig", f"KCONFIG_ALLCONFIG={CONFIG}")
-        _make(tree, folder, held, f"-j{len(os.sched_getaffinity(0))}", "bzImage")
-    return folder / IMAGE
+        (folder / isa.image_path).unlink(missing_ok=True)
+        config = [CONFIG.read_text(encoding="utf-8").rstrip("\n"), *isa.config]
+        (folder / ALL_CONFIG).write_text("\n".join(config) + "\n", encoding="utf-8")
+        _make(tree, folder, held, "allnoconfig", f"KCONFIG_ALLCONFIG={folder / ALL_CONFIG}")
+        _make(tree, folder, held, f"-j{len(os.sched_getaffinity(0))}", isa.image)
+    return folder / isa.image_path
 
 
 @contextmanager
@@ -65,6 +72,7 @@ def alone(folder: Path, taken: str, say: Say) -> Iterator[int]:
     """
     held = open_folder(folder)
     try:
+        os.fchmod(held, 0o700)  # no other user can open it, and so hold its lock
         lock(held, taken, say)
         if (folder / UNFINISHED).exists():
             for left in folder.iterdir():
@@ -89,9 +97,13 @@ def _make(tree: Path, folder: Path, held: int, *words: str) -> None:
     with subprocess.Popen(
         command(argv, death="TERM"),
         env={"PATH": SEARCH, "LC_ALL": "C.UTF-8", **kept, **FIXED},
-        pass_fds=(held,), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace",
-    ) as process:  # fmt: skip
+        pass_fds=(held,),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
         try:
             output, _ = process.communicate()
         except BaseException:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from probes import program
+from probes.isa import USUAL, Isa
 from probes.scripts import read_scripts
 
 TABLE = Path(__file__).parent / "knobs.toml"
@@ -19,12 +20,15 @@ TEXT = "/knob.txt"
 # Actions of runners/exact/knob/knob.c, in the guest's program KNOB.
 OWN_ACTIONS = ["expect", "log", "packet", "cgroup-bpf", "tracer", "bpftrace", "seccomp"]
 # What `bpftrace = true` stands for.
-BPFTRACE = {"event": "bpf_prog_????????????????_*", "image": ["bpftrace", "bin/sh"], "code": True,
-            "steps": [["bpftrace", TEXT]]}  # fmt: skip
+BPFTRACE = {
+    "event": "bpf_prog_????????????????_*",
+    "image": ["bpftrace", "bin/sh"],
+    "code": True,
+    "steps": [["bpftrace", TEXT]],
+}
 NUMBER, SCRIPT, CPU = "number", "script", "cpu"
 # A model by QEMU's name (none: the usual one), and features: `Nehalem`, `+erms`, `max+smap=off`.
 CPU_VALUE = re.compile(r"(?=.)(\w[\w.-]*)?(\+\w[\w.-]*(=(on|off))?)*", re.ASCII)
-NAME_LENGTH = 47  # of the name that a processor gives itself
 FORMS = {NUMBER: "=N", CPU: "=MODEL+FEATURE"}
 MOST = 65_535
 ANY = "any"
@@ -67,7 +71,7 @@ class Knob:
 NOTHING = Knob()
 
 
-def find(name: str) -> Knob:
+def find(name: str, isa: Isa = USUAL) -> Knob:
     """The knob called `name`; NOTHING without a name. Raises KeyError, which lists all knobs."""
     if not name:
         return NOTHING
@@ -77,7 +81,7 @@ def find(name: str) -> Knob:
         stem, value = name, ""
     elif not equals or not _fits(value, table.get(stem, {}).get("value")):
         raise KeyError(f"unknown knob '{name}': there is {', '.join(described())}")
-    words = json.dumps(table[stem]).replace("{start}", value[:NAME_LENGTH])
+    words = json.dumps(table[stem]).replace("{start}", isa.cpu_name(value))
     row = json.loads(words.replace("{value}", value))
     if row.pop("bpftrace", False):
         row |= BPFTRACE

@@ -16,6 +16,7 @@ from operator import sub
 from pathlib import Path
 from typing import Any
 
+from probes.isa import Isa
 from runners.cell import CellRun
 from runners.exact.cells import order, path_of
 from runners.exact.count import replay_record
@@ -23,21 +24,12 @@ from runners.exact.digest import checks
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow
 from runners.exact.machine import scratch
-from runners.exact.record import CALL_SIZE
 from runners.guest.qemu import HangError
 from runners.process import WORKLOAD, RunError, UsageError, command
 
-# What a function gives instead of running: its code, and the code in place of a call of it.
-RETURNS = {name: (bytes.fromhex(code), bytes.fromhex(call)) for name, code, call in (
-    ("0", "31c0c3", "31c00f1f00"), ("1", "b801000000c3", "b801000000"),
-    ("-1", "48c7c0ffffffffc3", "4883c8ff90"), ("argument", "4889f8c3", "4889f86690"),
-)}  # fmt: skip
-TEXT = 0xFFFF_FFFF_8000_0000  # the kernel's code is mapped here, from physical address 0
-PAGE = 4096
 # QEMU's migration stream, migration/ram.c: the low bits of a page's header, and how many bytes are
 # between two parts.
 FILLED, WHOLE, END, SAME_BLOCK, SECTION = 0x02, 0x08, 0x10, 0x20, 10
-MAIN_MEMORY = b"\6pc.ram"
 # A run loops without an end when it takes so many times the processor time of one without a lesion.
 MOST_WORK = 2.0
 # One that prints without an end takes so many times its time, and 60 s: others may use the host.
@@ -46,17 +38,35 @@ MOST_SECONDS, LEAST = 10.0, 60.0
 # the second fills the transport until its writer has to wait.
 AGAIN = (("pingpong", 120, 64), ("stream", 1000, 4096))
 VIRTUAL_SECONDS = 10  # a second is a thousand million instructions
-STATE = ("slabinfo", "sys/fs/file-nr", "net/sockstat", "zoneinfo", "sys/kernel/tainted",
-         "net/snmp", "net/netstat", "pressure/cpu")  # fmt: skip
+STATE = (
+    "slabinfo",
+    "sys/fs/file-nr",
+    "net/sockstat",
+    "zoneinfo",
+    "sys/kernel/tainted",
+    "net/snmp",
+    "net/netstat",
+    "pressure/cpu",
+)
 # What the sentence of a run that failed contains.
-ENDS = {"timed out": "hangs", "did not finish": "hangs", "panicked": "crashes",
-        "stopped before": "crashes", "by signal": "crashes", "": "fails"}  # fmt: skip
+ENDS = {
+    "timed out": "hangs",
+    "did not finish": "hangs",
+    "panicked": "crashes",
+    "stopped before": "crashes",
+    "by signal": "crashes",
+    "": "fails",
+}
 LEAKS = ("objects", "descriptors", "sockets", "pages")
 COUNTERS = ("counter", "window")
 # More of these is no leak: a processor hoards heads of buffers, what RCU frees later (Linux 7) and
 # the pages in which those lie, and TCP's allowance of memory. Of 1,120 messages each way.
-SLACK = {"objects skbuff_head_cache": 128, "objects kmalloc-96": 64, "pages": 16,
-         "sockets TCP:mem": 64}  # fmt: skip
+SLACK = {
+    "objects skbuff_head_cache": 128,
+    "objects kmalloc-96": 64,
+    "pages": 16,
+    "sockets TCP:mem": 64,
+}
 
 
 @dataclass(frozen=True)
@@ -91,28 +101,29 @@ class Trial:
         return self.outcome in ("arrives", "differs") and kinds <= set(allowed)
 
 
-def find_pages(state: bytes) -> dict[int, int]:
+def find_pages(isa: Isa, state: bytes) -> dict[int, int]:
     """Return physical address → place in the file, of main memory's pages that are stored whole.
 
     Its name is there twice: with its size, and in the header of its first page.
     """
     pages: dict[int, int] = {}
-    at = state.find(MAIN_MEMORY, state.find(MAIN_MEMORY) + 1) - 8
+    memory, page = isa.main_memory, isa.page
+    at = state.find(memory, state.find(memory) + 1) - 8
     while 0 <= at < len(state):
         head = int.from_bytes(state[at : at + 8])
-        address, flags, at = head & -PAGE, head % PAGE, at + 8
+        address, flags, at = head & -page, head % page, at + 8
         if flags == END:
             at += SECTION
             continue
         if not flags & SAME_BLOCK:
-            if not state.startswith(MAIN_MEMORY, at):
+            if not state.startswith(memory, at):
                 break
-            at += len(MAIN_MEMORY)
+            at += len(memory)
         if flags & WHOLE:
             pages[address] = at
         elif not flags & FILLED:
             break
-        at += PAGE if flags & WHOLE else 1
+        at += page if flags & WHOLE else 1
     return pages
 
 
@@ -120,10 +131,10 @@ class Patient:
     """A cell's stored machine, in which lesions are tried. Raises RunError, RecordError."""
 
     def __init__(self, guest: ExactGuest, run: CellRun) -> None:
-        self.guest, self.run = guest, run
+        self.guest, self.run, self.isa = guest, run, guest.machine.isa
         reading = command(guest.machine.qemu.reading(guest.stored))
         self._state = subprocess.run(reading, stdout=subprocess.PIPE, check=True).stdout
-        self._pages = find_pages(self._state)
+        self._pages = find_pages(self.isa, self._state)
         self._entries: dict[str, int] = {}
         self.calls: dict[str, int] = {}  # direct ones: caller+offset>function → place in the file
         self._limits: dict[str, float] = {}
@@ -147,11 +158,11 @@ class Patient:
 
     def lesion(self, name: str, gives: str) -> Lesion | None:
         """Return the lesion, or None where its code has no room. Raises UsageError."""
-        code, call = RETURNS[gives]
+        code, call = self.isa.returns[gives]
         if name in self.calls:
             return Lesion(name, gives, self.calls[name], call)
         try:
-            start, end = self.guest.symbols.extent(name)
+            start, end = self.window.symbols.extent(name)
         except ValueError:
             raise UsageError(f"the kernel has no function {name}.") from None
         start = self._entries.get(name, start)  # of functions with one name, that of the path
@@ -170,20 +181,22 @@ class Patient:
                 continue
             unchanged = self._state.startswith(block.code, at)
             found[unchanged] += 1
-            function, is_start = self.guest.symbols.place(block.address)
+            function, is_start, _ = self.window.symbols.place(block.address)
             if is_start:
                 self._entries[function] = block.address
-            if unchanged and (target := block.target()):
-                offset = block.end - CALL_SIZE - self._entries.get(function, 0)
-                callee = self.guest.symbols.place(target).function
-                self.calls[f"{function}+{offset:#x}>{callee}"] = at + len(block.code) - CALL_SIZE
+            if unchanged and (target := self.isa.target(block.instruction(-1), block.end)):
+                offset = block.end - self.isa.call_size - self._entries.get(function, 0)
+                callee = self.window.symbols.place(target).function
+                self.calls[f"{function}+{offset:#x}>{callee}"] = (
+                    at + len(block.code) - self.isa.call_size
+                )
         if found[False] >= found[True]:
             raise RunError("the stored machine has other code where the kernel's symbols are.")
 
     def _place(self, address: int, size: int) -> int | None:
         """Return the place in the file, where these bytes are in one page that is stored whole."""
-        page, offset = address - TEXT & -PAGE, address % PAGE
-        is_there = page in self._pages and offset + size <= PAGE
+        page, offset = address - self.isa.text & -self.isa.page, address % self.isa.page
+        is_there = page in self._pages and offset + size <= self.isa.page
         return self._pages[page] + offset if is_there else None
 
     def try_lesions(self, lesions: Iterable[Lesion]) -> Trial:
@@ -228,9 +241,17 @@ def strict_order(run: CellRun, guest: ExactGuest) -> list[tuple[str, ...]]:
     for pattern, messages, size in AGAIN:
         if pattern in path_of(cell).lacks:
             continue
-        words = {"transport": cell.transport, "pattern": pattern, "messages": messages,
-                 "size": max(size, cell.size), "warmup": 0, "placement": cell.placement,
-                 "timeout": VIRTUAL_SECONDS, "dir": "/run", "sched": "fifo"}  # fmt: skip
+        words = {
+            "transport": cell.transport,
+            "pattern": pattern,
+            "messages": messages,
+            "size": max(size, cell.size),
+            "warmup": 0,
+            "placement": cell.placement,
+            "timeout": VIRTUAL_SECONDS,
+            "dir": "/run",
+            "sched": "fifo",
+        }
         options = [word for name, value in words.items() for word in (f"--{name}", str(value))]
         again.append(("run", f"/{WORKLOAD.name}", *options, "--verify"))
     look = [
@@ -273,11 +294,11 @@ def read_state(folder: Path, time: int) -> Counter[str]:
 def network_counts(kind: str, text: str) -> Counter[str]:
     """Return the counters of /proc/net/snmp or netstat: lines of names, each before its values."""
     rows = [line.split() for line in text.splitlines()]
-    return Counter({
-        f"{kind} {names[0][:-1]}{name}": int(value)
-        for names, values in zip(rows[::2], rows[1::2], strict=True)
-        for name, value in zip(names[1:], values[1:], strict=True)
-    })  # fmt: skip
+    counts: Counter[str] = Counter()
+    for names, values in zip(rows[::2], rows[1::2], strict=True):
+        for name, value in zip(names[1:], values[1:], strict=True):
+            counts[f"{kind} {names[0][:-1]}{name}"] = int(value)
+    return counts
 
 
 def differences(state: Counter[str], usual: Counter[str]) -> Iterator[str]:

@@ -21,22 +21,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from probes.files import read_rows
+from probes import isa
+from probes.functions import told
 from runners.cell import Cell
-from runners.exact.lesion import COUNTERS, LEAKS, RETURNS, Lesion, Patient, Trial
+from runners.exact.lesion import COUNTERS, LEAKS, Lesion, Patient, Trial
 from runners.exact.machine import digest
 from runners.exact.run import by_machine, plan_cells, prepare
 from runners.exact.run import exact as count
 from runners.host.session import Session
 from runners.options import ExactOptions
-from runners.process import DONE, REPORTS, REPOSITORY, RunError, UsageError, stopping
-from runners.store import lock, place
+from runners.process import DONE, REPORTS, RunError, UsageError, stopping
+from runners.store import lock, open_lock, place
 
-PURPOSES = read_rows(REPOSITORY / "probes/exact/purposes.tsv")
 NO_PURPOSE = "unaccounted"
 DELIVERY = "delivery"
 USUAL, LEFT = "all", "left"  # rows of needs.csv: without a lesion, and with those that survive
-CODE = digest(Path(__file__).with_name("lesion.py").read_bytes())  # what a trial is
+# What a trial is.
+SOURCES = (Path(__file__).with_name("lesion.py"), *sorted(Path(isa.__file__).parent.glob("*.py")))
+CODE = digest(b"".join(path.read_bytes() for path in SOURCES))
 LOCK, PICTURE = "lock", "needs.png"
 CALLS = "calls"  # a word of --lesions: also single calls
 SPINS = ("processor time", "not finish")  # in sentences of a guest that goes on without an end
@@ -48,9 +50,7 @@ ORDERS: dict[str, Callable[[list[tuple[Lesion, Trial]]], object]] = {
     "smallest first": lambda pairs: pairs.reverse(),
     "shuffled": lambda pairs: random.Random(1).shuffle(pairs),
 }
-# They enter and leave the kernel or switch stacks: no return is where they could go.
-ENTRIES = ("entry_*", "*syscall_64*", "x64_sys_call", "__switch_to_asm", "asm_*", "ret_from_*",
-           "__x86_*", "srso_*", "rep_*", "[[]*")  # fmt: skip
+NO_FUNCTION = "["  # how the names of user space, unknown code and eBPF begin
 
 
 class Together(NamedTuple):
@@ -112,10 +112,8 @@ class Subject:
 
 
 def purpose_of(function: str) -> str:
-    """Return what a function is for, by the first pattern that it fits."""
-    name = function.rpartition(">")[2]
-    fitting = (row["purpose"] for row in PURPOSES if fnmatchcase(name, row["function"]))
-    return next(fitting, NO_PURPOSE)
+    """Return what a function, or the one that is called, is for."""
+    return told(function.rpartition(">")[2], "purpose") or NO_PURPOSE
 
 
 def lesions(options: ExactOptions) -> int:
@@ -128,7 +126,7 @@ def lesions(options: ExactOptions) -> int:
     with session.scratch():
         subjects = [subject for work in works for subject in admit(session, work)]
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / LOCK).open("w") as held:
+        with os.fdopen(open_lock(folder / LOCK)) as held:
             lock(held.fileno(), f"another study works in {folder}: wait for its end.")
             try:
                 study(session, Trials(folder / "trials.jsonl"), subjects)
@@ -197,8 +195,8 @@ def study(session: Session[ExactOptions], trials: Trials, subjects: Sequence[Sub
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
 
-        all_of([partial(alone, trials, s, name)
-                for s in subjects for name in wanted or candidates(s)], "alone")  # fmt: skip
+        singles = [(s, name) for s in subjects for name in wanted or candidates(s)]
+        all_of([partial(alone, trials, *single) for single in singles], "alone")
         if CALLS in (session.options.lesions or ()):
             all_of([partial(alone, trials, s, name) for s in subjects for name in calls(s)], CALLS)
         all_of([partial(combine, trials, s, o) for o in ORDERS for s in subjects], "together")
@@ -210,7 +208,8 @@ def candidates(subject: Subject) -> list[str]:
     return [
         function
         for function, _ in sorted(subject.inside.items(), key=lambda pair: (-pair[1], pair[0]))
-        if not any(fnmatchcase(function, pattern) for pattern in ENTRIES)
+        if not function.startswith(NO_FUNCTION)
+        and not any(fnmatchcase(function, pattern) for pattern in subject.patient.isa.needed)
     ]
 
 
@@ -228,7 +227,7 @@ def alone(trials: Trials, subject: Subject, name: str) -> None:
     Another value hardly changes what has leaked, and a loop without an end takes long.
     """
     tried = subject.singles.setdefault(name, {})
-    for gives in RETURNS:
+    for gives in subject.patient.isa.returns:
         if lesion := subject.patient.lesion(name, gives):
             trial = tried[gives] = trials.run(subject.patient, [lesion])
             if trial.delivers((*COUNTERS, *LEAKS)) or any(word in trial.said for word in SPINS):
@@ -299,25 +298,39 @@ def write(folder: Path, subjects: Iterable[Subject]) -> None:
     alone_rows, kept_rows, sums = [], [], []
     for subject in subjects:
         cell, usual = subject.patient.run.cell, subject.patient.instructions
-        key = {"kernel": subject.kernel, "transport": cell.transport, "size": cell.size,
-               "placement": cell.placement, "sched": cell.sched, "knob": cell.knob}  # fmt: skip
+        key = {
+            "kernel": subject.kernel,
+            "transport": cell.transport,
+            "size": cell.size,
+            "placement": cell.placement,
+            "sched": cell.sched,
+            "knob": cell.knob,
+        }
         by_size = sorted(subject.singles, key=lambda name: (-subject.inside[name], name))
         for function in by_size:
             for gives, trial in subject.singles[function].items():
-                alone_rows.append(key | {
-                    "function": function, "inside": subject.inside[function], "gives": gives,
-                    "outcome": trial.outcome, "saved": _saved(usual, trial),
-                    "purpose": purpose_of(function), "differs": "; ".join(trial.differs),
+                row = {
+                    "function": function,
+                    "inside": subject.inside[function],
+                    "gives": gives,
+                    "outcome": trial.outcome,
+                    "saved": _saved(usual, trial),
+                    "purpose": purpose_of(function),
+                    "differs": "; ".join(trial.differs),
                     "said": trial.said,
-                })  # fmt: skip
+                }
+                alone_rows.append(key | row)
         for order, made in sorted(subject.together.items()):
             for form, (lesions, left) in made.items():
                 of = key | {"order": order, "form": form}
-                kept_rows += [of | {
-                    "function": lesion.name, "gives": lesion.gives,
-                    "purpose": purpose_of(lesion.name),
-                    "saved": _saved(usual, subject.singles[lesion.name][lesion.gives]),
-                } for lesion in lesions]  # fmt: skip
+                for lesion in lesions:
+                    row = {
+                        "function": lesion.name,
+                        "gives": lesion.gives,
+                        "purpose": purpose_of(lesion.name),
+                        "saved": _saved(usual, subject.singles[lesion.name][lesion.gives]),
+                    }
+                    kept_rows.append(of | row)
                 sums.append(of | {"purpose": LEFT, "instructions": left})
         needed_for, lines = Counter[str](), []
         for why, path, instructions in stacks(subject):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.exact.knobs import NAME_LENGTH
+from probes.isa import USUAL, Isa
 from runners.guest.image import initramfs, strip_elf
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import MACHINES, Ended, Qemu, Snapshot, explain, value, watch
@@ -25,7 +25,6 @@ from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError, run_tool
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
 INIT = REPOSITORY / "runners/exact/init/build/init"
-CPU = "qemu64"
 # A machine that skips its idle time never does nothing. One that boots takes 6 to 8 s of processor
 # time for its first line. Two CPUs may hang at boot (guest.BOOTS).
 SECONDS, IDLE_SECONDS, BOOT_WORK = 300.0, 10.0, 40.0
@@ -37,9 +36,8 @@ REFUSED = "pathcost: failed: refused: pathcost-workload:"  # a cell, by the work
 # What QEMU says of a CPU that it cannot emulate.
 NO_CPU = re.compile(r"(?:TCG doesn't support requested|unable to find CPU|Property '\S*-cpu).*")
 COMM = WORKLOAD.name[:15]  # the kernel keeps this much of a program's name
-MACHINE = MACHINES["exact"]["machine"].split()
 COPIES = "spawn=deny", "spawn=allow"  # in QEMU's sandbox, where the recorder copies the machine
-KERNEL_OPTIONS = MACHINES["exact"]["kernel"]
+TABLE = MACHINES["exact"]  # by architecture
 
 Order = Sequence[Sequence[str]]
 """Steps for the guest's first program, each a list of words: see runners/exact/init/init.c."""
@@ -53,13 +51,15 @@ class RefusedError(RunError):
 class EmulatedMachine:
     """The inputs that all boots of one kernel share.
 
-    `cpu` is QEMU's option, `cpus` their number; `knobs` are further kernel options. `image` has
-    further files of the first file system (path → file); with them, the workload keeps its symbols.
+    `isa` is their architecture, `cpu` QEMU's option, `cpus` their number; `knobs` are further
+    kernel options. `image` has further files of the first file system (path → file); with them, the
+    workload keeps its symbols.
     """
 
     qemu: Qemu
     kernel: Kernel
-    cpu: str = CPU
+    isa: Isa = USUAL
+    cpu: str = ""  # empty: the usual one of the architecture
     cpus: int = 1
     knobs: str = ""
     image: Mapping[str, Path] = field(default_factory=dict)
@@ -68,11 +68,12 @@ class EmulatedMachine:
     def hardware(self) -> list[str]:
         """QEMU's options that the guest can see."""
         memory = ["-m", str(IMAGE_MEMORY)] if self.image else []
-        return [*MACHINE, "-cpu", self.cpu, "-smp", str(self.cpus), *memory]
+        words = TABLE[self.isa.name]["machine"].split()
+        return [*words, "-cpu", self.cpu or self.isa.cpu, "-smp", str(self.cpus), *memory]
 
     @property
     def command_line(self) -> str:
-        return f"{KERNEL_OPTIONS} {self.knobs}".strip()
+        return f"{TABLE[self.isa.name]['kernel']} {self.knobs}".strip()
 
     def files(self) -> dict[str, bytes]:
         """Return the first file system (path → contents)."""
@@ -96,13 +97,10 @@ class EmulatedMachine:
         return {name: digest(data) for name, data in self.files().items()}
 
 
-def cpu_option(knob: str) -> str:
-    """QEMU's `-cpu` for `MODEL+FEATURE…`: without a model it is the usual one.
-
-    With `enforce`, QEMU ends where it would else warn and go on without a feature.
-    """
+def cpu_option(isa: Isa, knob: str) -> str:
+    """QEMU's `-cpu` for `MODEL+FEATURE…`: without a model it is the usual one."""
     model, *features = knob.split("+")
-    return ",".join([model or CPU, "enforce", f"model-id={knob[:NAME_LENGTH]}", *features])
+    return isa.cpu_option(model or isa.cpu, knob, features)
 
 
 @contextmanager
@@ -129,10 +127,14 @@ def on_one_cpu() -> Iterator[None]:
 
 
 def run_qemu(
-    machine: EmulatedMachine, options: Sequence[str] = (), order: Order = (),
-    files: Mapping[str, bytes] | None = None, stored: Path | None = None,
-    seconds: float = SECONDS, **how: Any,
-) -> Ended:  # fmt: skip
+    machine: EmulatedMachine,
+    options: Sequence[str] = (),
+    order: Order = (),
+    files: Mapping[str, bytes] | None = None,
+    stored: Path | None = None,
+    seconds: float = SECONDS,
+    **how: Any,
+) -> Ended:
     """Run QEMU to its end, with `options` beside the machine's. Raises RunError beyond a limit.
 
     The guest has `files` (path → contents) before it carries out its order. `how` goes to watch().
@@ -143,20 +145,27 @@ def run_qemu(
         steps = [*(("file", path, str(len(data))) for path, data in files.items()), *order]
         (folder / "order").write_text("".join("\t".join(step) + "\n" for step in steps))
         (folder / "contents").write_bytes(b"".join(files.values()))
-        argv = [
-            *machine.qemu.argv,
-            *(w.replace(*COPIES) if copies else w for w in machine.hardware),
-            "-kernel", str(machine.kernel.file), "-initrd", str(folder / "initramfs"),
-            "-append", machine.command_line, *_files(folder), *options,
-        ]  # fmt: skip
+        hardware = machine.hardware
+        if copies:
+            hardware = [word.replace(*COPIES) for word in hardware]
+        argv = [*machine.qemu.emulator(machine.isa), *hardware]
+        argv += ["-kernel", str(machine.kernel.file)]
+        argv += ["-initrd", str(folder / "initramfs")]
+        argv += ["-append", machine.command_line]
+        argv += [*_files(folder), *options]
         reading = machine.qemu.reading(stored) if stored else ()
         return watch(argv, seconds, idle=IDLE_SECONDS, reading=reading, **how)
 
 
 def boot(
-    machine: EmulatedMachine, order: Order, out: Path, plugin: Mapping[str, str],
-    stored: Path | None = None, files: Mapping[str, bytes] | None = None, **limits: float,
-) -> None:  # fmt: skip
+    machine: EmulatedMachine,
+    order: Order,
+    out: Path,
+    plugin: Mapping[str, str],
+    stored: Path | None = None,
+    files: Mapping[str, bytes] | None = None,
+    **limits: float,
+) -> None:
     """Carry out `order`; the recorder and the guest write their files to `out`.
 
     The machine starts from the state in `stored`, or from power-on with the same result; `plugin`

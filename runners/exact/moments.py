@@ -32,17 +32,17 @@ from runners.exact.record import (
     CodeBlock,
     InstructionRecord,
     RecordEvent,
-    Symbols,
     event_of,
     read_record,
-)  # fmt: skip
+)
 from runners.exact.replay import Replay, State
+from runners.exact.symbols import Symbols
 from runners.guest.store import Cache
 from runners.process import Progress, RunError
 
 CHUNK = 256  # moments of one start of the machine
 FOLLOWED = 8  # round trips that a copy has the time for
-WAKE_UP, SWITCH = "try_to_wake_up", "__switch_to_asm"
+WAKE_UP = "try_to_wake_up"
 # The tick's timer: the CPU's data, what it calls (from 6.8 and before), and when it is due next.
 TICK, CALLED, NEXT = "tick_cpu_sched", ("tick_nohz_handler", "tick_sched_timer"), "tick_next_period"
 Trip = tuple[Counter[str], int]
@@ -111,8 +111,8 @@ def every_moment(guest: ExactGuest, run: CellRun, step: int, store: Cache) -> li
     tick = tick_of(symbols_entry(store, guest.machine, guest.stored) / "symbols")
     iterations = iterations_of(run.cell)
     with scratch() as folder:
-        alone = record_copies(guest, run, folder, {})
-        number, before, length = _start(alone, guest.symbols, iterations)
+        alone, symbols = record_copies(guest, run, folder, {})
+        number, before, length = _start(alone, symbols, iterations)
     recipe = {"snapshot": guest.stored.parent.name, "order": order(run), "code": code_digest()}
     moments: list[Moment] = []
     for first in range(0, length, CHUNK * step):
@@ -122,8 +122,8 @@ def every_moment(guest: ExactGuest, run: CellRun, step: int, store: Cache) -> li
 
         def make(partial: Path, settings: Mapping[str, str] = settings) -> dict[str, object]:
             with scratch() as folder:
-                record = record_copies(guest, run, folder, settings)
-                copies = Copies(record, guest.symbols, number, iterations, folder)
+                record, symbols = record_copies(guest, run, folder, settings)
+                copies = Copies(record, symbols, number, iterations, folder)
                 (partial / "moments.json").write_text(json.dumps(list(copies.moments())))
             return {"what": f"{run.cell}, {settings['moments']}"}
 
@@ -144,10 +144,13 @@ def tick_of(symbols: Path) -> str:
 
 def record_copies(
     guest: ExactGuest, run: CellRun, folder: Path, settings: Mapping[str, str]
-) -> InstructionRecord:
-    """Run a cell, and its machine's copies where `settings` ask for some: the machine's record."""
+) -> tuple[InstructionRecord, Symbols]:
+    """Run a cell, and its machine's copies where `settings` ask for some.
+
+    Returns the machine's record and symbols.
+    """
     guest.boot(order(run, guest.steps), folder, guest.stored, settings)
-    return read_record(folder)
+    return read_record(folder, guest.machine.isa), guest.symbols_in(folder)
 
 
 def cuts_of(record: InstructionRecord, iterations: int) -> tuple[list[int], int]:
@@ -194,9 +197,13 @@ class Copies:
     """
 
     def __init__(
-        self, record: InstructionRecord, symbols: Symbols, number: int, iterations: int,
+        self,
+        record: InstructionRecord,
+        symbols: Symbols,
+        number: int,
+        iterations: int,
         folder: Path,
-    ) -> None:  # fmt: skip
+    ) -> None:
         cuts, self._client = cuts_of(record, iterations)
         cuts = cuts[number : number + FOLLOWED + 1]
         self._record, self._symbols = record, symbols
@@ -205,10 +212,12 @@ class Copies:
         self._blocks = max(word >> COUNT_BITS for word in before if not word & EVENT_BIT)
         self._numbers: dict[CodeBlock, int] = {}  # of the copies
         numbers = sorted(int(path.suffix[1:]) for path in folder.glob("trace.*"))
-        self._words = {at: self._renumbered(read_record(folder, f".{at}")) for at in numbers}
+        self._words = {
+            at: self._renumbered(read_record(folder, record.isa, f".{at}")) for at in numbers
+        }
         address = record.blocks[self._first[0] >> COUNT_BITS].address
         self._at_begin = [n for n, block in enumerate(record.blocks) if block.address == address]
-        machine = Replay(record.blocks, record.tasks, symbols)
+        machine = Replay(record, symbols)
         self._state, _ = machine.run(State(), before)
         self._pieces = Pieces(machine)
         self.own = self._trips(record.words, cuts)
@@ -241,7 +250,7 @@ class Copies:
             if not any(more[name] for name in CALLED):
                 raise RunError(f"the interrupt after {at} instructions was not the tick's")
             path = json.dumps([changed, sorted((f, n) for f, n in more.items() if n)])
-            figures = instructions, more[SWITCH], more[WAKE_UP], changed
+            figures = instructions, more[self._record.isa.switch], more[WAKE_UP], changed
             yield Moment(at, functions[at], digest(path.encode())[:8], *figures)
 
     def _renumbered(self, copy: InstructionRecord) -> "array[int]":

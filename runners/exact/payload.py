@@ -4,61 +4,19 @@
 See probes/exact/README.md, "Payload".
 """
 
-import struct
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
-from runners.exact.record import (
-    COUNT_BITS,
-    EVENT_BIT,
-    PREFIXES,
-    REX,
-    USER_LIMIT,
-    InstructionRecord,
-    RecordEvent,
-    Symbols,
-    end_of_window,
-    event_of,
-)
+from probes.isa import OTHER, Isa
+from runners.exact.accesses import SECOND, STORE, USER, Access, accesses
+from runners.exact.record import InstructionRecord
+from runners.exact.symbols import Symbols
 
-ACCESS = struct.Struct("<QQIHBB")
-STORE, USER = 1, 2
 LEAST_SIZE = 16  # the kernel also writes shorter ranges of user memory for other reasons
-PAGE = 4096
-BACK = 32  # bytes that a memcpy() goes back at most
-# A string move's width. A move across the end of a page has one physical address, that of its first
-# byte: the rest seems to lie in the physically next page, which need not be the buffer's next page.
-WIDTH = 8
 SEARCHED = 500_000  # accesses, or a third of the window: payload begins where it began before
-STRING = -1  # the "register" of a string move
-OTHER = -2
-LOADS, STORES, MOVES = {0x8A, 0x8B}, {0x88, 0x89}, {0xA4, 0xA5}
-WIDE_LOADS = {0xB6, 0xB7, 0xBE, 0xBF}  # after 0f
-
-
-class Access(NamedTuple):
-    """One load or store; `position` is that of the running block in the trace, from 1."""
-
-    physical: int
-    value: int
-    position: int
-    instruction: int
-    size: int
-    flags: int
-
-    @property
-    def addresses(self) -> range:
-        return range(self.physical, self.physical + self.size)
-
-    def stores(self, loaded: "Access") -> bool:
-        """Return whether it writes the value of that load, as far as it is wide."""
-        mask = (1 << 8 * min(self.size, 8)) - 1
-        return loaded.value & mask == self.value & mask
 
 
 @dataclass
@@ -72,83 +30,71 @@ class PayloadFlow:
     stored: Counter[str] = field(default_factory=Counter)
 
 
-def register_of(code: bytes, store: bool) -> int:
-    """The register that a plain move loads or stores; STRING for a string move; else OTHER."""
-    rest = code.lstrip(PREFIXES)
-    if not rest:
-        return OTHER
-    prefix = code[len(code) - len(rest) - 1] if len(rest) < len(code) else 0
-    if rest[0] in MOVES:
-        return STRING
-    if not store and rest[0] == 0x0F and len(rest) > 2 and rest[1] in WIDE_LOADS:
-        rest = rest[1:]
-    elif rest[0] not in (STORES if store else LOADS):
-        return OTHER
-    return (rest[1] >> 3 & 7) + (8 if prefix in REX and prefix & 4 else 0)
-
-
 def follow(
-    record: InstructionRecord, accesses: Path, symbols: Symbols, size: int, *, one_way: bool = False
+    record: InstructionRecord, file: Path, symbols: Symbols, size: int, *, one_way: bool = False
 ) -> PayloadFlow:
-    """Follow the payload of messages of `size` bytes through the window."""
-    numbers, begin, end = _positions(record, end_of_window(one_way))
+    """Follow the payload of messages of `size` bytes through the window's accesses in `file`."""
+    window = list(accesses(record, file, one_way=one_way))
+    # By number of the block.
+    in_kernel = [block.address >= record.isa.user_limit for block in record.blocks]
     functions = [symbols.place(block.address).function for block in record.blocks]
-    kernel = [block.address >= USER_LIMIT for block in record.blocks]
-    read = map(Access._make, ACCESS.iter_unpack(accesses.read_bytes()))
-    window = [access for access in read if begin < access.position <= end]
-    origins, sources = _Origins(), set[int]()
 
     @cache
-    def register(number: int, instruction: int, store: int) -> int:
-        return register_of(record.blocks[number].instruction(instruction), bool(store))
+    def register(block: int, instruction: int, how: int) -> int:
+        code = record.blocks[block].instruction(instruction)
+        return record.isa.register_of(code, bool(how & STORE), bool(how & SECOND))
 
-    searched = max(SEARCHED, len(window) // 3)
-    # A sender whose messages go one way may be far ahead: then look on until some are received.
-    for begins in range(0, len(window), searched):
-        for access in window[begins : begins + searched]:
-            if kernel[number := numbers[access.position]]:
-                moved = register(number, access.instruction, access.flags & STORE)
-                origins.step(access, moved)
-        if sources := spans(origins.repeated(), size):
-            break
-    tracker = _Tracker(sources)
+    def moved(access: Access) -> int:
+        return register(access.block, access.instruction, access.flags & (STORE | SECOND))
+
+    tracker = _Tracker(record.isa, _sources(record.isa, window, in_kernel, moved, size))
     for access in window:
-        number = numbers[access.position]
+        function = functions[access.block]
         traffic = tracker.flow.stored if access.flags & STORE else tracker.flow.loaded
-        traffic[functions[number]] += access.size
-        if kernel[number]:
-            moved = register(number, access.instruction, access.flags & STORE)
-            tracker.step(access, moved, functions[number])
+        traffic[function] += access.size
+        if in_kernel[access.block]:
+            tracker.step(access, moved(access), function)
         elif access.flags & STORE:
             tracker.forget(access)
     tracker.flush()
     return tracker.flow
 
 
-def _positions(record: InstructionRecord, last: RecordEvent) -> tuple["array[int]", int, int]:
-    """Block number by position, and the positions between which the window lies."""
-    numbers = array("I", [0])
-    ends = dict.fromkeys((RecordEvent.CLIENT_BEGIN, last), 0)
-    for word in record.words:
-        if not word & EVENT_BIT:
-            numbers.append(word >> COUNT_BITS)
-            continue
-        kind, value = event_of(word)
-        if kind == RecordEvent.REPEAT:
-            numbers.extend([numbers[-1]] * value)
-        elif kind in ends:
-            ends[RecordEvent(kind)] = len(numbers) - 1
-    return numbers, ends[RecordEvent.CLIENT_BEGIN], ends[last]
+def _sources(
+    isa: Isa,
+    window: Sequence[Access],
+    in_kernel: Sequence[bool],
+    moved: Callable[[Access], int],
+    size: int,
+) -> set[int]:
+    """Return the places at which payload begins.
+
+    A sender whose messages go one way may be far ahead: then look on until some are received.
+    """
+    origins, sources = _Origins(), set[int]()
+    searched = max(SEARCHED, len(window) // 3)
+    for begins in range(0, len(window), searched):
+        for access in window[begins : begins + searched]:
+            if in_kernel[access.block]:
+                origins.step(access, moved(access))
+        if sources := spans(isa, origins.repeated(), size):
+            break
+    return sources
 
 
-def spans(repeated: Iterable[int], size: int) -> set[int]:
-    """Bytes of spans that are as long as a message; where one goes on in another page, shorter."""
+def spans(isa: Isa, repeated: Iterable[int], size: int) -> set[int]:
+    """Bytes of spans that are as long as a message; where one goes on in another page, shorter.
+
+    A move across the end of a page has one physical address, that of its first byte: the rest seems
+    to lie in the physically next page, which need not be the buffer's next page.
+    """
     accepted: set[int] = set()
     adjacent: list[int] = []
     for byte in [*sorted(repeated), -1]:
         if adjacent and byte != adjacent[-1] + 1:
-            in_part = adjacent[0] % PAGE < WIDTH or (adjacent[-1] + 1) % PAGE < WIDTH
-            if len(adjacent) >= (min(size, LEAST_SIZE) if in_part else size):
+            edges = adjacent[0] % isa.page, (adjacent[-1] + 1) % isa.page
+            least = min(size, LEAST_SIZE) if min(edges) < isa.move_width else size
+            if len(adjacent) >= least:
                 accepted.update(adjacent)
             adjacent = []
         adjacent.append(byte)
@@ -192,8 +138,9 @@ class _Origins:
 
 
 class _Tracker:
-    def __init__(self, sources: set[int]) -> None:
+    def __init__(self, isa: Isa, sources: set[int]) -> None:
         self.flow = PayloadFlow()
+        self._copy_back = isa.copy_back
         self._here = set(sources)
         self._sources = sources
         # What loaded it, how many bytes of that are payload, and the function.
@@ -220,13 +167,16 @@ class _Tracker:
             self.forget(access)
             return
         count = min(size, access.size)
-        to_user = bool(access.flags & USER)
-        direction = "in" if loaded.flags & USER else "out" if to_user else "kernel"
+        direction = "kernel"
+        if loaded.flags & USER:
+            direction = "in"
+        elif access.flags & USER:
+            direction = "out"
         again = self._copied_again(loaded.physical, access.physical, count)
         self.flow.copied[direction] += count - again
         self.flow.copiers[function] += count - again
         self._used.add(register)
-        if not to_user:
+        if not access.flags & USER:
             self._here.update(access.addresses[:count])
 
     def _copied_again(self, start: int, target: int, size: int) -> int:
@@ -236,7 +186,7 @@ class _Tracker:
         end.
         """
         begin, end, distance = self._last
-        if begin < start <= end < start + BACK and target - start == distance:
+        if begin < start <= end < start + self._copy_back and target - start == distance:
             self._last = begin, max(end, start + size), distance
             return min(end - start, size)
         self._last = start, start + size, target - start

@@ -1,36 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads what the recorder wrote (probes/exact/README.md), and the guest's own /proc/kallsyms."""
+"""Reads what the recorder wrote (probes/exact/README.md)."""
 
 import enum
-import re
 import struct
 from array import array
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from probes.messages import shown
-from runners.process import RunError
+from probes.isa import Isa
 
 EVENT_BIT = 1 << 31
 KIND_SHIFT, KIND_MASK, VALUE_MASK = 24, 0x7F, 0xFFFFFF
 COUNT_BITS, COUNT_MASK = 10, 0x3FF
 BLOCK = struct.Struct("<QHH")
-CALL, CALL_SIZE = 0xE8, 5  # a direct call
-STRING_OPCODES = frozenset({0xA4, 0xA5, 0xA6, 0xA7, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF})
-REX = range(0x40, 0x50)
-PREFIXES = bytes([0x2E, 0x3E, 0x65, 0x66, 0xF2, 0xF3, *REX])
-USER = "[user]"
-UNKNOWN = "[unknown]"
-# Code that the kernel has compiled itself (eBPF): no function of its own reaches so far.
-COMPILED = "[eBPF]"
-REACH = 1 << 20
-USER_LIMIT = 1 << 47
-# Padding before a function, and its part that the compiler moved away, belong to the function.
-PADDING = "__pfx_"
-COLD = re.compile(r"\.cold(\.\d+)?$")
 
 
 class RecordEvent(enum.IntEnum):
@@ -56,15 +39,6 @@ def event_of(word: int) -> tuple[int, int]:
     return word >> KIND_SHIFT & KIND_MASK, word & VALUE_MASK
 
 
-class Jump(enum.Enum):
-    """How a block ends, as far as it matters to a call stack."""
-
-    NONE = enum.auto()  # it falls through, jumps, branches, or begins or ends a system call
-    CALL = enum.auto()
-    RETURN = enum.auto()
-    IRET = enum.auto()
-
-
 @dataclass(frozen=True)
 class CodeBlock:
     """Code that QEMU translated as one unit. `lengths` has the size of each instruction."""
@@ -82,46 +56,23 @@ class CodeBlock:
         start = sum(self.lengths[:index])
         return self.code[start : start + self.lengths[index]]
 
-    def jump(self) -> Jump:
-        return classify(self.instruction(-1))
-
-    def target(self) -> int:
-        """Return where a direct call at the block's end leads; 0 where its bytes do not say."""
-        code = self.instruction(-1)
-        if len(code) == CALL_SIZE and code[0] == CALL:
-            return (self.end + int.from_bytes(code[1:], "little", signed=True)) % (1 << 64)
-        return 0
-
-    def repeats(self) -> bool:
-        """Return whether the block begins with a string instruction that has a repeat prefix."""
-        first = self.instruction(0)
-        return first[0] in (0xF2, 0xF3) and first[-1] in STRING_OPCODES and len(first) <= 3
-
-
-def classify(code: bytes) -> Jump:
-    """Return the kind of one instruction, from its bytes."""
-    rest = code.lstrip(PREFIXES)
-    if rest[:1] == b"\xe8" or (rest[:1] == b"\xff" and rest[1:] and rest[1] >> 3 & 7 == 2):
-        return Jump.CALL
-    if rest[:1] in (b"\xc3", b"\xc2"):
-        return Jump.RETURN
-    return Jump.IRET if rest[:1] == b"\xcf" else Jump.NONE
-
 
 @dataclass(frozen=True)
 class InstructionRecord:
-    """What ran, in order. Block numbers begin at 1; `blocks[0]` is a placeholder.
+    """What ran, in order, on a machine of this architecture.
 
-    `marks` has the instructions that the recorder had counted at each marker; none: 0.
+    Block numbers begin at 1; `blocks[0]` is a placeholder. `marks` has the instructions that the
+    recorder had counted at each marker; none: 0.
     """
 
     words: "array[int]"
     blocks: list[CodeBlock]
     tasks: dict[int, str]
     marks: Mapping[int, int]
+    isa: Isa
 
 
-def read_record(folder: Path, copy: str = "") -> InstructionRecord:
+def read_record(folder: Path, isa: Isa, copy: str = "") -> InstructionRecord:
     """Return the record in `folder`, or what a copy of the machine added to it."""
     words: array[int] = array("I")
     words.frombytes((folder / f"trace{copy}").read_bytes())
@@ -135,7 +86,7 @@ def read_record(folder: Path, copy: str = "") -> InstructionRecord:
         else:
             marks[int(number)] = int(name)
     data = (folder / f"blocks{copy}").read_bytes()
-    blocks = [CodeBlock(0, b"\x90", b"\x01")]
+    blocks = [CodeBlock(0, b"\0", b"\x01")]
     at = 0
     while at < len(data):
         address, count, size = BLOCK.unpack_from(data, at)
@@ -143,60 +94,4 @@ def read_record(folder: Path, copy: str = "") -> InstructionRecord:
         lengths = code + size
         blocks.append(CodeBlock(address, data[code:lengths], data[lengths : lengths + count]))
         at = lengths + count
-    return InstructionRecord(words, blocks, tasks, marks)
-
-
-class Place(NamedTuple):
-    """The function at an address, and whether it may be entered there: at its first byte."""
-
-    function: str
-    start: bool
-
-
-class Symbols:
-    """The kernel's functions, by address."""
-
-    def __init__(self, starts: list[int], names: list[str]) -> None:
-        self._starts = starts
-        self._names = names
-
-    def place(self, address: int) -> Place:
-        """Return the function at `address`; all of user space is one function."""
-        if address < USER_LIMIT:
-            return Place(USER, False)
-        index = bisect_right(self._starts, address) - 1
-        if index < 0:
-            return Place(UNKNOWN, False)
-        if address - self._starts[index] > REACH:
-            return Place(COMPILED, True)
-        name = self._names[index]
-        at_start = self._starts[index] == address and not COLD.search(name)
-        return Place(COLD.sub("", name).removeprefix(PADDING), at_start)
-
-    def extent(self, name: str) -> tuple[int, int]:
-        """First address of a function, and of the next symbol. Raises ValueError."""
-        index = self._names.index(name)
-        start = self._starts[index]
-        return start, next((after for after in self._starts[index:] if after > start), start + 4096)
-
-
-def read_symbols(path: Path) -> Symbols:
-    """Read a copy of /proc/kallsyms. Where an address has several names, the first global wins.
-
-    Raises RunError.
-    """
-    names: dict[int, tuple[int, str]] = {}
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            try:
-                address, kind, name = line.split()[:3]
-                place = int(address, 16)
-            except ValueError:
-                raise RunError(f"{path} is damaged: {shown(line)} is no symbol.") from None
-            if kind not in "tTwW":
-                continue
-            rank = 0 if kind in "TW" else 1
-            if place not in names or rank < names[place][0]:
-                names[place] = (rank, name)
-    starts = sorted(names)
-    return Symbols(starts, [names[start][1] for start in starts])
+    return InstructionRecord(words, blocks, tasks, marks, isa)

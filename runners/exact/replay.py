@@ -11,21 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from probes.isa import Jump
 from runners.exact.record import (
     COUNT_BITS,
     COUNT_MASK,
     EVENT_BIT,
-    USER,
-    CodeBlock,
-    Jump,
+    InstructionRecord,
     RecordEvent,
-    Symbols,
     event_of,
 )
-
-# The processor enters functions with these names, unless a direct call does.
-ENTRIES = ("asm_", "entry_SYSCALL_64")
-THUNKS = ("__x86_indirect_", "__pi___x86_", "retbleed_", "srso_", "__x86_return_", "zen_untrain")
+from runners.exact.symbols import USER, Symbols
 
 
 class Frame(NamedTuple):
@@ -128,18 +123,19 @@ class CallTree:
 
 
 class Replay:
-    """Replays parts of one record. `tasks` has the record's names of the tasks."""
+    """Replays parts of one record."""
 
-    def __init__(self, blocks: list[CodeBlock], tasks: dict[int, str], symbols: Symbols) -> None:
+    def __init__(self, record: InstructionRecord, symbols: Symbols) -> None:
         self.tree = CallTree()
-        self.tasks = tasks
+        blocks, isa = record.blocks, record.isa
+        self._tasks, self._thunks = record.tasks, isa.thunks
         self._lengths = [len(block.lengths) for block in blocks]
         self._places = [symbols.place(block.address) for block in blocks]
         self._addresses = [block.address for block in blocks]
         self._ends = [block.end for block in blocks]
-        self._jumps = [block.jump() for block in blocks]
-        self._repeats = [block.repeats() for block in blocks]
-        self._targets = [block.target() for block in blocks]
+        self._jumps = [isa.jump(block.instruction(-1)) for block in blocks]
+        self._repeats = [isa.repeats(block.instruction(0)) for block in blocks]
+        self._targets = [isa.target(block.instruction(-1), block.end) for block in blocks]
 
     def run(
         self, state: State, words: Iterable[int], order: list[NodeVisit] | None = None
@@ -195,7 +191,7 @@ class Replay:
         """A copy of the task's stack; a new task begins in user space."""
         if task in stacks:
             return list(stacks[task])
-        root = self.tree.child(0, self.tasks.get(task, "?"))
+        root = self.tree.child(0, self._tasks.get(task, "?"))
         return [Frame(self.tree.child(root, USER))]
 
     def _begins_within(self, before: int, number: int) -> bool:
@@ -209,11 +205,8 @@ class Replay:
         if place.function == USER:
             del stack[1:]
             return
-        if (
-            place.start
-            and place.function.startswith(ENTRIES)
-            and not (last and self._targets[last] == self._addresses[number])
-        ):
+        is_called = last and self._targets[last] == self._addresses[number]
+        if place.entry and not is_called:
             self._push(stack, place.function, counts, resume=last)
             return
         jump = self._jumps[last] if last else Jump.NONE
@@ -233,9 +226,15 @@ class Replay:
             self._tail(stack, place.function, counts)
 
     def _push(
-        self, stack: list[Frame], function: str, counts: Counts,
-        *, back: int = 0, tail: bool = False, resume: int = -1,
-    ) -> None:  # fmt: skip
+        self,
+        stack: list[Frame],
+        function: str,
+        counts: Counts,
+        *,
+        back: int = 0,
+        tail: bool = False,
+        resume: int = -1,
+    ) -> None:
         node = self.tree.child(stack[-1].node, function)
         counts.calls[node] += 1
         stack.append(Frame(node, back, tail, resume))
@@ -254,7 +253,7 @@ class Replay:
         if place.function == top:
             return
         if place.start and len(stack) > 1:
-            is_thunk = top.startswith(THUNKS)
+            is_thunk = top.startswith(self._thunks)
             frame = stack.pop() if is_thunk else stack[-1]
             tail = frame.tail or not is_thunk
             self._push(stack, place.function, counts, back=frame.back, tail=tail)

@@ -197,7 +197,7 @@ def prepare(
             path = path_of(run.cell)
             groups.setdefault((run.cell.knob, path.modules, path.programs), []).append(run)
     for (name, *_), group in groups.items():
-        knob = find(str(name))
+        knob = find(str(name), base.machine.isa)
         try:
             guest = guest_for(cache, base, path_of(group[0].cell), knob, say)
         except LackingError as error:

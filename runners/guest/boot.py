@@ -49,7 +49,10 @@ OUTPUT = 3  # the number of its disk
 
 @dataclass(frozen=True)
 class Guest:
-    """All that a boot needs. `accelerator` is `kvm` or `tcg`; `why` tells how we chose it."""
+    """All that a boot needs. `accelerator` is `kvm` or `tcg`; `why` tells how we chose it.
+
+    `parallel`: emulated CPUs run side by side, each in a thread of its own.
+    """
 
     kernel: Kernel
     image: Image
@@ -58,6 +61,7 @@ class Guest:
     why: str
     modules: tuple[Path, ...] = ()  # in the order in which they are to be loaded
     drivers: tuple[Path, ...] = ()  # of the disks of a stored guest, in that order too
+    parallel: bool = False
 
     @property
     def release(self) -> str:
@@ -117,8 +121,9 @@ class Guest:
         The kernel itself finds NVMe disks. With a `first` file system, which has
         the driver, disks are virtio's: QEMU cannot store a machine that has NVMe.
         """
+        kind = "parallel" if self.parallel and self.accelerator == "tcg" else self.accelerator
         argv = [
-            *machine(self.qemu, self.kernel, self.accelerator, memory),
+            *machine(self.qemu, self.kernel, kind, memory),
             "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
             f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} quiet",
         ]  # fmt: skip
@@ -135,10 +140,10 @@ class Guest:
         return argv
 
 
-def machine(qemu: Qemu, kernel: Kernel, accelerator: str, memory: int = 512) -> list[str]:
-    """QEMU's command line of a machine with two CPUs and nothing else."""
-    words = [*MACHINE["bare"].split(), *MACHINE[accelerator].split(), "-smp", "2"]
-    return [*qemu.argv, *words, "-m", str(memory), "-kernel", str(kernel.file)]
+def machine(qemu: Qemu, kernel: Kernel, kind: str, memory: int = 512) -> list[str]:
+    """QEMU's command line of a machine with two CPUs and nothing else. `kind` is of MACHINES."""
+    words = [*MACHINE["bare"].split(), *MACHINE[kind].split(), "-smp", "2"]
+    return [*qemu.emulator(), *words, "-m", str(memory), "-kernel", str(kernel.file)]
 
 
 def write_output_disk(disk: Path, content: bytes, size: int = OUTPUT_SIZE) -> Path:
@@ -242,7 +247,7 @@ def unpack_output(disk: BinaryIO, out: Path) -> dict[str, str]:
     with tarfile.open(fileobj=disk, mode="r:") as tar:
         for member in tar:
             path = PurePosixPath(member.name)
-            if path.is_absolute() or ".." in path.parts or not path.parts:
+            if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in str(path):
                 raise RunError(f"the guest's output has an impossible name: {member.name}")
             top, *below = path.parts
             target = out.joinpath(*below)

@@ -10,7 +10,6 @@ command starts. The user's own kernel must have them built in.
 import hashlib
 import lzma
 import re
-import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from probes.files import read_regular
+from probes.isa import USUAL
 from probes.transports import every_module
 from runners.guest.debian import TABLES, Archive, PackageSources
 from runners.guest.qemu import NEEDS, Qemu
@@ -28,7 +28,7 @@ DEFAULT = "6.12"
 SUITES: Mapping[str, Sequence[str]] = TABLES["kernels"]
 SERIES = tuple(SUITES)
 PROBED = SERIES[1:]  # exact mode alone is tested on 5.10
-PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
+PACKAGE = rf"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-{USUAL.debian})"
 DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
 # Modules of transports and of exact mode's knobs.
 MODULES = (*every_module(), "nf_tables", "tcp_bbr", "tcp_dctcp", "tcp_vegas", "tcp_westwood")
@@ -192,14 +192,13 @@ def own_kernel(path: Path) -> Kernel:
         data = read_regular(path, LARGEST)
     except OSError as error:
         raise UsageError(f"cannot read the kernel {path}: {error.strerror}.") from None
-    if data[0x202:0x206] != b"HdrS":
+    release = USUAL.release_of(data)
+    if release is None:
         raise UsageError(
-            f"{path} is not a bzImage (arch/x86/boot/bzImage of a build with {NEEDS} built in)."
+            f"{path} is not a {USUAL.image} ({USUAL.image_path} of a build with {NEEDS} built in)."
         )
-    (offset,) = struct.unpack_from("<H", data, 0x20E)
-    release = data[offset + 0x200 :].split(b"\0", 1)[0].split(b" ")[0].decode("ascii", "replace")
     if not RELEASE.fullmatch(release):
-        raise UsageError(f"{path} is a damaged bzImage: it names no kernel release.")
+        raise UsageError(f"{path} is a damaged {USUAL.image}: it names no kernel release.")
     return Kernel(path.resolve(), release, None, hashlib.sha256(data).hexdigest()[:16])
 
 
@@ -214,14 +213,11 @@ def write_sparse(file: Path, data: bytes) -> None:
 
 
 def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
-    """The ELF kernel inside a bzImage, or the bzImage itself where it cannot be unpacked.
+    """The ELF kernel inside a kernel's file, or the file itself where it cannot be unpacked.
 
-    QEMU boots the ELF directly, through its PVH entry.
+    QEMU boots the ELF directly.
     """
-    offset, length = struct.unpack_from("<II", image, 0x248)
-    start = (image[0x1F1] + 1) * 512 + offset
-    (size,) = struct.unpack_from("<I", image, start + length - 4)
-    packed = image[start : start + length - 4]
+    packed, size = USUAL.packed_kernel(image)
     program = {ZSTD: "zstd", LZ4: "lz4"}.get(packed[:4])
     if program is None:
         return image
@@ -230,6 +226,4 @@ def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
         env=plain_environment(), check=False,
     ).stdout  # fmt: skip
     is_kernel = len(inside) == size and inside[:4] == b"\x7fELF"
-    # The note XEN_ELFNOTE_PHYS32_ENTRY: name size 4, any value size, type 18, name "Xen".
-    entry = rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0"
-    return inside if is_kernel and re.search(entry, inside) else image
+    return inside if is_kernel and USUAL.boots_directly(inside) else image

@@ -17,13 +17,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from probes.bcc.people import stat_fields
 from probes.files import read_toml
+from probes.isa import USUAL, Isa
 from runners.guest.debian import TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
 from runners.process import RunError, command, plain_environment, run_tool, stopping
@@ -35,8 +36,8 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
 MACHINES = read_toml(Path(__file__).with_name("machines.toml"))
 # Options that a guest's kernel must have built in.
-NEEDS = "CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and CONFIG_SERIAL_8250_CONSOLE"
-HAS_CONSOLE = "has it CONFIG_SERIAL_8250_CONSOLE?"
+NEEDS = f"CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and {USUAL.console}"
+HAS_CONSOLE = f"has it {USUAL.console}?"
 NO_ROOT = "Unable to mount root"  # of the reason of a panic
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 POLL_SECONDS = 0.5
@@ -69,12 +70,11 @@ class Qemu:
         loader = libraries / "ld-linux-x86-64.so.2"
         return [str(loader), "--library-path", str(libraries), str(self.root / "usr/bin" / name)]
 
-    @property
-    def argv(self) -> list[str]:
-        """The start of every QEMU command line."""
+    def emulator(self, isa: Isa = USUAL) -> list[str]:
+        """The start of every command line of QEMU for an architecture."""
         share = self.root / "usr/share"
         folders = ["-L", str(share / "qemu"), "-L", str(share / "seabios")]
-        return [*self.program("qemu-system-x86_64"), *folders]
+        return [*self.program(isa.qemu), *folders]
 
     def reading(self, state: Path) -> list[str]:
         """The command that prints a stored machine, also one that is not packed."""
@@ -167,6 +167,7 @@ def watch(
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, pass_fds=passed,
             env=plain_environment(), start_new_session=True, cwd="/",
         )  # fmt: skip
+        _give_way(process.pid)
         try:
             for line in _lines(process, console, seconds, idle, work):
                 ended.lines.append(line)
@@ -186,6 +187,18 @@ def watch(
         ended.complaints = complaints.read().decode(errors="replace")
     ended.seconds = time.monotonic() - began
     return ended
+
+
+def _give_way(pid: int) -> None:
+    """Have a session that we started be as nice as this thread is.
+
+    Where the kernel groups processes by session (autogroup), it shares a CPU between groups, and a
+    process is nice to its own group alone.
+    """
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    if nice > 0:
+        with suppress(OSError):  # without autogroups
+            Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
 
 
 def _lines(
@@ -291,11 +304,11 @@ def explain(ended: Ended) -> RunError:
         return RunError(f"QEMU ended by {name}", ended.tail)
     if ended.status != 0:
         lines = [line for line in ended.complaints.splitlines() if "warning:" not in line]
-        last = lines[-1].rpartition("qemu-system-x86_64: ")[2] if lines else "it gave no reason"
+        last = lines[-1].rpartition(f"{USUAL.qemu}: ")[2] if lines else "it gave no reason"
         return RunError(f"QEMU ended with status {ended.status}: {last}", ended.tail)
     if not any(ended.lines):
         return RunError(
             "the kernel ended its machine without a word on the console: is its file whole, and "
-            "for x86-64?"
+            f"for {USUAL.name}?"
         )
     return RunError("the guest stopped before its command ended", ended.tail)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from probes.files import read_regular, read_rows
 from runners.process import RunError
-from runners.store import OURS, hold, lock, make_folder, open_folder, sweep
+from runners.store import OURS, hold, lock, make_folder, open_folder, publish, sweep
 
 Say = Callable[[str], None]
 FORMAT = 3  # of an entry: another one has other names
@@ -117,6 +117,7 @@ class Cache:
                 manifest = {"recipe": recipe, **build(fresh)}
                 write_json(fresh / MANIFEST, {**manifest, "files": _sizes(fresh)})
                 remove(path)
+                publish(fresh)
                 fresh.rename(path)
         return path
 
@@ -142,7 +143,8 @@ class Cache:
     def _lock(self, folder: Path) -> int:
         """Make and lock a folder; the descriptor holds the lock. Raises OSError."""
         while True:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)  # no other user can hold its lock
             with suppress(FileNotFoundError):  # another start has removed it before we could
                 held = open_folder(folder)
                 lock(held, f"waiting: another run makes {folder.stem}", self.say)
@@ -153,7 +155,7 @@ class Cache:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """A folder to work in, gone afterwards."""
-        folder, lock = make_folder(self.folder, "scratch")
+        folder, lock = make_folder(self.folder, "scratch", 0o700)
         try:
             yield folder
         finally:

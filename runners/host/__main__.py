@@ -56,7 +56,8 @@ class Collector:
         self._missing: list[dict[str, Any]] = []
         self._held: list[Instrument] = []
         self._done = self._hung = 0
-        (out / "samples").mkdir(parents=True)
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)  # nobody else reads what is measured
+        (out / "samples").mkdir()
         (out / "cells.jsonl").touch()
 
     def run(self, wait: Callable[[], Plan] | None = None) -> None:

@@ -306,6 +306,9 @@ def total(*counts: int | None) -> int | None:
 
 
 PYTHON = "/usr/bin/python3"
+# The BCC tools that count window by window → number of map entries: for threads and processes that
+# end in a window; in stacks.py for stacks of wake-ups, of which a runtime has thousands.
+WINDOWED = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15, "turns": 1024}
 
 
 def lacks(printed: str) -> list[dict[str, Any]]:
@@ -326,7 +329,7 @@ class BccTool(Child):
 
     def argv(self) -> list[str]:
         tool = PROBES / "bcc" / self.file
-        return [PYTHON, "-B", str(tool), self._workload, "--json", str(self.output)]
+        return [PYTHON, "-B", "-s", str(tool), self._workload, "--json", str(self.output)]
 
 
 class Bcc(Tracers[BccTool]):

@@ -34,13 +34,18 @@ LARGEST = 1 << 16  # bytes of a message
 GONE = "root's process has ended, so nothing more can be measured."
 PATIENCE = 20.0  # for a program that is to end: it detaches its probes first
 NO_CHANGE = 127  # setpriv(1): it could not change user or capabilities
-MODULE = (sys.executable, "-B", "-P", "-m")
+# -s: where sudo keeps HOME, the user's own packages would be root's.
+MODULE = (sys.executable, "-B", "-P", "-s", "-m")
 # What it takes to attach probes, to read a checkout below a closed home, and to become the user
 # (capabilities(7)). Before Linux 5.8 bpf(2) asks for sys_admin, and so does tracefs' first mount.
 MEASURING = (
     "bpf", "chown", "dac_read_search", "ipc_lock", "kill", "net_admin", "perfmon", "setgid",
     "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
 )  # fmt: skip
+# What root's programs may have of a user's environment. PATH is sudo's own (secure_path).
+KEPT = re.compile(
+    "PATH|PYTHONPATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|SUDO_[A-Z]+|PATHCOST_[A-Z_]+|[A-Za-z]+_(proxy|PROXY)"
+)
 CLONE_NEWNS = 0x00020000
 PR_CAPBSET_READ, CAP_SETPCAP = 23, 8
 # File system type → where the tools look for it, and a file that is there once it is mounted.
@@ -164,31 +169,66 @@ class Root:
         return ours
 
 
-def _number(word: str) -> str:
-    if not re.fullmatch(r"[0-9.]{1,12}", word):
-        raise ValueError(f"'{word}' is no number")
-    return word
+# What a number of a request looks like: digits, with a fraction or without.
+NUMBER = re.compile(r"[0-9]{1,7}(\.[0-9]{1,6})?", re.ASCII)
 
 
-# Name → what root runs, by the user, the folder for results and the words of the request.
-PROGRAMS: dict[str, Callable[[Invoker, Path, list[str]], list[str]]] = {
-    "setup": lambda who, out, words: [
-        str(REPOSITORY / "runners/setup.sh"),
-        *(word for word in words if re.fullmatch(r"--[a-z-]+", word)),
-    ],
-    "preflight": lambda *_: [*MODULE, "runners.host.preflight"],
-    "collect": lambda who, out, words: [
-        *(*MODULE, "runners.host", str(out), "--workload", str(WORKLOAD)),
-        *(["--user", "{}:{}".format(*who.drop)] if who.drop else []),
-    ],
-    "watch": lambda who, out, words: [
-        *(*MODULE, "runners.programs.watch", str(who.uid)),
-        *(word for word in words if re.fullmatch(r"[a-z]+", word)),
-    ],
+@dataclass(frozen=True)
+class RootCommand:
+    """What root runs by a name. `argv`: its command, by the user and the folder for results.
+
+    A request may add words from `words` to it, or has `numbers` of them; any other is refused.
+    """
+
+    argv: Callable[[Invoker, Path], list[str]]
+    words: frozenset[str] = frozenset()
+    numbers: int = 0
+
+    def take(self, name: str, words: Sequence[str]) -> Sequence[str]:
+        """The words of a request, all of which we know. Raises RunError."""
+        if self.numbers and len(words) != self.numbers:
+            raise RunError(f"root's process refuses {name}: it takes {self.numbers} numbers.")
+        for word in words:
+            if not (NUMBER.fullmatch(word) if self.numbers else word in self.words):
+                known = ", ".join(sorted(self.words)) or ("numbers" if self.numbers else "no word")
+                raise RunError(f"root's process refuses {name} {shown(word)}: it takes {known}.")
+        return words
+
+
+# Without --environment and --build, by which set-up does what belongs to the user as the user.
+SETUP_WORDS = frozenset(
+    (
+        "--no-install",
+        "--unprobed",
+        "--no-python",
+        "--guest",
+        "--claims",
+        "--programs",
+        "--tools",
+        "--exact",
+        "--analysis",
+        "--watch",
+        "--campaign",
+    )
+)
+PROGRAMS: dict[str, RootCommand] = {
+    "setup": RootCommand(lambda who, out: [str(REPOSITORY / "runners/setup.sh")], SETUP_WORDS),
+    "preflight": RootCommand(lambda who, out: [*MODULE, "runners.host.preflight"]),
+    "collect": RootCommand(
+        lambda who, out: [
+            *(*MODULE, "runners.host", str(out), "--workload", str(WORKLOAD)),
+            *(["--user", "{}:{}".format(*who.drop)] if who.drop else []),
+        ]
+    ),
+    "watch": RootCommand(
+        lambda who, out: [*MODULE, "runners.programs.counting", str(who.uid)],
+        frozenset(instrument.WINDOWED),
+    ),
     # For how many seconds, and at what cost.
-    "pairs": lambda who, out, words: [
-        *(instrument.PYTHON, "-B", "-P", str(PROBES / "bcc/pairs.py"), *map(_number, words[:2])),
-    ],
+    "pairs": RootCommand(
+        lambda who, out: [instrument.PYTHON, "-B", "-P", "-s", str(PROBES / "bcc/pairs.py")],
+        numbers=2,
+    ),
 }
 # apt-get needs all of root's rights. What belongs to the user it makes as the user.
 UNBOUND = "setup"
@@ -211,6 +251,7 @@ class Monitor:
         self._held = ExitStack()
         self._numbers = itertools.count(1)
         self._running: dict[int, Running] = {}
+        self._removed = sweep(ROOT)  # at each start, whatever it is to do
 
     def serve(self, channel: socket.socket) -> None:
         """Answer requests until the other end is closed; then end what still runs."""
@@ -224,7 +265,7 @@ class Monitor:
                             self._finish(key.fd)
                         elif (ended := self._obey(channel)) is not None:
                             selector.register(ended, selectors.EVENT_READ)
-            except (IndexError, KeyError, TypeError, ValueError):
+            except (IndexError, KeyError, RecursionError, TypeError, ValueError):
                 pass  # the other end is closed, or it is no process of ours
             finally:
                 for running in self._running.values():
@@ -238,7 +279,7 @@ class Monitor:
         streams = descriptors[1:]
         try:
             # Without a message the other end is closed, and there is no descriptor either.
-            answer = socket.socket(fileno=descriptors[0])
+            answer = _socket_of(descriptors[0])
             try:
                 name, *words = json.loads(message)
                 if name not in ("mounts", "lock"):
@@ -249,7 +290,8 @@ class Monitor:
                 else:
                     self._workspace()
                     self._held.enter_context(measuring())
-                    _send(answer, {"removed": sweep(ROOT) + ftrace.remove_stale()}, inherited())
+                    removed = [*self._removed, *sweep(ROOT), *ftrace.remove_stale()]
+                    _send(answer, {"removed": removed}, inherited())
             except (RunError, OSError) as error:
                 _send(answer, {"error": str(error)})
         finally:
@@ -266,14 +308,15 @@ class Monitor:
     def _start(
         self, name: str, words: list[str], streams: Sequence[int], answer: socket.socket
     ) -> int:
-        argv, bound = PROGRAMS[name], name != UNBOUND
+        program, bound = PROGRAMS[name], name != UNBOUND
         # A number of ours: the folder of an earlier one belongs to the user by now.
         out = self._workspace() / str(next(self._numbers))
+        argv = [*program.argv(self._who, out), *program.take(name, words)]
         stdin, stdout, stderr = streams
         process = subprocess.Popen(
-            command(argv(self._who, out, words), bounds=MEASURING if bound else None),
+            command(argv, bounds=MEASURING if bound else None),
             stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True,
-            cwd=REPOSITORY, env=os.environ | {"TMPDIR": str(self._workspace())},
+            cwd=REPOSITORY, env=variables_for(self._who) | {"TMPDIR": str(self._workspace())},
             # Not to set-up, whose compilers may leave a server behind.
             pass_fds=inherited() if bound else (),
         )  # fmt: skip
@@ -290,14 +333,34 @@ class Monitor:
         _send(answer, {"status": process.wait(), "out": str(out) if there else None})
 
 
+def variables_for(who: Invoker) -> dict[str, str]:
+    """The variables of root's programs: for a user, those alone that we know to be harmless."""
+    if who.drop is None:
+        return dict(os.environ)
+    kept = {name: value for name, value in os.environ.items() if KEPT.fullmatch(name)}
+    return kept | {"HOME": "/root"}  # settings of the user's, such as perf's, are not root's
+
+
+def _socket_of(descriptor: int) -> socket.socket:
+    """Raises ValueError where the descriptor is another file's."""
+    try:
+        return socket.socket(fileno=descriptor)
+    except OSError as error:
+        os.close(descriptor)
+        raise ValueError(str(error)) from None
+
+
 def _send(channel: socket.socket, answer: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    with channel, suppress(OSError):  # it is gone, or no socket: the next read tells
-        socket.send_fds(channel, [json.dumps(answer).encode()], descriptors)
+    with channel, suppress(OSError):  # it is gone, or full: nobody has to wait for its reader
+        message = json.dumps(answer).encode()
+        socket.send_fds(channel, [message], descriptors, socket.MSG_DONTWAIT)
 
 
 def main(argv: list[str]) -> int:
     """Start the user's process, and serve it; its exit status. Raises UsageError, RunError."""
     who = invoker()
+    for name in (CHANNEL, LOCK):  # descriptors of ours, which nobody else may number
+        os.environ.pop(name, None)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own = {"PATHCOST_CACHE": str(who.cache), CHANNEL: str(theirs.fileno())}
     environment = os.environ | own | ({"HOME": str(who.home)} if who.drop else {})

@@ -71,7 +71,7 @@ class Session(Generic[Verb_co]):
         """Temporary folders, and a cache that nobody clears meanwhile; what dead runs left goes."""
         with suppress(OSError):  # what cannot be locked cannot be cleared either
             hold(self.invoker.cache.resolve(), self.progress.say)
-        with scratch(self.note_removed) as folders:
+        with scratch(self.progress.note) as folders:
             yield folders
 
     def note_removed(self, name: str) -> None:
@@ -115,7 +115,8 @@ class Session(Generic[Verb_co]):
             sys.dont_write_bytecode = False
         fonts = self.invoker.cache  # in an image that is read only, it is too
         if not os.access(fonts, os.W_OK):
-            fonts = Path(tempfile.gettempdir())
+            # A name in /tmp that others can guess, they could make first, with settings of theirs.
+            fonts = Path(tempfile.mkdtemp(prefix="pathcost-"))  # in the scratch folder
         os.environ |= {
             "MPLBACKEND": "agg",  # whatever the user's is
             "MPLCONFIGDIR": str(fonts / "matplotlib-fonts"),

@@ -61,8 +61,9 @@ class Unprivileged:
         """Start a program of PROGRAMS."""
         # Only the collector makes it, in a run's own temporary folder.
         out = Path(tempfile.gettempdir(), f"{name}-{secrets.token_hex(4)}")
+        program = PROGRAMS[name]
         process = subprocess.Popen(
-            command(PROGRAMS[name](self.invoker, out, list(words))),
+            command([*program.argv(self.invoker, out), *program.take(name, words)]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,

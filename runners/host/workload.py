@@ -109,7 +109,7 @@ NEEDS_ROOT = 3  # the status of a check that has to be root
 
 def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
     """The lines that a check prints, with `error` null; or a line that says why there are none."""
-    program = [sys.executable, "-B", "-m", "runners.checks", name]
+    program = [sys.executable, "-B", "-s", "-m", "runners.checks", name]
     for runner in (user, None):
         with private_directory(runner) as directory:
             done = attempt([*program, directory], runner, SECONDS, cwd=REPOSITORY)

@@ -24,14 +24,15 @@ from typing import Any
 
 from probes.messages import shown
 from runners.host.workload import private_directory
-from runners.process import RunError, command, last_line, last_words, stop
+from runners.process import RunError, command, last_words, stop
+from runners.programs.counting import Watch, between, counters_of, time_wait
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import Place, answers, run_as, socket_address
 from runners.programs.printed import MOST_BYTES, Printed, attempt_theirs
 from runners.programs.program import HERE, NS, TIME, Case, Process, Program, Values, client_command
-from runners.programs.watch import Watch, between, counters_of, time_wait
 
 KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
+LOG_BYTES = 1 << 16  # of a server's last words
 CLIENT_SECONDS = 60  # for one measurement
 Result = dict[str, Any]
 # Says "ready", and becomes the client after a line of input.
@@ -60,12 +61,18 @@ def serving(
         (directory / "root").mkdir()
         values = service.place.values(case, transport)
         for name, text in program.files.items():
-            (directory / name).write_text(values.text(text), encoding="utf-8")
+            with (directory / name).open("x", encoding="utf-8") as file:  # follows no link
+                file.write(values.text(text))
         for process in program.processes:
             service.prepare(process.before, values)
         for number, process in enumerate(program.processes):
             stack.enter_context(service.started(process, values, number))
         yield service
+
+
+def create_alone(path: str, flags: int) -> int:
+    """Open a new file, and none that somebody has put there."""
+    return os.open(path, flags | os.O_EXCL, 0o600)
 
 
 @dataclass
@@ -151,15 +158,23 @@ class Service:
         for end in ends:
             if end.isdigit() and end not in ours and answers(end):
                 raise RunError(f"{self.program.name}: port {end} is in use by another program.")
-        log = self.place.directory / f"{number}.log"
-        with log.open("ab") as output:  # which its keeper may shorten
-            keeper = subprocess.Popen(
-                self.place.wrapped(argv, KEEPER), stdin=subprocess.PIPE,
-                stdout=output, stderr=output, start_new_session=True, cwd=self.place.cwd,
-            )  # fmt: skip
+        # The directory is the program's, so by its name the log could be another file later. Its
+        # keeper may shorten it.
+        log = open(  # noqa: SIM115
+            self.place.directory / f"{number}.log", "a+b", opener=create_alone
+        )
+        keeper = subprocess.Popen(
+            self.place.wrapped(argv, KEEPER),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd=self.place.cwd,
+        )
         assert keeper.stdin is not None
         try:
-            self._wait(f"{self.program.name}: {process.title}", keeper, ends, log)
+            with log:
+                self._wait(f"{self.program.name}: {process.title}", keeper, ends, log.fileno())
             self.keepers.append(keeper)
             self.prepare(process.after, values)
             yield
@@ -168,15 +183,15 @@ class Service:
             stop(keeper, 2 * PATIENCE)
 
     def _wait(
-        self, what: str, keeper: subprocess.Popen[bytes], ends: Sequence[str], log: Path
+        self, what: str, keeper: subprocess.Popen[bytes], ends: Sequence[str], log: int
     ) -> None:
         """Wait until it listens at all these ends. Raises RunError."""
         deadline, answered = time.monotonic() + READY_SECONDS, False
         while True:
             silent = [end for end in ends if not self.place.answers(end)]
             if keeper.poll() is not None:
-                with log.open("rb") as said:
-                    why = last_line(said) or "it gave no reason"
+                said = os.pread(log, LOG_BYTES, max(0, os.fstat(log).st_size - LOG_BYTES))
+                why = last_words(said.decode(errors="replace"))
                 raise RunError(f"{what} did not start: {why}.")
             if answered and not silent:
                 return  # a program that cannot have all that it wants has ended by now

@@ -21,9 +21,9 @@ from runners.host.root import Root
 from runners.host.unprivileged import Unprivileged
 from runners.process import Progress, RunError
 from runners.programs import PROGRAMS, engine
+from runners.programs.counting import Probes, Watch
 from runners.programs.place import unpacked
 from runners.programs.program import Program, find, start_of
-from runners.programs.watch import Probes, Watch
 
 REPEATS = 6  # of each timed case
 PROBED_REPEATS = 2  # the second run shows that counts repeat

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from probes.files import read_toml
-from probes.messages import UsageError, shown
+from probes.messages import UsageError, is_plain, shown
+from probes.transports import PAIR
 
 HERE = Path(__file__).parent
-TRANSPORTS = ("unix", "tcp")
 TRANSPORT = re.compile(r"(unix|tcp)(-[a-z0-9-]+)?")
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+TAKEN = re.compile(r"\.{0,2}|root|rerouted|[0-9]+\.log")  # by us, in the program's directory
 WORD = re.compile(r"[a-z][a-z0-9_]*")
 PLACEHOLDER = re.compile(rf"\{{({WORD.pattern})\}}")
 END = re.compile(r"(port|socket)(_[a-z0-9_]+)?")
@@ -173,7 +175,7 @@ def _read(file: Path) -> Program:
         ],
         "file": file,
     }
-    table = {name: {} for name in TRANSPORTS} | table
+    table = {name: {} for name in PAIR} | table
     program: Program = _record(Program, table, str(file), "transports", TRANSPORT)
     return program
 
@@ -237,6 +239,15 @@ def _check(program: Program) -> None:
             raise UsageError(f"{place}: {key} is not a pattern ({error}).") from None
         if groups != 1:
             raise UsageError(f"{place}: {key} needs one group (…), which is the number.")
+    for name in program.files:
+        if "/" in name or not is_plain(name) or TAKEN.fullmatch(name):
+            raise UsageError(
+                f"{place}, [files]: {shown(name)} is no name of a file in the program's own "
+                "directory: leave out folders, and name it otherwise than root or 0.log."
+            )
+    for package in program.packages:
+        if not PACKAGE.fullmatch(str(package)):
+            raise UsageError(f"{place}: {shown(str(package))} is no name of a package.")
     if not program.cases or len({case.name for case in program.cases}) < len(program.cases):
         raise UsageError(f"{place} needs cases ([[case]]), each with a name of its own.")
     if counter and bool(counter.command) == bool(counter.ask and counter.to):
@@ -246,10 +257,8 @@ def _check(program: Program) -> None:
             raise UsageError(f"{place}: a number of the case {shown(case.name)} is below 1.")
         if not NAME.fullmatch(case.name):
             raise UsageError(f"{place}: {shown(case.name)} is not small letters, digits and -.")
-        clients = [
-            client_command(program, Values(program, case, transport)) for transport in TRANSPORTS
-        ]
-        starts = [start_of(program, case, transport) for transport in TRANSPORTS]
+        clients = [client_command(program, Values(program, case, transport)) for transport in PAIR]
+        starts = [start_of(program, case, transport) for transport in PAIR]
         if clients[0] == clients[1] and starts[0] == starts[1]:
             raise UsageError(
                 f"{place}: server and client are told the same for both transports: say in [unix] "

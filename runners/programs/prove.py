@@ -8,7 +8,6 @@ bytes come from runs of their own. analysis/predict/prove.py says what follows.
 
 import os
 import shlex
-from argparse import Namespace as Options
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -22,13 +21,15 @@ from probes.bcc.people import listening
 from probes.messages import PROGRAM
 from runners.host.root import Root
 from runners.host.session import Session
+from runners.options import ProveOptions
 from runners.process import RunError, UsageError, command
 from runners.programs import engine
+from runners.programs.counting import Probes, Watch
 from runners.programs.experiments import interleaved
-from runners.programs.pairs import PRICES, WATCH, WATCHED, kept, observe, write_files
 from runners.programs.place import Place, death_of, unpacked
+from runners.programs.prices import PRICES, kept
 from runners.programs.program import Case, Client, Process, Program, Values, case_of
-from runners.programs.watch import Probes, Watch
+from runners.programs.watch import USUAL_SECONDS, WATCH, observe, write_files
 from runners.store import RunFolder, place
 
 FORMAT = 1
@@ -134,7 +135,7 @@ class Subject:
         return {"arm": arm.name} | {name: result[name] for name in kept if result.get(name)}
 
 
-def prove(options: Options) -> int:
+def prove(options: ProveOptions) -> int:
     """Run, store, and say what follows: the exit status. Raises UsageError, RunError."""
     subject, session = subject_of(options), Session(options)
     destination = place(options.out)
@@ -176,7 +177,7 @@ def watched(subject: Subject, root: Root, stack: ExitStack) -> dict[str, Any]:
     """What `watch` sees of runs over TCP, and of all calls: samples miss runs. Raises RunError."""
     plain = subject.arms[0]
     with ThreadPoolExecutor(1) as pool:
-        seen = pool.submit(observe, root, WATCHED["seconds"], 100.0)
+        seen = pool.submit(observe, root, USUAL_SECONDS, 100.0)
         while not seen.done():
             subject.run(plain, stack)
     port = subject.port or int(subject._kept[plain].place.end("port"))
@@ -184,7 +185,7 @@ def watched(subject: Subject, root: Root, stack: ExitStack) -> dict[str, Any]:
 
 
 def timed_runs(
-    subject: Subject, most: int, session: Session, stack: ExitStack
+    subject: Subject, most: int, session: Session[ProveOptions], stack: ExitStack
 ) -> Iterator[dict[str, Any]]:
     """Run every arm until the ratio's interval is narrow, or so often. Raises RunError."""
     from analysis.predict.prove import is_narrow
@@ -198,7 +199,7 @@ def timed_runs(
         yield rows[-1]
 
 
-def subject_of(options: Options) -> Subject:
+def subject_of(options: ProveOptions) -> Subject:
     """What the command line names. Raises UsageError."""
     own = options.port, options.server, options.client
     if options.program:
@@ -208,7 +209,7 @@ def subject_of(options: Options) -> Subject:
         return Subject(replace(program, counter=None), case)
     if not all(own):
         raise UsageError(f"name --port, --server and --client, or a --program of {PROGRAM} list.")
-    server, client = (words_of(text) for text in own[1:])
+    server, client = (words_of(str(text)) for text in own[1:])
     figures = {"metric": options.metric} if options.metric else {}
     program = Program(
         "the user's own", Client(client, figures=figures, seconds=SECONDS),

@@ -5,9 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cell.h"
+#include "calls.h"
+#include "link.h"
 #include "process.h"
 #include "transport.h"
+#include "wait.h"
+#include "work.h"
 
 static const char *const phase_names[] = {"warm-up", "window", "exchange after the window"};
 
@@ -105,38 +108,6 @@ void link_broken(const struct link *link, const char *call)
 	give_up(PEER_GONE); /* the client prints why, or was killed */
 }
 
-bool read_all(int fd, void *buffer, size_t size)
-{
-	for (size_t done = 0; done < size;) {
-		ssize_t count = RETRY(read(fd, (unsigned char *)buffer + done, size - done));
-
-		if (count == 0)
-			errno = 0; /* the end of the stream, for link_broken */
-		if (count == 0 || (count < 0 && errno == ECONNRESET))
-			return false;
-		done += MUST(count, "read");
-	}
-	return true;
-}
-
-bool write_all(int fd, const void *buffer, size_t size, const char *what)
-{
-	for (size_t done = 0; done < size;) {
-		ssize_t count = RETRY(write(fd, (const char *)buffer + done, size - done));
-
-		if (count < 0 && (errno == EPIPE || errno == ECONNRESET))
-			return false;
-		done += MUST(count, "write %s", what);
-	}
-	return true;
-}
-
-void *map_room(size_t size, int flags)
-{
-	return MUST_HAVE(mmap(NULL, size, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0),
-			 "mmap of %zu bytes", size);
-}
-
 /* Reads at least a byte. An error or the end of the stream ends the program. */
 static size_t read_some(const struct link *link, unsigned char *to, size_t room)
 {
@@ -230,6 +201,8 @@ static void join(struct link *link, struct setup *setup, enum role role)
 	link->size = setup->options.size;
 	link->tick = UINT64_MAX;
 	transport_join(setup, link);
+	if (setup->options.cold)
+		cold_arrange(link);
 }
 
 void link_open(struct link *link, struct setup *setup, enum role role)

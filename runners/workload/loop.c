@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the loops rarely need: apart, so that it does not make them longer. */
 #include "loop.h"
-#include "cell.h"
+#include "link.h"
 
 void send_rest(struct link *link, ssize_t sent)
 {

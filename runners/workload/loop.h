@@ -7,7 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cell.h"
+#include "../../probes/isa/isa.h"
+#include "link.h"
 
 /* A vDSO call. It cannot fail with a valid clock id and address. */
 static inline uint64_t clock_ns(void)
@@ -22,18 +23,13 @@ static inline uint64_t clock_ns(void)
  * The two edges of the window, for observers outside the program.
  *
  * A uprobe attaches to the symbols: the first argument is the cell, the second the role (0 client,
- * 1 server). An emulator sees the instruction itself: each function has one 7-byte
- * `nopl MAGIC(%rax)`, bytes 0f 1f 80 and the magic in little-endian order, which does nothing on
- * any x86-64. At that instruction the cell is in %rdi and the role in %rsi.
- *
- *     begin  nopl 0x0c057be9(%rax)   ("0 cost beg")
- *     end    nopl 0x0c057e4d(%rax)   ("0 cost end")
- *
- * On other architectures the functions contain only a compiler barrier.
+ * 1 server). An emulator sees the instruction itself: each function has one that does nothing and
+ * carries the number below (probes/isa has it for each architecture). At that instruction the
+ * arguments are in their registers. On other architectures there is only a compiler barrier.
  */
 
-#define MARKER_BEGIN 0x0c057be9
-#define MARKER_END   0x0c057e4d
+#define MARKER_BEGIN 0x0c057be9 /* "0 cost beg" */
+#define MARKER_END   0x0c057e4d /* "0 cost end" */
 
 void window_begin(unsigned long cell, unsigned long role);
 void window_end(unsigned long cell, unsigned long role);
@@ -52,16 +48,8 @@ void markers_touch(void);
 /* Returns what the kernel returns: an error is its negative number. */
 static inline long enter_raw(long number, long a, long b, long c, long d, long e)
 {
-#ifdef __x86_64__
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	long result;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
-			 : "rcx", "r11", "memory");
-	return result;
+#ifdef ISA_SYSTEM_CALL
+	return isa_system_call(number, a, b, c, d, e);
 #else
 	long result = syscall(number, a, b, c, d, e);
 

@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 
 #include "cell.h"
 #include "process.h"
+#include "sides.h"
 #include "transport.h"
 
 #define MAX_SIZE      (UINT64_C(1) << 30)

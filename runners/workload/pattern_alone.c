@@ -7,7 +7,7 @@
  * selfecho: the far end answers, as in pingpong: the same messages in the same order, and the
  * answer carries the acknowledgement. This is the path of a pingpong message and nothing else.
  */
-#include "cell.h"
+#include "link.h"
 #include "loop.h"
 #include "transport.h"
 

@@ -24,10 +24,11 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 
-#include "cell.h"
+#include "link.h"
 #include "loop.h"
 #include "process.h"
 #include "transport.h"
+#include "wait.h"
 
 #define MAX_EVENTS 64
 #define SECOND	   UINT64_C(1000000000)

@@ -13,10 +13,12 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "cell.h"
+#include "calls.h"
+#include "link.h"
 #include "loop.h"
 #include "process.h"
 #include "transport.h"
+#include "wait.h"
 
 static void hang_up(int fd)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* pipeline: ping-pong with several messages in flight. The server is that of ping-pong. */
+#include "calls.h"
+#include "link.h"
 #include "loop.h"
 #include "transport.h"
 

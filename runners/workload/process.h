@@ -110,6 +110,3 @@ void server_await_sleep(const struct options *options, int state_fd);
 void server_reap(void);
 /* The server ended too early: prints that, unless the server has printed why. */
 __attribute__((noreturn, cold)) void server_lost(void);
-
-/* sides.c: runs one cell, from its set-up to its result on stdout. */
-void cell_run(const struct options *options);

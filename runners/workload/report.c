@@ -2,13 +2,15 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cell.h"
+#include "calls.h"
 #include "process.h"
+#include "report.h"
 #include "transport.h"
 
 static const char *const paths[] = {"/proc/net/snmp", "/proc/net/netstat", "/proc/net/dev",

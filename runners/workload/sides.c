@@ -14,10 +14,14 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "cell.h"
+#include "calls.h"
+#include "link.h"
 #include "loop.h"
 #include "process.h"
+#include "report.h"
+#include "sides.h"
 #include "transport.h"
+#include "wait.h"
 
 static struct setup setup = {.listener = -1};
 static struct result result;

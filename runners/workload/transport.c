@@ -97,8 +97,6 @@ void transport_join(struct setup *setup, struct link *link)
 		transport->thread();
 	if (transport->settle)
 		transport->settle(setup, link);
-	if (setup->options.cold)
-		cold_arrange(link);
 }
 
 /* While this process held the peer's ends open, it would never see them close. */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cell.h"
+#include "link.h"
 
 /* Who sends when: each pattern is one entry in a table. */
 
@@ -122,4 +123,5 @@ size_t unix_limit(void);
  * Sums TCP_INFO over the links of this process. `there` is false without TCP, and in pattern
  * connect, whose connections do not last.
  */
+struct tcp_counts;
 void tcp_count(const struct link *link, struct tcp_counts *counts);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <mqueue.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

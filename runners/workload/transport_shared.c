@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "calls.h"
 #include "loop.h"
 #include "process.h"
 #include "transport.h"

@@ -8,10 +8,12 @@
 #include <linux/vm_sockets.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "loop.h"
 #include "process.h"
+#include "report.h"
 #include "transport.h"
 
 /* TCP on the loopback interface; the kernel chooses the port. */

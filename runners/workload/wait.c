@@ -2,12 +2,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 
-#include "cell.h"
 #include "process.h"
+#include "wait.h"
 
 /*
  * Waiting by epoll or by trying again. Both make the descriptors non-blocking and wrap the
@@ -116,46 +114,4 @@ void wait_arrange(struct link *link, enum waiting waiting)
 	}
 	link->read = waiting == EPOLL ? epoll_read : again_read;
 	link->write = waiting == EPOLL ? epoll_write : again_write;
-}
-
-/*
- * A loop that only sends and receives has the path's code in the CPU's caches, and its branches
- * in the branch predictor. A program's own work throws them out. This is such work at its most: 512
- * KiB of code, a jump in each cache line, no data. docs/predicting.md shows what less code and more
- * code do.
- */
-
-#define LINE  64 /* bytes of a cache line */
-#define BYTES (512 << 10)
-
-static struct {
-	read_call read;
-	void (*forget)(void);
-} warm;
-
-/* One long function of x86-64: each line jumps to the next, and the last returns. */
-static void *make_code(void)
-{
-	static const unsigned char jump[] = {0xeb, LINE - 2}, back = 0xc3;
-	unsigned char *code = map_room(BYTES, MAP_PRIVATE);
-
-	for (unsigned line = 0; line < BYTES; line += LINE)
-		memcpy(code + line, jump, sizeof(jump));
-	code[BYTES - LINE] = back;
-	MUST(mprotect(code, BYTES, PROT_READ | PROT_EXEC), "mprotect");
-	return code;
-}
-
-static ssize_t cold_read(int fd, void *buffer, size_t size)
-{
-	warm.forget();
-	return warm.read(fd, buffer, size);
-}
-
-void cold_arrange(struct link *link)
-{
-	if (!warm.forget)
-		warm.forget = (void (*)(void))make_code();
-	warm.read = link->read;
-	link->read = cold_read;
 }

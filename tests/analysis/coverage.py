@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.diff.pool import between_runs
-from analysis.statistics import Estimate, change, mean, quotient
+from analysis.statistics import Estimate, change, compared, mean
 
 SEED, RUNS = 20, 2_000
 REPEATS = (6, 8, 12, 20, 40)
@@ -78,7 +78,7 @@ def verdicts(ratio: float, spread: float, repeats: int, runs: int = RUNS) -> tup
     confirmed = refuted = 0
     for _ in range(runs):
         over, under = np.exp(spread / np.sqrt(2) * chance.normal(size=(2, repeats)))
-        figure = quotient(ratio * over, under)
+        figure = compared(under, ratio * over).ratio
         if not figure.spans(LIMIT):
             confirmed += figure.value > LIMIT
             refuted += figure.value < LIMIT

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.claims.files import Claim
 from analysis.claims.judge import judge
-from analysis.claims.verdict import Verdict
+from analysis.claims.verdict import Judged
 
 SOURCE = {"id": "made-up", "description": "made up"}
 PATTERNS = ("pingpong", "connect")
@@ -45,7 +45,7 @@ def measured(
     return pd.DataFrame([row | {"cell": number} for number, row in enumerate(rows, 1)])
 
 
-def verdict(rule: dict[str, Any], quantity: str, figure: Figures, **more: Any) -> Verdict:
+def verdict(rule: dict[str, Any], quantity: str, figure: Figures, **more: Any) -> Judged:
     """Of the claim with this rule; `more` is of the claim."""
     return judge([claim(rule, quantity, **more)], measured(quantity, figure), [])[0]
 

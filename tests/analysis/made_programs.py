@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.analyse import Analysis, analyse
-from analysis.claims.verdict import Verdict
+from analysis.claims.verdict import Judged
 from analysis.raw.run import read_run
 from tests.analysis.make_run import MadeUp, make_run
 
@@ -50,7 +50,7 @@ def analysed(folder: Path, lines: Iterable[Line]) -> Analysis:
     return analyse(read_run(write_lines(folder, lines)))
 
 
-def verdict(analysis: Analysis, claim: str) -> Verdict:
+def verdict(analysis: Analysis, claim: str) -> Judged:
     return next(verdict for verdict in analysis.verdicts if verdict.claim.id == claim)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.analyse import Analysis
-from analysis.counts.agreement import ALLOWANCES, INSTRUMENTS, df_pairs, explain
+from analysis.counts.agreement import INSTRUMENTS, LEEWAYS, df_pairs, explain
 from analysis.counts.measures import rows_of
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import MadeUp
@@ -84,7 +84,7 @@ def place(kernel: str, pattern: str) -> dict[str, str | int]:
 
 
 def test_reasons_have_bounds_and_add_up_only_where_one_is_not_enough() -> None:
-    assert all(r.instrument in INSTRUMENTS and r.least <= r.most for r in ALLOWANCES)
+    assert all(r.instrument in INSTRUMENTS and r.least <= r.most for r in LEEWAYS)
     names, what, new = ("kernel", "perf"), ("switches", "voluntary"), place("6.12.1", "pingpong")
     assert "getrusage" in (explain(names, 3, 2000, what, new) or "")
     assert "perf's answer" in (explain(names, -4, 2000, what, new) or "")

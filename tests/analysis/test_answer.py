@@ -10,10 +10,11 @@ import pytest
 from analysis.__main__ import first_answer, main
 from analysis.analyse import Analysis
 from analysis.report import terminal
-from analysis.report.answer import PLACES, Answer, Document, Pair, Placed
-from analysis.report.render import sentence
+from analysis.report.answer import PLACES, Answer, Document, Placed
+from analysis.report.decision import decision
 from analysis.report.report import Report
 from analysis.report.terminal import WIDTH, table
+from analysis.statistics import compared
 from runners.cli import parse
 from tests.analysis.make_run import MadeUp, make_run
 
@@ -23,16 +24,16 @@ REACHED = {"unix": 90_000.0, "tcp": 60_000.0}
 
 def placed(conditions: str, *more: float) -> Placed:
     """Six repeats in which the second transport takes so many nanoseconds more."""
-    pair = Pair.of(FIRST, FIRST + np.resize(np.array(more), 6))
+    pair = compared(FIRST, FIRST + np.resize(np.array(more), 6))
     return Placed.of(conditions, pair, pair, 2, REACHED)
 
 
-def decision(*times: Placed) -> str:
+def decided(*times: Placed) -> str:
     answer = Answer(
         pattern="pingpong", size=64, transports=("unix", "tcp"), iteration="round trip",
         times=times, counts=(), host="host 9.9",
     )  # fmt: skip
-    return sentence("decision", answer)
+    return decision(answer)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +53,8 @@ def decision(*times: Placed) -> str:
 def test_a_decision_names_who_pays_how_much_and_where(
     times: tuple[Placed, ...], phrases: tuple[str, ...]
 ) -> None:
-    assert [phrase for phrase in phrases if phrase not in decision(*times)] == []
-    assert decision() == ""
+    assert [phrase for phrase in phrases if phrase not in decided(*times)] == []
+    assert decided() == ""
 
 
 def test_one_percent_is_of_the_largest_difference_that_is_left_open() -> None:
@@ -119,7 +120,7 @@ def test_a_full_terminal_still_says_that_there_are_verdicts(
 def test_long_names_go_on_below_and_figures_stand_below_each_other() -> None:
     rows = pd.DataFrame([
         ("instructions a message, emulated", "8,250-10,875", "14,400-17,615", "1.62 times", ""),
-        ("two CPUs", "3.71 µs", "8.41 µs", "4.70 µs (3.85 to 5.55)", "15.6, 29.7 µs"),
+        ("two CPUs", "3.71 µs", "8.41 µs", "4.70 µs (3.85\N{EN DASH}5.55)", "15.6, 29.7 µs"),
     ], columns=["made up", "one", "other", "more", "p99"])  # fmt: skip
     lines = list(table(rows))
     assert max(map(len, lines)) <= WIDTH

@@ -15,7 +15,7 @@ from analysis.analyse import analyse
 from analysis.paths import changes
 from analysis.paths.cells import read_exact
 from analysis.paths.changes import ExactPair, Moved, knob_name, knob_pairs, parts
-from analysis.paths.gate import BEYOND, MOST_LINES, UNTOLD, WITHIN, parse_allowance
+from analysis.paths.gate import BEYOND, MOST_SUMMARY_LINES, UNTOLD, WITHIN, parse_allowance
 from analysis.paths.tree import Span
 from analysis.raw.run import read_run
 from tests.analysis.make_run import exact_line, exact_run, shape
@@ -76,7 +76,7 @@ TREES = st.dictionaries(
 def test_the_parts_add_up_to_the_difference(before: Tree, after: Tree) -> None:
     made = parts_between(before, after)
     totals = [sum(own for _, own in tree.values()) for tree in (before, after)]
-    own = (one.difference for one in made if one.kind in (changes.WORK, changes.CALLS))
+    own = (one.difference for one in made if one.kind in (changes.WORK, changes.ONLY_CALLS))
     assert sum(own) == totals[1] - totals[0]
     assert parts_between(before, before) == []
 
@@ -105,7 +105,7 @@ def test_the_summary_is_short_and_ktap_has_a_result_for_each_cell(
     capsys.readouterr()
     assert main(["--diff", *runs, "--allowance", "0"]) == BEYOND
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= MOST_LINES
+    assert len(lines) <= MOST_SUMMARY_LINES
     assert next(line for line in lines if line.startswith("  unix")).endswith("the same")
     assert any("work +7 in 1 function: tcp_sendmsg +7" in line for line in lines)
     assert main(["--diff", *runs, "--ktap"]) == BEYOND

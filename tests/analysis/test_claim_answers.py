@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from analysis.claims.answers import Answer, Tool
+from analysis.claims.answers import CheckAnswer, ToolAnswer
 from analysis.claims.files import load_claims
 from analysis.claims.judge import judge
-from analysis.claims.rules import Option
+from analysis.claims.rules import OptionRule
 from tests.analysis.made_claims import claim, measured
 
 FRAME = measured("switches", lambda *_: 1.0)
@@ -40,8 +40,8 @@ def test_numbers_that_no_check_fits_are_refused() -> None:
         claim({"kind": "consistent", "stated": [{"what": "made up", "larger": 17}]})
 
 
-def answer(facts: dict[str, Any], kernel: str = "9.9", **when: str) -> Answer:
-    return Answer(
+def answer(facts: dict[str, Any], kernel: str = "9.9", **when: str) -> CheckAnswer:
+    return CheckAnswer(
         check="made-up", when=when, facts=facts, error=None, raw="checks.jsonl", kernel=kernel
     )
 
@@ -64,7 +64,7 @@ def answer(facts: dict[str, Any], kernel: str = "9.9", **when: str) -> Answer:
         ([answer({}).model_copy(update={"error": "it needs root"})], "NOT MEASURED", ""),
     ],
 )
-def test_checks(answers: list[Answer], expected: str, condition: str) -> None:
+def test_checks(answers: list[CheckAnswer], expected: str, condition: str) -> None:
     rule = {"kind": "check", "check": "made-up", "facts": {"errno": "EMADEUP"}}
     (found,) = judge([claim(rule)], FRAME, [], answers)
     assert (found.verdict, found.condition) == (expected, condition)
@@ -82,8 +82,10 @@ def test_a_check_is_judged_in_the_circumstance_that_the_source_speaks_of() -> No
         assert len(found.findings) == (0 if expected == "NOT MEASURED" else 2)
 
 
-def a_tool(help_text: str, options: dict[str, bool], error: str | None = None) -> Tool:
-    return Tool(tool="made-up", help=help_text, options=options, error=error, raw="tools.jsonl")
+def a_tool(help_text: str, options: dict[str, bool], error: str | None = None) -> ToolAnswer:
+    return ToolAnswer(
+        tool="made-up", help=help_text, options=options, error=error, raw="tools.jsonl"
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def a_tool(help_text: str, options: dict[str, bool], error: str | None = None) -
         (None, "NOT MEASURED"),
     ],
 )
-def test_options(tool: Tool | None, expected: str) -> None:
+def test_options(tool: ToolAnswer | None, expected: str) -> None:
     rule = {"kind": "option", "tool": "made-up", "option": "--made-up"}
     (found,) = judge([claim(rule)], FRAME, [], [tool] if tool else [])
     assert found.verdict == expected
@@ -107,7 +109,7 @@ def test_every_option_that_a_source_quotes_is_asked() -> None:
     asked = {
         (claim.source.id, claim.rule.tool, claim.rule.option)
         for claim in load_claims()
-        if isinstance(claim.rule, Option)
+        if isinstance(claim.rule, OptionRule)
     }
     quoted = {
         (claim.source.id, claim.quote.split()[0], option)

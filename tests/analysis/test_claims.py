@@ -11,7 +11,7 @@ import pytest
 from analysis.claims.files import load_claims
 from analysis.claims.judge import BESIDE, judge
 from analysis.claims.rules import ABOUT
-from analysis.claims.verdict import Verdict, claims_table, tally
+from analysis.claims.verdict import Judged, claims_table, tally
 from analysis.raw.run import Missing
 from analysis.statistics import LEAST_REPEATS
 from probes.messages import UsageError
@@ -225,7 +225,7 @@ def test_a_claim_about_a_program_is_judged_by_that_program() -> None:
     def figure(transport: str, pattern: str, *_: object) -> float:
         return 400.0 if (transport, pattern) == ("tcp", "connect") else 100.0
 
-    def judged(*patterns: str) -> Verdict:
+    def judged(*patterns: str) -> Judged:
         return judge([about], measured(speed, figure, patterns=patterns), [])[0]
 
     both = judged("connect", "redis-new")
@@ -249,7 +249,7 @@ def test_about_is_what_the_registry_says() -> None:
     assert (of(limit), of(1.01 * limit)) == ("CONFIRMED", "REFUTED")
 
 
-def of_run(analysed: Analyse, made: MadeUp, claim: str = "context-switches") -> Verdict:
+def of_run(analysed: Analyse, made: MadeUp, claim: str = "context-switches") -> Judged:
     return next(v for v in analysed(made).verdicts if v.claim.id == claim)
 
 

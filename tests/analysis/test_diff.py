@@ -11,7 +11,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import Analysis, analyse
 from analysis.counts.measures import rows_of
-from analysis.diff.compare import BEYOND, SAME, UNKNOWN, WITHIN, compare, judge, pair_kernels
+from analysis.diff.compare import CHANGED, SAME, STEADY, UNKNOWN, compare, judge, pair_kernels
 from analysis.paths.changes import renames
 from analysis.raw.run import read_run
 from tests.analysis.conftest import Analyse
@@ -26,11 +26,11 @@ SIX = np.array([10.0, 11.0, 12.0, 13.0, 14.0, 15.0])
     [
         ([2.0, 2.0], [2.0, 2.0], SAME),
         ([2.0], [2.0], SAME),
-        ([2.0, 2.0], [3.0, 3.0], BEYOND),  # a count that never varies has no noise
+        ([2.0, 2.0], [3.0, 3.0], CHANGED),  # a count that never varies has no noise
         ([2.0], [3.0], UNKNOWN),  # but one repeat does not say that it never varies
         ([2.0, 2.1, 2.2], [3.0, 3.1, 3.2], UNKNOWN),
-        (SIX, SIX + 0.5, WITHIN),
-        (SIX, SIX + 20, BEYOND),
+        (SIX, SIX + 0.5, STEADY),
+        (SIX, SIX + 20, CHANGED),
     ],
 )
 def test_a_change_is_judged_by_its_repeats(
@@ -53,7 +53,7 @@ def six(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
 
 def test_a_run_is_like_itself(six: Analysis) -> None:
     found = compare(six, six)
-    assert set(found.shifts["verdict"]) == {SAME, WITHIN}
+    assert set(found.shifts["verdict"]) == {SAME, STEADY}
     assert found.settings.empty
 
 
@@ -67,7 +67,7 @@ def test_a_slower_transport_is_beyond_the_noise_and_the_other_is_not(
     found = compare(six, analysed(other))
     shifts = found.shifts[found.shifts["conditions"] == "same-cpu"]
     times = shifts[shifts["measure"] == "rtt_p50"].set_index("transport")
-    assert times["verdict"].to_dict() == {"unix": WITHIN, "tcp": BEYOND}
+    assert times["verdict"].to_dict() == {"unix": STEADY, "tcp": CHANGED}
     assert times["change"].to_dict() == {"unix": 0, "tcp": 111_000}
     assert set(times["target"]) == {"host"}
     assert set(times["second_kernel"]) == {"9.9.1-made-up"}

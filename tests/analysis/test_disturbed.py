@@ -7,7 +7,7 @@ import pytest
 
 from analysis.raw.cells import Cell, Disturbance
 from analysis.report.report import Report
-from analysis.times.timing import MOST_STOLEN, MOST_TAKEN, shares_of
+from analysis.times.disturbed import MOST_STOLEN, MOST_TAKEN, shares_of
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell as Line
 from tests.analysis.make_run import MadeUp

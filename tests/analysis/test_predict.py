@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 
 from analysis.__main__ import main
+from analysis.predict.document import entry
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
-from analysis.predict.pairs import Observed, Pair, pairs
+from analysis.predict.observed import Observed
+from analysis.predict.page import row
+from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
-from analysis.predict.show import change, entry, predictions, remarks, row, several, unbound
+from analysis.predict.remarks import unbound, unseen
+from analysis.predict.told import Told, change, predictions, tell
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
 from probes.messages import UsageError
@@ -226,7 +230,7 @@ def test_a_wait_for_a_timer_is_told_with_its_count_and_remedy(prices: Prices) ->
     found = predict(pair.observed, prices, EXACT)
     assert found.verdict is Verdict.GAIN
     assert 40_000 <= min(found.time.ends) <= max(found.time.ends) <= 44_000
-    assert "40 ms" in notes(pair)[0]
+    assert "40.0 ms" in notes(pair)[0]
     assert "TCP_NODELAY" in remedies(pair)[0]
     (fast,) = made(*TALK)
     assert not notes(fast)
@@ -274,10 +278,10 @@ def test_verdicts(prices: Prices) -> None:
     cases = {
         "would take": (replace(PING, bound=True), prices, Verdict.GAIN),
         "you would lose": (replace(PING, bound=True), worse, Verdict.LOSS),
-        "36 µs more and 44 less": (PING, prices, Verdict.PLACED),  # half of 80 to either side
+        "36.0 µs more and 44.0 less": (PING, prices, Verdict.PLACED),  # half of 80 to either side
         "no measurable gain": (slow, prices, Verdict.NONE),
         "was not observed": (replace(slow, busy=0.01), prices, Verdict.OPEN),  # Nagle's case
-        "72 KB": (replace(PING, answer=FITS + 1), prices, Verdict.LARGE),
+        "73729 B": (replace(PING, answer=FITS + 1), prices, Verdict.LARGE),
     }
     for said, (seen, priced, verdict) in cases.items():
         found = predict(seen, priced, Fitted(noise=0.02, unbound=0.5, unbound_us=99))
@@ -368,21 +372,39 @@ def test_names_of_processes_stay_text(tmp_path: Path, capsys: pytest.CaptureFixt
     assert not [line for line in printed.splitlines() if line.startswith("fake row")]
 
 
+def told_of(seen: Watched, prices: Prices) -> list[Told]:
+    return [tell(pair, prediction) for pair, prediction in predictions(seen, prices)]
+
+
+def test_many_that_ended_are_a_sentence(prices: Prices) -> None:
+    """A hundred short-lived programs do not fill the terminal."""
+    ends = [
+        row
+        for n in range(2, 102)
+        for row in (end(f"127.0.0.1:{n}", SERVER, n), end(SERVER, f"127.0.0.1:{n}", 1))
+    ]
+    gone = {str(pid): {"comm": f"p{pid}", "ended": True, "looks": pid % 2} for pid in range(1, 102)}
+    seen = read(*ends, processes=gone)
+    told = [text for text in unseen(seen, told_of(seen, prices), 0) if "ended" in text]
+    assert len(told) == 2
+    assert all(" and 4" in text and "others ended" in text for text in told)
+
+
 def test_who_may_be_placed_otherwise_and_who_ended_is_told(prices: Prices) -> None:
     for allowed in ([0], [0, 1]):
         people = {pid: {"comm": pid, "allowed": allowed, "ended": pid == "1"} for pid in "12"}
         seen = read(*TALK, processes=people)
-        told = [*remarks(seen, predictions(seen, prices))]
+        told = [*unseen(seen, told_of(seen, prices), 0)]
         assert (unbound() in told) == (len(allowed) > 1)
         assert [text.split()[0] for text in told if "ended" in text] == ["1"]
-    assert several([*"abcde"]) == "a, b, c and 2 more"
 
 
 def test_what_ended_too_soon_to_be_read_has_no_cpu_time(prices: Prices) -> None:
     (pair,) = made(*TALK, processes={"1": {"comm": "a"}, "2": {"comm": "b", "ended": True}})
     assert not pair.server.read and pair.client.read
-    assert row(pair)["in the kernel, client / server"] == "0 % / ?"
-    assert entry(pair, None)["server"]["cpu"] is None
+    told = tell(pair, None)
+    assert row(told)["in the kernel, client / server"] == "0 % / ?"
+    assert entry(told)["server"]["cpu"] is None
     seen = (replace(PING, busy=0.0, read=read) for read in (False, True))
     unread, idle = (predict(each, prices, Fitted(unbound=0.5)).cpu.ends for each in seen)
     assert unread[0] < idle[0] < idle[1] < unread[1]

@@ -12,8 +12,8 @@ from analysis.analyse import Analysis, analyse
 from analysis.counts.measures import TIMES, rows_of
 from analysis.counts.programs import INSTRUMENT
 from analysis.raw.run import read_run
-from analysis.report import terminal
 from analysis.report.report import Report
+from analysis.report.requested import text_programs
 from analysis.statistics import Estimate
 from tests.analysis.made_programs import (
     Maker,
@@ -98,10 +98,9 @@ def test_a_program_of_a_file_has_its_figures(tmp_path: Path) -> None:
     assert rows["requests_per_s"].entries["tcp"].value == pytest.approx(1000)
     assert rows["rtt_mean"].ratio == Estimate(2, 2, 2, 6)
     assert "my-own/ask" in Report(analysis).markdown()
-    shown = terminal.programs(Report(analysis), ["", "unix", "tcp", "difference", "p99"])
-    (row,) = shown.values.tolist()
-    assert row[0].startswith("my-own/ask, ")
-    assert row[1:3] == ["500 µs", "1.00 ms"]
+    (row,) = text_programs(analysis)
+    assert row.name.startswith("request: my-own/ask · 100 B")
+    assert (row.figures["unix"], row.figures["tcp"]) == ("500 µs", "1.00 ms")
 
 
 def test_a_run_in_which_the_server_counts_otherwise_is_invalid(tmp_path: Path) -> None:

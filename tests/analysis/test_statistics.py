@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from analysis.statistics import LEAST_REPEATS, change, compared, mean, quotient, student
+from analysis.statistics import LEAST_REPEATS, change, compared, mean, student
 from tests.analysis.coverage import MADE_UP, NEAR, coverage, recorded, verdicts, within
 
 # Of 95 %: what correlates, or has two modes and few repeats, is covered less often.
@@ -40,17 +40,18 @@ def test_one_repeat_that_met_something_else_moves_nothing() -> None:
     assert mean(disturbed) == mean(values)
 
 
-def test_a_quotient_is_of_the_repeats_of_both_figures() -> None:
+def test_figures_of_two_sides_are_of_the_same_repeats() -> None:
     under, over = np.random.default_rng(1).uniform(50, 150, (2, 12))
-    _, first, second, ratio = compared(under, over)
-    assert quotient(over, under) == ratio
-    assert ratio.value == pytest.approx(second.value / first.value)
+    both = compared(under, over)
+    assert both.ratio.value == pytest.approx(both.second.value / both.first.value)
+    assert both.added.value == pytest.approx(both.second.value - both.first.value)
+    assert both.more == sum(over > under)
 
 
 def test_below_six_repeats_there_is_no_interval() -> None:
     few = np.arange(1.0, LEAST_REPEATS)
     assert mean(few).low is None
-    assert quotient(few, few).low is None
+    assert compared(few, few).ratio.low is None
     assert change(np.ones(9), few).low is None
 
 

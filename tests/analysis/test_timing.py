@@ -7,7 +7,7 @@ from analysis.analyse import Analysis
 from analysis.report.answer import build_answer
 from analysis.report.frames import placed_freely
 from analysis.times.timing import Times
-from analysis.wording import NOT_MEASURED
+from analysis.wording import ABSENT
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import TRIPS, Cell, MadeUp
 
@@ -86,5 +86,5 @@ def test_no_p99_of_four_round_trips(plain: Analysis) -> None:
 def test_what_nobody_bound_has_a_table_of_its_own(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(repeats=6, extra=(("pingpong", "free", "block"),)))
     unix, tcp = placed_freely(analysis.timings).to_numpy().tolist()
-    assert (unix[1], unix[3], tcp[1]) == ("unix", NOT_MEASURED, "tcp")
+    assert (unix[1], unix[3], tcp[1]) == ("unix", ABSENT, "tcp")
     assert [ratio.partition(" ")[0] for ratio in tcp[3:]] == ["2.00", "2.00"]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analysis.times import timing as words
-from analysis.times.timing import Parts
+from analysis.times import parts as words
+from analysis.times.parts import Parts
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp
 

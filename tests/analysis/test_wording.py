@@ -3,7 +3,8 @@
 
 import pytest
 
-from analysis.wording import amount, extent, listed, number, size_text, spread
+from analysis.statistics import Estimate
+from analysis.wording import amount, extent, listed, number, size_text, spanned
 
 
 @pytest.mark.parametrize(
@@ -24,8 +25,10 @@ def test_amounts_and_lists() -> None:
     assert listed(["a", "b", "c"]) == "a, b and c"
 
 
-def test_a_range_is_empty_where_it_would_say_nothing() -> None:
-    assert spread(1.001, 1.002) == ""
-    assert spread(1000, 2000, "ns") == "1.00\N{EN DASH}2.00 µs"
-    assert spread(-1000, 2e6, "ns") == "\N{MINUS SIGN}1.00 µs \N{HORIZONTAL ELLIPSIS} 2.00 ms"
+def test_a_range_has_its_unit_once() -> None:
+    assert extent(1000, 2000, "ns") == "1.00\N{EN DASH}2.00 µs"
+    assert extent(-1000, 2e6, "ns") == "\N{MINUS SIGN}1.00 µs to 2.00 ms"
+    assert spanned(Estimate(1500, 1000, 2000), "ns") == "1.50 µs (1.00\N{EN DASH}2.00)"
+    assert spanned(Estimate(1500, 500, 2000), "ns") == "1.50 µs (500 ns\N{EN DASH}2.00 µs)"
+    assert spanned(Estimate(1500, 1500.1, 1500.2), "ns") == "1.50 µs"
     assert [extent(1.001, 1.002), extent(0, 0.0001), extent(0, 0)] == ["1.00", "<0.001", "0"]

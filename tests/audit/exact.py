@@ -39,7 +39,9 @@ def _patterns() -> list[tuple[int, re.Pattern[str], str]]:
     lines = LAYERS.read_text(encoding="utf-8").splitlines()
     rows = csv.reader([line for line in lines if not line.startswith("#")][1:], delimiter="\t")
     found = []
-    for pattern, layer in rows:
+    for pattern, layer, *_ in rows:
+        if not layer:
+            continue
         text = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
         found.append((len(pattern.replace("*", "")), re.compile(text), layer))
     return sorted(found, key=lambda row: -row[0])

@@ -18,7 +18,8 @@ import pandas as pd
 
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
-from analysis.wording import NOT_MEASURED, signed
+from analysis.wording import ABSENT, signed
+from probes.transports import PAIR
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/knobs.csv"
@@ -27,7 +28,6 @@ REFRESH = "python -m tests.docs.knobs"
 TABLE = re.compile(r"(?m)(^\|.*\n)+")
 CPU, PROBE = ("cpu=", "pti="), ("probe=", "bpftrace=")
 NEWEST_STABLE = "6.12"
-BOTH = ("unix", "tcp")
 
 
 def take(runs: list[Path]) -> pd.DataFrame:
@@ -51,15 +51,15 @@ def tables(rows: pd.DataFrame) -> Iterator[str]:
     [newest] = (kernel for kernel in kernels if kernel.startswith(NEWEST_STABLE))
     names: list[str] = list(rows["knob"].unique())
     usual = [name for name in names if not name.startswith((*CPU, *PROBE))]
-    places = [(transport, kernel) for transport in BOTH for kernel in kernels]
+    places = [(transport, kernel) for transport in PAIR for kernel in kernels]
     yield _table(
         ("knob", *(" ".join(place) for place in places)),
         ((name, *(_signed(cells[name, *place].steps) for place in places)) for name in usual),
     )
     yield _table(
-        ("knob", *(f"{name}, {unit}" for name in BOTH for unit in ("instructions", "steps"))),
+        ("knob", *(f"{name}, {unit}" for name in PAIR for unit in ("instructions", "steps"))),
         (
-            (name, *(_signed(getattr(cells[name, one, newest], unit)) for one in BOTH
+            (name, *(_signed(getattr(cells[name, one, newest], unit)) for one in PAIR
                      for unit in ("instructions", "steps")))
             for name in names if name.startswith(("control", *CPU))
         ),
@@ -71,7 +71,7 @@ def tables(rows: pd.DataFrame) -> Iterator[str]:
              _pair(f"{one.steps / one.events:,.0f}" for one in both if one.events),
              *(_signed(one.steps) for one in both))
             for name in names if name.startswith(PROBE)
-            for both in [[cells[name, transport, newest] for transport in BOTH]]
+            for both in [[cells[name, transport, newest] for transport in PAIR]]
         ),
     )  # fmt: skip
 
@@ -81,7 +81,7 @@ def _signed(value: float) -> str:
 
 
 def _pair(values: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(values)) or NOT_MEASURED
+    return ", ".join(dict.fromkeys(values)) or ABSENT
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

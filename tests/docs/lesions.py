@@ -19,10 +19,10 @@ from pathlib import Path
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analysis.paths.figures import FIRST_ORDER, NEEDS_PLACEMENT, NEEDS_SIZE, needs
+from analysis.paths.figures import FIRST_ORDER, NEEDED, NEEDS_PLACEMENT, NEEDS_SIZE, needs
 from analysis.wording import MINUS, listed, size_text
 from probes.files import read_rows
-from probes.transports import read_transports
+from probes.transports import PAIR, read_transports
 from runners.exact.cells import path_of, plan
 from runners.exact.count import measure
 from runners.exact.guest import guest_for, prepare_guest
@@ -40,7 +40,6 @@ TEMPLATE = "what-a-message-needs.md.j2"
 TABLES = ("lesions.csv", "together.csv", "needs.csv")
 REFRESH = "python -m tests.docs.lesions"
 MOST_NAMED = 8
-COMPARED = ("unix", "tcp")
 CALL, ANY = ">", "any"
 KERNEL, HURT, UNEXPLAINED = "kernel", "lesions", "unexplained"  # parts beside the reasons
 KERNELS = ROWS / "kernels.csv"
@@ -61,7 +60,7 @@ def read(name: str, folder: Path = ROWS) -> pd.DataFrame:
 
 def place(cells: pd.Series) -> pd.Series:
     """Where cells stand: 64 B on Linux 6.12, then others; unix and tcp before the rest."""
-    ranks = [*COMPARED, *read_transports()]
+    ranks = [*PAIR, *read_transports()]
     names = cells.str.partition(", ")
     return pd.Series(zip(names[2], names[0].map(ranks.index), strict=True), cells.index)
 
@@ -72,7 +71,7 @@ class Rows:
     def __init__(self) -> None:
         self.alone, self.together, self.needs = map(read, TABLES)
         self.cells = list(self.needs["cell"].unique())
-        self.compared = COMPARED
+        self.compared = PAIR
         self.release = self.needs["kernel"].iloc[0]
         self._main = self.needs[self.needs["order"] == FIRST_ORDER]
         parts = self._main[~self._main["purpose"].isin([USUAL, LEFT])]
@@ -191,7 +190,7 @@ def compare() -> pd.DataFrame:
     """
     cache, found = invoker().cache, list[tuple[str, str, str, int]]()
     base = prepare_guest(cache, "6.12", print)
-    for run in plan(COMPARED, (64,), schedulers=("fifo",)):
+    for run in plan(PAIR, (64,), schedulers=("fifo",)):
         patient = Patient(base, run)
         usual, places = own(patient.window), (*inside(patient), *patient.calls)
         for name, patterns in LESIONS.items():
@@ -208,6 +207,19 @@ def compare() -> pd.DataFrame:
     return pd.DataFrame(found, columns=["knob", "transport", "part", "instructions"])
 
 
+def needed(rows: pd.DataFrame) -> str:
+    """analysis/paths/needed.tsv: what reports tell of each kernel's cells of 64 B on one CPU."""
+    text = "# SPDX-License-Identifier: GPL-2.0-or-later\n"
+    text += f"# Made of reports/reference/lesions/needs.csv by {REFRESH}\n"
+    text += "kernel\ttransport\tinstructions\tneeded\n"
+    rows = rows[(rows["size"] == NEEDS_SIZE) & (rows["placement"] == NEEDS_PLACEMENT)]
+    rows = rows[rows["order"] == FIRST_ORDER]
+    for (kernel, transport), own in rows.groupby(["kernel", "transport"], sort=False):
+        left = own.loc[own["purpose"] == LEFT, "instructions"]
+        text += f"{kernel}\t{transport}\t{own['instructions'].max()}\t{left.min()}\n"
+    return text
+
+
 def main(words: list[str]) -> None:
     if words == ["kernels"]:
         compare().to_csv(KERNELS, index=False)
@@ -218,6 +230,7 @@ def main(words: list[str]) -> None:
         cells = cells.drop(columns=["cell", "study"])
         cells.to_csv(ROWS / name, index=False, lineterminator="\n")
     needs(ROWS / "needs.csv", ROWS / "needs.png")
+    NEEDED.write_text(needed(read("needs.csv")), encoding="utf-8")
     PAGE.write_text(page(Rows()), encoding="utf-8")
 
 

@@ -22,10 +22,11 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import MARKERS, OTHERS, axes_row, rendered
 from analysis.paths.cells import ExactCell, read_exact
-from analysis.paths.changes import CALLS, WORK, Moved, most_alike
+from analysis.paths.changes import ONLY_CALLS, WORK, Moved, most_alike
 from analysis.paths.tree import function_layer
 from analysis.raw.run import read_run
 from analysis.wording import MINUS, listed, number, signed, size_text
+from probes.transports import PAIR
 from runners.cell import WHOLE
 from runners.process import REPOSITORY
 
@@ -92,7 +93,7 @@ def changes(kernels: Sequence[ExactCell]) -> Iterator[tuple[Any, ...]]:
             continue
         alike = most_alike(before, after)
         parts = alike.parts()
-        for kind, name in (("work", WORK), ("compiler", CALLS)):
+        for kind, name in (("work", WORK), ("compiler", ONLY_CALLS)):
             moved = [part for part in parts if part.kind == name]
             shown = [row for row in moved if abs(row.difference) >= LEAST]
             small = [row for row in moved if abs(row.difference) < LEAST]
@@ -182,7 +183,7 @@ def page(rows: Rows) -> str:
 def plot(rows: Rows) -> Figure:
     """A panel for each family, a line for each size: the change since the first kernel."""
     figure, axes = axes_row(2, 10, 4, sharey=True)
-    for ax, transport in zip(axes, ("unix", "tcp"), strict=True):
+    for ax, transport in zip(axes, PAIR, strict=True):
         for size, marker, colour in zip(rows.sizes, MARKERS, OTHERS, strict=False):
             values = [100 * rows.change(rows.kernels[0], k, transport, size) for k in rows.kernels]
             ax.plot(rows.kernels, values, f"{marker}-", color=colour, label=size_text(size))

@@ -139,9 +139,10 @@ def markdown(runs: pd.DataFrame) -> str:
     ]
     for cell, of_cell in runs.groupby(CELL):
         pairs = of_cell.pivot(index="block", columns="program", values="ns")
-        _, peer, ours, ratio = compared(pairs["peer"].to_numpy(), pairs["ours"].to_numpy())
+        both = compared(pairs["peer"].to_numpy(), pairs["ours"].to_numpy())
+        ratio = both.ratio
         span = "too few blocks" if ratio.low is None else f"{ratio.low:.2f}-{ratio.high:.2f}"
-        times = f"{ours.value / 1000:.2f} | {peer.value / 1000:.2f}"
+        times = f"{both.second.value / 1000:.2f} | {both.first.value / 1000:.2f}"
         lines.append(f"| {' | '.join(map(str, cell))} | {times} | {ratio.value:.2f} | {span} |")
     return "".join(f"{line}\n" for line in lines)
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.predict.prove import PROOF, Proof, Result
+from analysis.predict.prove import PROOF, Proof, outcome
 from analysis.raw.record import read_object
 from analysis.statistics import Estimate
-from analysis.wording import amount, extent
+from analysis.wording import extent, spanned
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/proofs.csv"
@@ -39,12 +39,15 @@ def take(folders: list[Path]) -> pd.DataFrame:
 
 
 def _row(proof: Proof) -> dict[str, Any]:
-    result, requests = Result(proof), proof.timed[0].requests
-    less, own, plain, ratio = result.by_option
+    made, each = outcome(proof), 1 / proof.timed[0].requests
+    assert made.by_option
     figures = {
-        **{"tcp": plain * (1 / requests), "unix": own * (1 / requests)},
-        **{"less": less * (1 / requests), "own": ratio, "rerouted": result.speedup},
-        **{"filter": result.filter},
+        "tcp": made.by_option.second * each,
+        "unix": made.by_option.first * each,
+        "less": made.by_option.added * each,
+        "own": made.own,
+        "rerouted": made.speed.speedup,
+        "filter": made.filter,
     }
     about = {"program": Path(proof.program).stem, "case": proof.case, "cpus": proof.cpus}
     ends = {
@@ -52,7 +55,8 @@ def _row(proof: Proof) -> dict[str, Any]:
         for name, figure in figures.items()
         for part, value in zip(PART, _ends(figure), strict=True)
     }
-    run = {"kernel": proof.kernel.split("-")[0], "date": proof.date, "repeats": less.repeats}
+    repeats = made.elapsed.added.repeats
+    run = {"kernel": proof.kernel.split("-")[0], "date": proof.date, "repeats": repeats}
     return about | run | ends
 
 
@@ -74,7 +78,7 @@ def table(rows: pd.DataFrame) -> str:
 
 
 def _cells(row: Any) -> Iterator[str]:
-    yield f"{amount(row['less'], 'ns')} ({extent(row['less_low'], row['less_high'], 'ns')})"
+    yield spanned(Estimate(row["less"], row["less_low"], row["less_high"]), "ns")
     for name in ("own", "rerouted"):
         value, low, high = (row[f"{name}{part}"] for part in PART)
         yield "open" if value != value else f"{value:.2f} ({extent(low, high)})"

@@ -27,9 +27,9 @@ from PIL.PngImagePlugin import PngInfo
 from analysis.__main__ import main as make_report
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
-from analysis.report.frames import spanned, survivals
+from analysis.report.frames import survivals
 from analysis.report.render import table
-from analysis.wording import NOT_MEASURED, amount
+from analysis.wording import ABSENT, amount, spanned
 from runners.process import REPOSITORY
 from tests import browser
 from tests.audit import audit
@@ -170,10 +170,8 @@ def chosen(run: Path) -> str:
 
     def cells(name: str) -> list[str]:
         both = [(name, size) for size in SIZES]
-        executed = [f"{counts[key]:,.0f}" if key in counts else NOT_MEASURED for key in both]
-        took = [
-            amount(one.value, "ns") if (one := times.get(key)) else NOT_MEASURED for key in both
-        ]
+        executed = [f"{counts[key]:,.0f}" if key in counts else ABSENT for key in both]
+        took = [amount(one.value, "ns") if (one := times.get(key)) else ABSENT for key in both]
         return [*executed, *took, spanned(ratios.get(name))]
 
     def quotients(figures: Mapping[tuple[str, int], float], name: str, than: str) -> str:

@@ -6,8 +6,9 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from analysis.paths.figures import needed
-from tests.docs import knobs, lesions, over_time, proofs
+from analysis.paths.figures import NEEDED, needed
+from probes.transports import PAIR
+from tests.docs import columns, knobs, lesions, over_time, proofs
 from tests.docs.over_time import USUAL, Rows, match
 
 CLOCK = 80  # instructions that branches on a clock's reading make in a round trip, at most
@@ -25,8 +26,14 @@ def test_the_page_is_what_the_rows_make(made: ModuleType) -> None:
     assert made.page(rows) == kept, f"the page is older: {made.REFRESH}"
 
 
+def test_the_columns_of_watch_are_those_of_its_table() -> None:
+    kept = columns.PAGE.read_text(encoding="utf-8")
+    assert columns.page() == kept, f"the page is older: {columns.REFRESH}"
+
+
 def test_what_a_message_needs_adds_up() -> None:
     rows = lesions.Rows()
+    assert lesions.needed(rows.needs) == NEEDED.read_text(encoding="utf-8")
     for cell, usual, left in needed(rows.release):
         assert (usual, left) == (rows.usual(cell), rows.left(cell, 1))
     for cell in rows.cells:
@@ -62,5 +69,5 @@ def test_each_commit_has_functions_that_changed_between_its_kernels(rows: Rows) 
     for cause in rows.causes.to_dict("records"):
         functions, step = str(cause["functions"]), (str(cause["first"]), str(cause["second"]))
         assert step in rows.steps
-        cells = [(transport, size) for transport in ("unix", "tcp") for size in rows.sizes]
+        cells = [(transport, size) for transport in PAIR for size in rows.sizes]
         assert any(rows.sum_of(functions, *step, *cell) for cell in cells), cause["commit"]

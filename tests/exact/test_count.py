@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from probes.isa import OTHER, STRING, USUAL
 from runners.cell import CellRun
 from runners.exact import count as counting
 from runners.exact import machine as machines
@@ -18,7 +19,7 @@ from runners.exact.digest import checks
 from runners.exact.iterations import IterationShape, ReplayedWindow
 from runners.exact.knobs import NOTHING
 from runners.exact.machine import EmulatedMachine
-from runners.exact.payload import OTHER, STRING, register_of, spans
+from runners.exact.payload import spans
 from runners.exact.replay import CallTree, Counts
 from runners.exact.run import fast_cells
 from runners.guest.kernels import Kernel
@@ -120,7 +121,7 @@ def test_runs_that_never_agree_are_no_result(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_who_carries_is_read_from_the_instruction(code: str, store: bool, register: int) -> None:
-    assert register_of(bytes.fromhex(code), store) == register
+    assert USUAL.register_of(bytes.fromhex(code), store, False) == register
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_who_carries_is_read_from_the_instruction(code: str, store: bool, regist
 )
 def test_a_message_may_lie_in_several_pages(ends: list[tuple[int, int]], is_message: bool) -> None:
     repeated = [byte for begin, end in ends for byte in range(begin, end)]
-    assert spans(repeated, 64 << 10) == (set(repeated) if is_message else set())
+    assert spans(USUAL, repeated, 64 << 10) == (set(repeated) if is_message else set())
 
 
 CHANGES: dict[str, Any] = {

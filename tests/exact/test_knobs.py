@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase as fnmatch
 import pytest
 
 from analysis.paths.tree import UNCLASSIFIED, layer_of
+from probes.isa import USUAL
 from runners.exact.cells import path_of
 from runners.exact.count import measure
 from runners.exact.digest import describe
@@ -60,8 +61,8 @@ def test_an_unknown_knob_is_a_sentence_with_what_there_is(name: str) -> None:
 
 
 def test_a_cpu_is_qemus_model_with_its_features_and_nothing_is_left_out_silently() -> None:
-    assert cpu_option("+erms") == "qemu64,enforce,model-id=+erms,erms"
-    assert cpu_option("max+smap=off") == "max,enforce,model-id=max+smap=off,smap=off"
+    assert cpu_option(USUAL, "+erms") == "qemu64,enforce,model-id=+erms,erms"
+    assert cpu_option(USUAL, "max+smap=off") == "max,enforce,model-id=max+smap=off,smap=off"
     for complaint in (
         "TCG doesn't support requested feature: CPUID.01H:ECX.pcid [bit 17]",
         "unable to find CPU model 'pigeon'",

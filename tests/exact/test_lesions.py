@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from probes.isa import USUAL
 from runners.exact import lesion as code
 from runners.exact import lesion_study as study
 from runners.exact.cells import path_of
 from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.knobs import find
-from runners.exact.lesion import COUNTERS, LEAKS, RETURNS, Lesion, Patient, Trial, find_pages
+from runners.exact.lesion import COUNTERS, LEAKS, Lesion, Patient, Trial, find_pages
 from runners.process import UsageError
 from runners.store import invoker
 from tests.exact.conftest import cell_run
@@ -24,16 +25,18 @@ def test_pages_are_found_in_what_qemu_stored() -> None:
         return struct.pack(">Q", address | flags) + data
 
     state = b"".join([
-        page(0x9000, 4, code.MAIN_MEMORY + struct.pack(">Q", 0x9000)),
-        page(0, code.WHOLE, code.MAIN_MEMORY + b"a" * code.PAGE),
+        page(0x9000, 4, USUAL.main_memory + struct.pack(">Q", 0x9000)),
+        page(0, code.WHOLE, USUAL.main_memory + b"a" * USUAL.page),
         page(0x1000, code.FILLED | code.SAME_BLOCK, b"\0"),
         page(0, code.END, bytes(code.SECTION)),
-        page(0x7000, code.WHOLE | code.SAME_BLOCK, b"b" * code.PAGE),
-        page(0x1000, code.WHOLE, b"\4vram" + b"v" * code.PAGE),
+        page(0x7000, code.WHOLE | code.SAME_BLOCK, b"b" * USUAL.page),
+        page(0x1000, code.WHOLE, b"\4vram" + b"v" * USUAL.page),
     ])  # fmt: skip
-    found = {at: state[place : place + code.PAGE] for at, place in find_pages(state).items()}
-    assert found == {0: b"a" * code.PAGE, 0x7000: b"b" * code.PAGE}
-    assert find_pages(b"QEVM") == {}
+    found = {
+        at: state[place : place + USUAL.page] for at, place in find_pages(USUAL, state).items()
+    }
+    assert found == {0: b"a" * USUAL.page, 0x7000: b"b" * USUAL.page}
+    assert find_pages(USUAL, b"QEVM") == {}
 
 
 class MadeUp(Patient):
@@ -43,6 +46,7 @@ class MadeUp(Patient):
 
     def __init__(self) -> None:
         self.tried: list[str] = []
+        self.isa = USUAL
 
     def lesion(self, name: str, gives: str) -> Lesion | None:
         return Lesion(name, gives, 0, b"")
@@ -144,6 +148,6 @@ def test_a_planted_function_is_found_or_kept(
     run = cell_run(transport, knob=knob)
     guest = guest_for(invoker().cache, exact_guest, path_of(run.cell), find(knob))
     patient = Patient(guest, run)
-    lesions = [lesion for gives in RETURNS if (lesion := patient.lesion(planted, gives))]
+    lesions = [lesion for gives in USUAL.returns if (lesion := patient.lesion(planted, gives))]
     arrives = any(patient.try_lesions([lesion]).delivers(COUNTERS) for lesion in lesions)
     assert arrives is not needed

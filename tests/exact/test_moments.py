@@ -27,12 +27,12 @@ RUN, ITERATIONS = cell_run(messages=600), 300
 def test_a_tick_that_is_moved_by_a_round_trip_does_what_it_did_there(
     exact_guest: ExactGuest, tmp_path: Path
 ) -> None:
-    alone = moments.record_copies(exact_guest, RUN, tmp_path, {})
+    alone, symbols = moments.record_copies(exact_guest, RUN, tmp_path, {})
     cuts, _ = moments.cuts_of(alone, ITERATIONS)
     before = list(accumulate(moments.steps_of(alone.words), initial=0))
     for tick in range(cuts[1], len(alone.words)):
         block = alone.blocks[0 if (word := alone.words[tick]) & EVENT_BIT else word >> COUNT_BITS]
-        if exact_guest.symbols.place(block.address)[0] == "asm_sysvec_apic_timer_interrupt":
+        if symbols.place(block.address)[0] == "asm_sysvec_apic_timer_interrupt":
             break
     number = sum(cut <= tick for cut in cuts) - 1  # the round trip that it interrupts
     begin, end = before[cuts[number - 1]], before[cuts[number]]
@@ -40,8 +40,8 @@ def test_a_tick_that_is_moved_by_a_round_trip_does_what_it_did_there(
     entry = symbols_entry(Cache(tmp_path / "cache", print), exact_guest.machine, exact_guest.stored)
     settings = {"tick": moments.tick_of(entry / "symbols")}
     settings["moments"] = f"{begin}:{due - trip}:1:1:{moments.FOLLOWED * 30_000}"
-    record = moments.record_copies(exact_guest, RUN, tmp_path, settings)
-    copies = moments.Copies(record, exact_guest.symbols, number - 1, ITERATIONS, tmp_path)
+    record, _ = moments.record_copies(exact_guest, RUN, tmp_path, settings)
+    copies = moments.Copies(record, symbols, number - 1, ITERATIONS, tmp_path)
     assert copies.trips(due - trip)[:-1] == copies.own[1:]
 
 

@@ -2,9 +2,11 @@
 """The shadow stack, on records of a made-up kernel of a few functions."""
 
 from array import array
+from collections.abc import Mapping
 
 import pytest
 
+from probes.isa import USUAL, Jump
 from runners.exact.digest import describe, iteration_lines, tree_lines
 from runners.exact.iterations import RecordError, replay
 from runners.exact.knobs import NOTHING
@@ -14,12 +16,10 @@ from runners.exact.record import (
     KIND_SHIFT,
     CodeBlock,
     InstructionRecord,
-    Jump,
     RecordEvent,
-    Symbols,
-    classify,
 )
 from runners.exact.replay import Counts, NodeVisit, Replay, State
+from runners.exact.symbols import Symbols
 from tests.exact.conftest import cell_run
 
 KERNEL = 0xFFFF_FFFF_8100_0000
@@ -28,7 +28,7 @@ NAMES = (
     *("asm_sysvec_tick", "tick", "asm_helper", "f.cold"),
 )
 AT = {name: KERNEL + number * 0x100 for number, name in enumerate(NAMES)}
-SYMBOLS = Symbols(list(AT.values()), list(AT))
+SYMBOLS = Symbols(USUAL, {address: name for name, address in AT.items()})
 CLIENT_RUNS = EVENT_BIT | RecordEvent.CLIENT_BEGIN << KIND_SHIFT
 CALL, RETURN, SYSCALL, SYSRET, IRET = "call", "ret", "syscall", "sysret", "iret"
 CODE = {
@@ -63,9 +63,13 @@ class RecordWriter:
     def event(self, event: RecordEvent, value: int = 0) -> None:
         self.words.append(EVENT_BIT | event << KIND_SHIFT | value)
 
+    def record(self, marks: Mapping[int, int]) -> InstructionRecord:
+        tasks = {0: "client", 1: "server"}
+        return InstructionRecord(self.words, self.blocks, tasks, marks, USUAL)
+
     def replay(self) -> dict[str, tuple[int, int]]:
         """Path below the user's frame → (calls, steps): the same, wherever the words are cut."""
-        machine = Replay(self.blocks, {0: "client", 1: "server"}, SYMBOLS)
+        machine = Replay(self.record({}), SYMBOLS)
         words = [CLIENT_RUNS, *self.words]
         _, counts = machine.run(State(), words)
         state, pieces = State(), Counts()
@@ -164,7 +168,7 @@ def test_repetitions_of_a_string_instruction_are_steps_of_one_instruction(
     machine.words.append((len(machine.blocks) - 1) << COUNT_BITS | 1)
     machine.event(RecordEvent.REPEAT, 5)
     machine.replay()
-    replayed = Replay(machine.blocks, {0: "client"}, SYMBOLS)
+    replayed = Replay(machine.record({}), SYMBOLS)
     order: list[NodeVisit] = []
     _, counts = replayed.run(State(), [CLIENT_RUNS, *machine.words], order)
     assert counts.steps.total() == 4 + 2 + 6
@@ -188,7 +192,7 @@ def a_record(round_trips: int, extra_in: int, longer: tuple[int, ...] = ()) -> I
         machine.run("entry_SYSCALL_64", SYSRET, offset=3)
     machine.event(RecordEvent.CLIENT_END, 0)
     marks: dict[int, int] = {RecordEvent.CLIENT_END: 2 + round_trips * 8 + 2}
-    return InstructionRecord(machine.words, machine.blocks, {0: "client", 1: "server"}, marks)
+    return machine.record(marks)
 
 
 def test_the_steady_iteration_is_the_most_frequent_and_the_tree_sums_to_the_window() -> None:
@@ -216,14 +220,14 @@ def after_the_servers_end(record: InstructionRecord, ends_last: bool) -> Instruc
     if ends_last:
         marks = {**record.marks, RecordEvent.SERVER_END: record.marks[RecordEvent.CLIENT_END] + 2}
         machine.event(RecordEvent.SERVER_END, 1)
-        return InstructionRecord(words, machine.blocks, record.tasks, marks)
+        return machine.record(marks)
     machine.event(RecordEvent.SERVER_END, 1)
     machine.run("entry_SYSCALL_64", CALL)
     machine.run("g")
     machine.event(RecordEvent.SWITCH, 0)
     machine.event(RecordEvent.CLIENT_END, 0)
     marks = {RecordEvent.CLIENT_END: record.marks[RecordEvent.CLIENT_END] + 6}
-    return InstructionRecord(words, machine.blocks, record.tasks, marks)
+    return machine.record(marks)
 
 
 def test_what_the_server_calls_after_its_end_is_told_apart() -> None:
@@ -300,4 +304,4 @@ def test_an_instruction_is_classified_by_its_bytes() -> None:
         Jump.NONE: ("ffe0", "0f05", "480f07", "eb00", "ff", "90"),
     }
     for jump, codes in kinds.items():
-        assert {classify(bytes.fromhex(code)) for code in codes} == {jump}
+        assert {USUAL.jump(bytes.fromhex(code)) for code in codes} == {jump}

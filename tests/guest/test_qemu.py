@@ -7,6 +7,8 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,10 @@ def test_the_machine_has_its_disks_and_no_network(tmp_path: Path) -> None:
         "nvme-ns",
     ]
     assert not any("nvme" in word for word in stored)  # which QEMU cannot store
+    assert "tcg,thread=single" in argv
+    assert "tcg,thread=multi" in replace(guest, parallel=True).command_line()
+    kvm = replace(guest, accelerator="kvm")
+    assert kvm.command_line() == replace(kvm, parallel=True).command_line()
 
 
 def watch_script(
@@ -83,6 +89,14 @@ def test_a_run_that_ends_early_ends_its_machines(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(qemu, "stopping", ended)
     with pytest.raises(KeyboardInterrupt):
         watch_script("exec sleep 60", timeout=20)
+
+
+def test_a_machine_beside_others_is_nice_to_other_sessions_too() -> None:
+    if not Path("/proc/self/autogroup").exists():
+        pytest.skip("this kernel has no autogroups")
+    with ThreadPoolExecutor(1, initializer=os.nice, initargs=(10,)) as pool:
+        lines = pool.submit(watch_script, "sleep 0.1; cat /proc/self/autogroup").result()
+    assert lines[0].endswith(" nice 10")
 
 
 KILLED = """

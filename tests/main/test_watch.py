@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from analysis.predict.columns import cells
 from analysis.predict.pairs import Pair, pairs
-from analysis.predict.show import row
-from analysis.predict.waits import kinds, number
+from analysis.predict.waits import kinds
 from analysis.raw.programs import Watched
+from analysis.wording import number
 from probes.scripts import PROBES
 from runners.host import instrument
 from runners.process import INTERRUPTED, REPOSITORY, WORKLOAD
@@ -108,7 +109,7 @@ def test_sizes_bytes_connections_and_where_an_abstract_name_ends() -> None:
 
 def told_of(pair: Pair) -> dict[str, str]:
     listens = pair.client.ends[0].own == pair.place or pair.client.ends[0].opened == "accepted"
-    return row(pair) | {
+    return {column.title: text for column, text in cells(pair)} | {
         "requests": str(pair.requests),
         "opened": str(round(pair.observed.opened * pair.requests)),
         "sends": number(pair.observed.sends),

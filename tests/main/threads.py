@@ -244,7 +244,7 @@ THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "mastra-ai/mastra#17302": (partial(slow_reader, socket.SOCK_STREAM, 4096), "blocked", {}),
     "warmcat/libwebsockets#638": (
         partial(turns, (70,) * 5, (90,) * 5, 10, False), "row",
-        {"requests": "10", BYTES: "350 B / 450 B", "sends": "10"},
+        {"requests": "10", BYTES: "350 B / 450 B", "sends": "10.0"},
     ),
     "neovim/neovim#11911": (
         partial(turns, (60,), (200, 30), 10, False), "row",

@@ -12,10 +12,10 @@ import pytest
 
 from runners.host.root import Monitor, Root
 from runners.programs import engine, experiments
+from runners.programs.counting import Probes, Watch
 from runners.programs.engine import Service
 from runners.programs.experiments import Experiment
 from runners.programs.program import find
-from runners.programs.watch import Probes, Watch
 from runners.store import invoker
 from tests.build import packages_or_skip
 from tests.processes import running

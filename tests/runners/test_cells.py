@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from probes.reasons import missing, reason
 from runners import cell as factors
 from runners import cell as model
 from runners.host import __main__ as collector
@@ -162,3 +163,14 @@ def test_a_cell_names_no_script_that_is_blind_to_its_transport(
     made._held[0].scripts = ["switches"]
     for run in runs:
         assert bool(made._run_cell(run)["scripts"]) == (run.cell.transport != "tcp")
+
+
+def test_a_cell_that_a_pattern_leaves_out_is_said() -> None:
+    """One thread has no second CPU; what is asked for across two CPUs alone is refused instead."""
+    planner = Planner(run_options(["--patterns", "pingpong,selfloop", "--target", "host"]))
+    plans = planner.plans("tracepoint")
+    across = [cell for cell in plans["host"].cells if cell.placement == "cross-cpu"]
+    assert {cell.pattern for cell in across} == {"pingpong"}
+    lack = missing(["selfloop across two CPUs"], reason("one-thread"))
+    lacks = planner.uncounted("host", plans, "tracepoint")
+    assert [each for each in lacks if each["code"] == "one-thread"] == [lack]

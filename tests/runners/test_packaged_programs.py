@@ -9,7 +9,8 @@ import pytest
 
 from analysis.counts import programs as records
 from analysis.raw.programs import PROGRAM_LINES, MeasuredRun
-from runners.programs import PROGRAMS, engine, experiments, program
+from probes.transports import PAIR
+from runners.programs import PROGRAMS, engine, experiments
 from runners.programs.experiments import Experiment
 from runners.programs.program import find
 from tests.build import packages_or_skip
@@ -29,7 +30,7 @@ def test_a_real_server_counts_every_request(name: str) -> None:
     """Each case over both transports: the server counts what the client sent."""
     found, root = find(name), packages_or_skip(name)
     for case in found.cases:
-        for transport in program.TRANSPORTS:
+        for transport in PAIR:
             with engine.serving(found, case, transport, root) as running:
                 for _ in range(2):
                     driven = running.drive(case, transport, requests=case.requests // 20)

@@ -17,7 +17,7 @@ from probes.reasons import missing, reason
 from runners.guest import debian
 from runners.host.root import Root
 from runners.process import REPOSITORY, Progress, RunError
-from runners.programs import engine, keeper, place, printed, watch
+from runners.programs import counting, engine, keeper, place, printed
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
 from tests.processes import is_gone, running, wait_for
@@ -83,9 +83,9 @@ def test_a_log_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_another_users_processes_are_not_watched() -> None:
-    answer = watch.Windows([]).obey(f"open {os.getpid()}", os.getuid() + 1)
+    answer = counting.Windows([]).obey(f"open {os.getpid()}", os.getuid() + 1)
     assert answer == {"error": "these are another user's processes"}
-    assert watch.Windows([]).obey(f"open {os.getpid()}", os.getuid()) == {}
+    assert counting.Windows([]).obey(f"open {os.getpid()}", os.getuid()) == {}
 
 
 def test_a_package_brings_no_right_of_roots(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ import os
 import shlex
 import socket
 import sys
-from argparse import Namespace
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.predict.prove import Proof, Result, lines
+from analysis.predict.prove import Outcome, Proof, lines, outcome
+from runners.options import ProveOptions, ReportOptions
 from runners.process import REPOSITORY, RunError, UsageError, free_port
 from runners.programs.keeper import descendants
 from runners.programs.prove import ARMS, Arm, subject_of
@@ -50,8 +50,13 @@ def command(program: str, port: int) -> str:
 
 def run(arm: Arm, server: str = SERVER, client: str = CLIENT, port: int = 0) -> dict[str, Any]:
     port = port or free_port()
-    commands = {"server": command(server, port), "client": command(client, port)}
-    options = Namespace(program=None, port=port, metric=r"rate: (\S+)", **commands)
+    options = ProveOptions(
+        verb="prove",
+        port=port,
+        server=command(server, port),
+        client=command(client, port),
+        metric=r"rate: (\S+)",
+    )
     with ExitStack() as stack:
         return subject_of(options).run(arm, stack)
 
@@ -104,22 +109,21 @@ def test_a_port_in_use_is_told() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(given: dict[str, Any], reason: str) -> None:
-    options = dict.fromkeys(("program", "port", "server", "client", "metric"))
     with pytest.raises(UsageError, match=reason):
-        subject_of(Namespace(**options | given))
+        subject_of(ProveOptions(verb="prove", **given))
 
 
 def test_report_shows_a_proof_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prove.json").touch()
     shown: list[tuple[str, ...]] = []
     monkeypatch.setattr("runners.run._analyse", lambda _, *arguments: shown.append(arguments))
-    report(Namespace(runs=[tmp_path], prices=None))
+    report(ReportOptions(verb="report", runs=(tmp_path,)))
     assert shown == [("--prove", str(tmp_path))]
     with pytest.raises(UsageError, match="cannot be pooled"):
-        report(Namespace(runs=[tmp_path, tmp_path], prices=None))
+        report(ReportOptions(verb="report", runs=(tmp_path, tmp_path)))
 
 
-def proof(took: dict[str, int], turns: dict[str, int], moved: dict[str, int]) -> Result:
+def proof(took: dict[str, int], turns: dict[str, int], moved: dict[str, int]) -> Outcome:
     """Six repeats: `took` ms, and in probed runs `turns` of 10 to 11 µs that moved bytes."""
     used = dict.fromkeys(("out", "data", "machine", "voluntary", "involuntary"), 0)
     timed = [
@@ -135,7 +139,7 @@ def proof(took: dict[str, int], turns: dict[str, int], moved: dict[str, int]) ->
     ]  # fmt: skip
     rest = {"format": 1, "kernel": "6", "cpus": 2, "argv": [], "program": "x", "case": "y"}
     runs = {"narrow": 0.1, "timed": timed, "probed": probed, "lacks": []}
-    return Result(Proof.model_validate(rest | runs))
+    return outcome(Proof.model_validate(rest | runs))
 
 
 def test_the_filter_is_in_the_interval_and_not_in_the_ratio() -> None:
@@ -144,16 +148,17 @@ def test_the_filter_is_in_the_interval_and_not_in_the_ratio() -> None:
     """
     same = {"tcp": 20, "unix": 20}
     result = proof({"plain": 200, "tcp": 300, "unix": 200}, same, same)
-    assert result.speedup
-    assert result.speedup.value == pytest.approx(2)
-    assert 1 < result.speedup.ends[0] < 2 < result.speedup.ends[1]
+    assert result.speed.speedup
+    assert result.speed.speedup.value == pytest.approx(2)
+    assert 1 < result.speed.speedup.ends[0] < 2 < result.speed.speedup.ends[1]
     assert result.filter.value == pytest.approx(0.5)
     assert result.less
     assert result.less.value == pytest.approx(100_000_000 / 20)
     assert result.cpu.value == pytest.approx(0.5)
-    assert result.quantiles[50][1].value == pytest.approx(10240 + 256)
+    assert result.loads
+    assert result.loads.quantiles[50].first.value == pytest.approx(10240 + 256)
     assert result.unequal == ""
-    assert result.open == ""
+    assert result.speed.open == ""
 
 
 @pytest.mark.parametrize(
@@ -165,8 +170,8 @@ def test_the_filter_is_in_the_interval_and_not_in_the_ratio() -> None:
 )
 def test_no_ratio_is_said_where_the_filter_hides_it(took: dict[str, int]) -> None:
     result = proof(took | {"own": took["plain"] // 2}, {}, {})
-    assert result.speedup is None
-    assert result.open in "".join(lines(result))
+    assert result.speed.speedup is None
+    assert result.speed.open in "".join(lines(result))
     assert "2.00 ± 0.00" in next(lines(result))
 
 
@@ -174,8 +179,8 @@ def test_unequal_loads_are_told_and_a_fixed_time_is_none() -> None:
     took = {"plain": 200, "tcp": 200, "unix": 200}
     fixed = proof(took, {"tcp": 100, "unix": 150}, {"tcp": 1000, "unix": 1500})
     assert (fixed.fixed_time, fixed.unequal) == (True, "")
-    assert fixed.speedup
-    assert fixed.speedup.value == pytest.approx(1.5)
+    assert fixed.speed.speedup
+    assert fixed.speed.speedup.value == pytest.approx(1.5)
     assert fixed.less
     assert fixed.less.value == pytest.approx(200_000_000 / 100 - 200_000_000 / 150)
     failed = proof(took | {"unix": 100}, {"tcp": 100, "unix": 50}, {"tcp": 1000, "unix": 500})

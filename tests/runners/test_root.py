@@ -12,7 +12,7 @@ import pytest
 
 from runners import store
 from runners.host import root
-from runners.host.root import LARGEST, Monitor
+from runners.host.root import LARGEST, Monitor, RootCommand
 from runners.process import RunError
 from runners.store import Invoker
 
@@ -24,7 +24,7 @@ USER = (12345, 12345)
 def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The user's end, where `collect` makes its folder and no more."""
     monkeypatch.setattr(store, "ROOT", tmp_path / "run")
-    monkeypatch.setitem(root.PROGRAMS, "collect", lambda _, out, __: ["mkdir", str(out)])
+    monkeypatch.setitem(root.PROGRAMS, "collect", RootCommand(lambda _, out: ["mkdir", str(out)]))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     who = Invoker(USER[0], tmp_path, USER, named=False)
     serving = Thread(target=Monitor(who).serve, args=(ours,))

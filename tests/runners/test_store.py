@@ -137,7 +137,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     folder = tmp_path / "tracing"
     folder.mkdir()
     if request.param == "tracefs":
-        (folder / "events").mkdir()
+        (folder / "instances").mkdir()
     return folder
 
 
@@ -186,14 +186,19 @@ def test_the_lock_lasts_as_long_as_any_process_that_measures(
 
 
 def test_a_holder_in_another_container_is_not_the_last_one_here(
-    place: Path, tmp_path: Path
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A container has notes of its own, and tracefs is the same."""
     with measuring(place, tmp_path):
         pass
-    elsewhere = place if (place / "events").is_dir() else tmp_path / store.HOLDER
+    instances = place / "instances"
+    elsewhere = instances if instances.is_dir() else tmp_path / store.HOLDER
     descriptor = os.open(elsewhere, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
+    who = f"process {os.getpid()} "  # as a PID namespace of its own it would not be listed
+    with pytest.raises(RunError, match=who), measuring(place, tmp_path):
+        pass
+    monkeypatch.setattr(store, "holder_of", lambda _: "")
     with pytest.raises(RunError, match="in another container"), measuring(place, tmp_path):
         pass
     os.close(descriptor)

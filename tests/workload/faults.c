@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../runners/workload/cell.h"
+#include "../../runners/workload/report.h"
 
 typedef int usage_call(__rusage_who_t who, struct rusage *usage);
 typedef ssize_t write_bytes(int fd, const void *buffer, size_t size);

@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "../fail.h"
+#include "machine.h"
 
 #define MAX_WORDS   64
 #define OUTPUT_SIZE (16u << 20)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "../fail.h"
+#include "machine.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -9,31 +9,25 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/io.h>
 #include <sys/reboot.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../../../probes/isa/isa.h"
+#include "../fail.h"
+
 #define MARKER_FILE 0x0c057f11 /* as in probes/exact/recorder.c */
 
-/* QEMU's pvpanic device: the only way for a guest to stop its machine at an exact instruction. */
-#define PANIC_PORT	0x505
-#define PANIC_STOPS	1
 #define MOST_STOPPED_NS 20000
 
 /* QEMU's fw_cfg device: files of the host. Its numbers are big-endian. */
-#define FILES_SELECTOR_PORT 0x510
-#define FILES_DATA_PORT	    0x511 /* byte by byte */
-#define FILES_COPY_PORT	    0x514 /* by the device itself: the physical address of an order */
-#define LAST_PORT	    0x51b
-#define COPY_READ	    2u
-#define FILES_DIRECTORY	    0x19
-#define ORDER_NAME	    "opt/pathcost/order"
-#define CONTENTS_NAME	    "opt/pathcost/contents"
-#define MAX_ORDER	    4096
+#define COPY_READ	2u
+#define FILES_DIRECTORY 0x19
+#define ORDER_NAME	"opt/pathcost/order"
+#define CONTENTS_NAME	"opt/pathcost/contents"
+#define MAX_ORDER	4096
 
-#define PAGE  4096
 #define FRAME ((UINT64_C(1) << 55) - 1) /* the bits of an entry of /proc/self/pagemap */
 
 struct file_entry {
@@ -66,16 +60,12 @@ _Noreturn void fail(const char *format, ...)
 /* Not inlined: the recorder reads the argument registers at the instruction. */
 __attribute__((noinline)) void hand_over(const char *name, const char *data, size_t size)
 {
-	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.long %c0"
-			 :
-			 : "i"(MARKER_FILE), "D"(name), "S"(data), "d"(size)
-			 : "memory");
+	MARK_MEMORY(MARKER_FILE, name, data, size);
 }
 
-/* Give the ports back after use: a switch to a task that has ports takes longer. */
-static void use_ports(int on)
+static void use_devices(int on)
 {
-	MUST(ioperm(PANIC_PORT, LAST_PORT - PANIC_PORT + 1, on), "ioperm");
+	MUST(isa_use_devices(on), ISA_USE_CALL);
 }
 
 static long nanoseconds(void)
@@ -97,17 +87,12 @@ void store_machine(void)
 
 	printf("\npathcost: ready\n");
 	fflush(stdout);
-	use_ports(1);
+	use_devices(1);
 	before = nanoseconds();
-	outb(PANIC_STOPS, PANIC_PORT);
+	isa_stop();
 	if (nanoseconds() - before > MOST_STOPPED_NS)
 		fail("the clock advanced while the machine was stored");
-	use_ports(0);
-}
-
-static void read_bytes(void *to, size_t size)
-{
-	__asm__ volatile("rep insb" : "+D"(to), "+c"(size) : "d"(FILES_DATA_PORT) : "memory");
+	use_devices(0);
 }
 
 static size_t select_file(const char *name)
@@ -115,12 +100,12 @@ static size_t select_file(const char *name)
 	struct file_entry file;
 	uint32_t count;
 
-	outw(FILES_DIRECTORY, FILES_SELECTOR_PORT);
-	read_bytes(&count, sizeof(count));
+	isa_select_file(FILES_DIRECTORY);
+	isa_read_file(&count, sizeof(count));
 	for (count = __builtin_bswap32(count); count > 0; count--) {
-		read_bytes(&file, sizeof(file));
+		isa_read_file(&file, sizeof(file));
 		if (strncmp(file.name, name, sizeof(file.name)) == 0) {
-			outw(__builtin_bswap16(file.selector), FILES_SELECTOR_PORT);
+			isa_select_file(__builtin_bswap16(file.selector));
 			return __builtin_bswap32(file.size);
 		}
 	}
@@ -132,12 +117,12 @@ char *read_order(void)
 	static char order[MAX_ORDER + 1];
 	size_t size;
 
-	use_ports(1);
+	use_devices(1);
 	size = select_file(ORDER_NAME);
 	if (size > MAX_ORDER)
 		fail("the order is too long");
-	read_bytes(order, size);
-	use_ports(0);
+	isa_read_file(order, size);
+	use_devices(0);
 	order[size] = '\0';
 	return order;
 }
@@ -147,11 +132,11 @@ static uint64_t physical_address(int pagemap, const volatile void *at)
 {
 	uint64_t entry = 0, address = (uintptr_t)at;
 
-	pread(pagemap, &entry, sizeof(entry), address / PAGE * sizeof(entry));
-	return entry & FRAME ? (entry & FRAME) * PAGE + address % PAGE : 0;
+	pread(pagemap, &entry, sizeof(entry), address / ISA_PAGE * sizeof(entry));
+	return entry & FRAME ? (entry & FRAME) * ISA_PAGE + address % ISA_PAGE : 0;
 }
 
-/* The device writes to memory itself, a page at a time: a hundred times as fast as read_bytes. */
+/* The device writes to memory itself, a page at a time: a hundred times as fast. */
 static bool copy_bytes(char *to, size_t size)
 {
 	static volatile struct {
@@ -162,7 +147,7 @@ static bool copy_bytes(char *to, size_t size)
 	uint64_t order_at = physical_address(pagemap, &order);
 
 	for (size_t done = 0, part; order_at && done < size; done += part) {
-		part = PAGE - (uintptr_t)(to + done) % PAGE;
+		part = ISA_PAGE - (uintptr_t)(to + done) % ISA_PAGE;
 		if (part > size - done)
 			part = size - done;
 		to[done] = 0; /* gives it memory of its own */
@@ -171,8 +156,7 @@ static bool copy_bytes(char *to, size_t size)
 		order.address = htobe64(physical_address(pagemap, to + done));
 		if (!order.address)
 			fail("a page of the first program has no address");
-		outl(htobe32(order_at >> 32), FILES_COPY_PORT);
-		outl(htobe32((uint32_t)order_at), FILES_COPY_PORT + 4);
+		isa_copy_file(order_at);
 		if (order.control)
 			fail("QEMU could not copy a file into the guest");
 	}
@@ -184,11 +168,11 @@ void read_contents(char *to, size_t size)
 {
 	static bool begun; /* after that, the device continues where the last call ended */
 
-	use_ports(1);
+	use_devices(1);
 	if (!begun)
 		select_file(CONTENTS_NAME);
 	begun = true;
 	if (!copy_bytes(to, size))
-		read_bytes(to, size);
-	use_ports(0);
+		isa_read_file(to, size);
+	use_devices(0);
 }

@@ -14,15 +14,28 @@
  * sentence for a command that cannot be rerouted, or a client that has not used the port.
  */
 #include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "address.h"
 #include "filter.h"
+#include "notice.h"
+
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS /* Linux 6.6 */
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS	   SECCOMP_IOW(4, __u64)
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP 1UL
+#endif
 
 enum { MOST = 256, RETRY_MS = 1, STACK = 1 << 16, OF_UNIX = 0 };
 

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""watch.html: a page of pairs and predictions, which needs no network."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analysis.predict.model import Prediction, Verdict
+from analysis.predict.pairs import Pair
+from analysis.predict.remarks import Remarks
+from analysis.predict.told import Told, span
+from analysis.report.render import page, render
+from analysis.statistics import Estimate
+from analysis.wording import DASH, amount, number
+from probes.messages import PROGRAM
+
+# Here it is of use how the programs use a Unix socket.
+ADVISED = (Verdict.GAIN, Verdict.NOT_POSSIBLE)
+NOT_GROWING = (Verdict.NONE, Verdict.PLACED)
+
+
+def watch_page(name: str, told: Sequence[Told], said: Remarks) -> str:
+    """Make the page of a run's folder of this name."""
+    text = render(
+        "watch.md.j2",
+        name=name,
+        program=PROGRAM,
+        nothing=said.nothing,
+        cost=said.cost,
+        texts=[lines for each in told if (lines := sentences(each))],
+        gains=pd.DataFrame([gain(each.pair, each.prediction) for each in told if each.prediction]),
+        pairs=pd.DataFrame([row(each) for each in told]),
+        parts=pd.DataFrame([parts(each.pair) for each in told if each.pair.observed.answer_us]),
+        unseen=[*said.unseen, *said.never_seen],
+        foreign=said.foreign,
+    )
+    return page(text, f"pathcost: {name}")
+
+
+def who(pair: Pair) -> str:
+    return f"{pair.client.comm} → {pair.server.comm}, {pair.place}"
+
+
+def sentences(told: Told) -> list[str]:
+    """What is predicted for a pair, and what to do; empty where there is nothing to say."""
+    if not told.prediction:
+        return told.remedies
+    advice = told.advice if told.prediction.verdict in ADVISED else []
+    return [told.sentence, *told.remedies, *advice]
+
+
+def row(told: Told) -> dict[str, str]:
+    """A line of who talks to whom."""
+    seen = "; ".join(told.notes) or DASH
+    return {**{column.title: text for column, text in told.cells}, "seen": seen}
+
+
+def parts(pair: Pair) -> dict[str, str]:
+    """A line of where a request's time goes."""
+    answer = number(pair.observed.answer_us)
+    each = {name: number(part) for name, part in pair.parts.items()}
+    return {"pair": who(pair), "µs to the answer": answer, **each}
+
+
+def gain(pair: Pair, prediction: Prediction) -> dict[str, str]:
+    """A line of what a Unix socket would save."""
+    seen = pair.observed
+    known = {
+        "time, 90 % interval": DASH,
+        "CPU time, 90 % interval": DASH,
+        "requests/s at most": DASH,
+        "what limits them": str(prediction.verdict),
+    }
+    if prediction.has_figures:
+        even, still = prediction.verdict is Verdict.NONE, prediction.verdict in NOT_GROWING
+        known = {
+            "time, 90 % interval": change_text(prediction.time, "µs", even),
+            "CPU time, 90 % interval": change_text(prediction.cpu, "µs"),
+            "requests/s at most": change_text(-prediction.growth, "", still),
+            "what limits them": str(prediction.limit),
+        }
+    return {
+        "pair": who(pair),
+        "requests/s": number(seen.rate),
+        "to the answer": amount(seen.answer_us, "µs"),
+        **known,
+    }
+
+
+def change_text(less: Estimate, unit: str, even: bool = False) -> str:
+    """Write `18.0 to 27.0 µs less`, or both sides; `even`: there is no measurable gain."""
+    if even:
+        return "not measurable"
+    if less.spans(0):
+        low, high = less.ends
+        return f"{number(-low)} more to {amount(high, unit)} less"
+    return f"{span(less, unit)} less" if less.value > 0 else f"{span(-less, unit)} more"

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Architectures of emulated machines. Each is one file of Python and one of C in this folder.
+
+interface.py and isa.h say what these two give. Beside them another architecture needs rows: in ISAS
+below; in every_isa of isa.h, and there its compiler's macro for the guest's programs; of machines
+and packages (runners/guest/machines.toml, packages.toml); and of functions that it alone has, by
+layer and purpose (probes/functions.tsv, probes/exact/purposes.tsv). Nobody else knows its
+instructions, its registers, or the names that it gives to functions of the kernel. A machine, a
+record and symbols carry their architecture.
+"""
+
+from collections.abc import Mapping
+
+from probes.isa.interface import OTHER, STRING, Isa, Jump, Return
+from probes.isa.x86_64 import X8664
+
+__all__ = ["ISAS", "OTHER", "STRING", "USUAL", "Isa", "Jump", "Return"]
+
+USUAL: Isa = X8664()
+ISAS: Mapping[str, Isa] = {isa.name: isa for isa in (USUAL,)}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What exact mode and the analysis have to know of an emulated architecture."""
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+# Not a register: a move from memory to memory; an instruction that does more than to move.
+STRING, OTHER = -1, -2
+
+
+class Jump(enum.Enum):
+    """How a block ends, as far as it matters to a call stack."""
+
+    NONE = enum.auto()  # it falls through, jumps, branches, or begins or ends a system call
+    CALL = enum.auto()
+    RETURN = enum.auto()
+    IRET = enum.auto()
+
+
+class Return(NamedTuple):
+    """How a function gives a value instead of running.
+
+    `code` takes the place of its beginning; `call` has the size of a direct call, whose place it
+    takes.
+    """
+
+    code: bytes
+    call: bytes
+
+
+class Isa(ABC):
+    """An architecture. Each has a file of its own here, and gives every attribute a value."""
+
+    # Names.
+    name: str  # ours
+    debian: str
+    libraries: str  # the folder of the libraries in Debian's packages
+    loader: str  # what its programs name as theirs: a path without the first slash
+    qemu: str  # the emulator
+    cpu: str  # QEMU's model that cells are counted on, where no knob asks for another
+
+    # The kernel's file.
+    image: str  # the target of make, and what the file is called
+    image_path: str  # in a build of the kernel
+    console: str  # the kernel option that the serial console needs
+    config: Sequence[str]  # kernel options of a build, beside those of minimal.config
+
+    # Memory.
+    page: int  # bytes
+    user_limit: int  # where the addresses of user space end
+    text: int  # the address at which the kernel has the first byte of main memory
+    main_memory: bytes  # its name in what QEMU stores
+
+    # Functions of the kernel.
+    switch: str  # it makes another task the present one
+    system_call: str  # it is entered once for each
+    # Regular expression: how names begin that stand between user space and a call's function.
+    outside: str
+    thunks: tuple[str, ...]  # how names begin of what stands in for an indirect call or a return
+    traps: frozenset[str]  # it enters there from a uprobe
+    # Patterns of names that lesions leave out: without them nobody enters or leaves the kernel.
+    needed: Sequence[str]
+
+    # Machine code.
+    call_size: int  # bytes of a direct call
+    returns: Mapping[str, Return]  # by what is given: 0, 1, -1, or the first argument
+    move_width: int  # bytes of the widest move that carries payload
+    copy_back: int  # bytes that the kernel's memcpy() goes back at most, to copy them again
+
+    @abstractmethod
+    def cpu_option(self, model: str, name: str, features: Sequence[str]) -> str:
+        """Return QEMU's `-cpu` for a model that calls itself `name`, or fails without a feature."""
+
+    @abstractmethod
+    def cpu_name(self, wanted: str) -> str:
+        """Return as much of a processor's name as it has room for."""
+
+    @abstractmethod
+    def release_of(self, image: bytes) -> str | None:
+        """Return the release that a kernel's file names; None where it is no such file."""
+
+    @abstractmethod
+    def packed_kernel(self, image: bytes) -> tuple[bytes, int]:
+        """Return the packed ELF kernel inside a file, and its size unpacked."""
+
+    @abstractmethod
+    def boots_directly(self, kernel: bytes) -> bool:
+        """Return whether QEMU can start this ELF kernel."""
+
+    @abstractmethod
+    def enters(self, function: str, distance: int) -> bool:
+        """Return whether the processor by itself enters the function so far from its beginning."""
+
+    @abstractmethod
+    def interrupt(self, function: str) -> str | None:
+        """Return the interrupt or exception whose entry this is; None for other functions."""
+
+    @abstractmethod
+    def called_by_number(self, function: str) -> str | None:
+        """Return the name of the system call that this function carries out; None for others."""
+
+    @abstractmethod
+    def jump(self, code: bytes) -> Jump:
+        """Return the kind of an instruction that ends a block."""
+
+    @abstractmethod
+    def target(self, code: bytes, end: int) -> int:
+        """Return where a direct call that ends at `end` leads; 0 where its bytes do not say."""
+
+    @abstractmethod
+    def repeats(self, code: bytes) -> bool:
+        """Return whether an instruction repeats itself until it is done."""
+
+    @abstractmethod
+    def register_of(self, code: bytes, store: bool, second: bool) -> int:
+        """Return the register that a plain move loads or stores, or STRING, or OTHER.
+
+        `second` asks for the second register of an instruction that moves a pair.
+        """

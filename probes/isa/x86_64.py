@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""x86-64, as Isa asks: this file and x86_64.h are all that knows it."""
+
+import re
+import struct
+from collections.abc import Sequence
+
+from probes.isa.interface import OTHER, STRING, Isa, Jump, Return
+
+# Before an instruction: segments, sizes, repetition, more registers.
+REX = range(0x40, 0x50)
+PREFIXES = bytes([0x2E, 0x3E, 0x65, 0x66, 0xF2, 0xF3, *REX])
+REPEAT = (0xF2, 0xF3)
+CALL = 0xE8
+STRING_OPCODES = frozenset({0xA4, 0xA5, 0xA6, 0xA7, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF})
+LOADS, STORES, MOVES = {0x8A, 0x8B}, {0x88, 0x89}, {0xA4, 0xA5}
+WIDE_LOADS = {0xB6, 0xB7, 0xBE, 0xBF}  # after 0f
+
+# The processor enters functions with these names, unless a direct call does.
+INTERRUPT = "asm_"
+ENTRIES = (INTERRUPT, "entry_SYSCALL_64")
+SYSTEM_CALL = re.compile(r"__x64_sys_(\w+)$")
+
+# The head of a bzImage: Documentation/arch/x86/boot.rst.
+MAGIC_AT, MAGIC = 0x202, b"HdrS"
+VERSION_AT, SECTORS_AT, PAYLOAD_AT = 0x20E, 0x1F1, 0x248
+SECTOR = 512
+# The note XEN_ELFNOTE_PHYS32_ENTRY: name size 4, any value size, type 18, name "Xen". QEMU boots an
+# ELF kernel through this entry (PVH).
+DIRECT_ENTRY = re.compile(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0")
+
+# A string move goes across the end of a page with one physical address, that of its first byte: the
+# rest seems to lie in the physically next page, which need not be the buffer's next page.
+STRING_MOVE_WIDTH = 8
+CPU_NAME_LENGTH = 47  # CPUID has room for 48 bytes with the last NUL
+
+
+class X8664(Isa):
+    name = "x86-64"
+    debian = "amd64"
+    libraries = "usr/lib/x86_64-linux-gnu"
+    loader = "lib64/ld-linux-x86-64.so.2"
+    qemu = "qemu-system-x86_64"
+    cpu = "qemu64"
+
+    image = "bzImage"
+    image_path = "arch/x86/boot/bzImage"
+    console = "CONFIG_SERIAL_8250_CONSOLE"
+    config = (
+        "CONFIG_64BIT=y",
+        "CONFIG_RETPOLINE=y",
+        "CONFIG_MITIGATION_RETPOLINE=y",
+        "CONFIG_ACPI=y",
+        "CONFIG_SERIAL_8250=y",
+        "CONFIG_SERIAL_8250_CONSOLE=y",
+        "CONFIG_X86_IOPL_IOPERM=y",  # pvpanic and fw_cfg by port
+    )
+
+    page = 4096
+    user_limit = 1 << 47
+    text = 0xFFFF_FFFF_8000_0000
+    main_memory = b"\6pc.ram"
+
+    switch = "__switch_to_asm"
+    system_call = "do_syscall_64"
+    outside = "entry_SYSCALL|asm_|do_syscall_|ret_from_fork"
+    thunks = (
+        "__x86_indirect_",
+        "__pi___x86_",
+        "retbleed_",
+        "srso_",
+        "__x86_return_",
+        "zen_untrain",
+    )
+    traps = frozenset({"asm_exc_int3", "asm_exc_debug"})
+    needed = (
+        "entry_*",
+        "*syscall_64*",
+        "x64_sys_call",
+        "__switch_to_asm",
+        "asm_*",
+        "ret_from_*",
+        "__x86_*",
+        "srso_*",
+        "rep_*",
+    )
+
+    call_size = 5
+    returns = {  # noqa: RUF012
+        "0": Return(
+            bytes.fromhex("31c0c3"),  # xor %eax,%eax; ret
+            bytes.fromhex("31c00f1f00"),  # xor %eax,%eax; nopl (%rax)
+        ),
+        "1": Return(
+            bytes.fromhex("b801000000c3"),  # mov $1,%eax; ret
+            bytes.fromhex("b801000000"),
+        ),
+        "-1": Return(
+            bytes.fromhex("48c7c0ffffffffc3"),  # mov $-1,%rax; ret
+            bytes.fromhex("4883c8ff90"),  # or $-1,%rax; nop
+        ),
+        "argument": Return(
+            bytes.fromhex("4889f8c3"),  # mov %rdi,%rax; ret
+            bytes.fromhex("4889f86690"),  # mov %rdi,%rax; xchg %ax,%ax
+        ),
+    }
+    move_width = STRING_MOVE_WIDTH
+    copy_back = 32
+
+    def cpu_option(self, model: str, name: str, features: Sequence[str]) -> str:
+        return ",".join([model, "enforce", f"model-id={self.cpu_name(name)}", *features])
+
+    def cpu_name(self, wanted: str) -> str:
+        return wanted[:CPU_NAME_LENGTH]
+
+    def release_of(self, image: bytes) -> str | None:
+        if image[MAGIC_AT : MAGIC_AT + len(MAGIC)] != MAGIC:
+            return None
+        (offset,) = struct.unpack_from("<H", image, VERSION_AT)
+        version = image[offset + SECTOR :].split(b"\0", 1)[0]
+        return version.split(b" ")[0].decode("ascii", "replace")
+
+    def packed_kernel(self, image: bytes) -> tuple[bytes, int]:
+        offset, length = struct.unpack_from("<II", image, PAYLOAD_AT)
+        start = (image[SECTORS_AT] + 1) * SECTOR + offset
+        end = start + length - 4
+        (size,) = struct.unpack_from("<I", image, end)
+        return image[start:end], size
+
+    def boots_directly(self, kernel: bytes) -> bool:
+        return DIRECT_ENTRY.search(kernel) is not None
+
+    def enters(self, function: str, distance: int) -> bool:
+        return distance == 0 and function.startswith(ENTRIES)
+
+    def interrupt(self, function: str) -> str | None:
+        return function.removeprefix(INTERRUPT) if function.startswith(INTERRUPT) else None
+
+    def called_by_number(self, function: str) -> str | None:
+        match = SYSTEM_CALL.search(function)
+        return match[1] if match else None
+
+    def jump(self, code: bytes) -> Jump:
+        rest = code.lstrip(PREFIXES)
+        if rest[:1] == b"\xe8" or (rest[:1] == b"\xff" and rest[1:] and rest[1] >> 3 & 7 == 2):
+            return Jump.CALL
+        if rest[:1] in (b"\xc3", b"\xc2"):
+            return Jump.RETURN
+        return Jump.IRET if rest[:1] == b"\xcf" else Jump.NONE
+
+    def target(self, code: bytes, end: int) -> int:
+        if len(code) == self.call_size and code[0] == CALL:
+            return (end + int.from_bytes(code[1:], "little", signed=True)) % (1 << 64)
+        return 0
+
+    def repeats(self, code: bytes) -> bool:
+        return code[0] in REPEAT and code[-1] in STRING_OPCODES and len(code) <= 3
+
+    def register_of(self, code: bytes, store: bool, second: bool) -> int:
+        rest = code.lstrip(PREFIXES)
+        if not rest:
+            return OTHER
+        prefix = code[len(code) - len(rest) - 1] if len(rest) < len(code) else 0
+        if rest[0] in MOVES:
+            return STRING
+        if not store and rest[0] == 0x0F and len(rest) > 2 and rest[1] in WIDE_LOADS:
+            rest = rest[1:]
+        elif rest[0] not in (STORES if store else LOADS):
+            return OTHER
+        return (rest[1] >> 3 & 7) + (8 if prefix in REX and prefix & 4 else 0)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What messages cost on this machine: the C workload measures it once, without probes.
+
+The prices are kept in the cache. analysis/predict/prices.py reads them.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from runners.guest.store import read_json, write_json
+from runners.host.environment import cpu_model
+from runners.host.session import Session
+from runners.host.workload import private_directory
+from runners.options import Options
+from runners.process import WORKLOAD, RunError, attempt, last_words
+from runners.programs.experiments import interleaved
+
+FORMAT = 2
+PRICES = "prices.json"
+REPEATS = 9
+TRANSPORTS = ("unix", "tcp")
+SIZES = {64: 6000, 1024: 6000, 8192: 4000, 65536: 1000, 1 << 20: 60}  # → messages
+ALONE = "selfecho"  # one process holds both ends: no switch, no wake-up
+FITS = 65536  # bytes that a socket holds while nobody reads
+CONNECTIONS = 600
+COLD = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
+SMALL = 64  # bytes
+TAKES = 20  # seconds, as seen on two cores
+
+
+class Priced(NamedTuple):
+    """What is measured over either transport."""
+
+    pattern: str
+    size: int
+    placement: str
+    messages: int
+    cold: bool = False
+
+    def figures(self, transport: str) -> dict[str, float]:
+        """Run it once: µs of an iteration, and CPU time of both sides. Raises RunError."""
+        options: dict[str, Any] = {
+            **self.names(transport),
+            "messages": self.messages,
+            "warmup": max(20, self.messages // 6 // 2 * 2),
+        }
+        with private_directory() as folder:
+            options["dir"] = folder
+            words = [f"--{name}={value}" for name, value in options.items()]
+            if self.cold:
+                words.append("--cold")
+            done = attempt([WORKLOAD, *words])
+        if done.returncode != 0:
+            raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
+        result = json.loads(done.stdout)
+        rounds = result["round_trips"]
+        return {
+            "iteration_us": round(result["window_ns"] / 1000 / rounds, 4),
+            "client_cpu_us": cpu_us(result["client"]) / rounds,
+            "server_cpu_us": cpu_us(result["server"]) / rounds,
+        }
+
+    def names(self, transport: str) -> dict[str, Any]:
+        """What its prices are called by, and the workload's options."""
+        return {
+            "transport": transport,
+            "pattern": self.pattern,
+            "size": self.size,
+            "placement": self.placement,
+        }
+
+
+def cpu_us(side: dict[str, Any] | None) -> float:
+    """CPU time of a side; a single thread has no server."""
+    if side is None:
+        return 0.0
+    usage = side["rusage"]
+    return float(usage["user_us"] + usage["system_us"])
+
+
+def cells() -> Iterator[Priced]:
+    """What a price list has."""
+    for size, messages in SIZES.items():
+        yield Priced("pingpong", size, "same-cpu", messages)
+        yield Priced("pingpong", size, "cross-cpu", messages)
+        if size <= FITS:
+            yield Priced(ALONE, size, "same-cpu", messages)
+    for placement in ("same-cpu", "cross-cpu"):
+        yield Priced("connect", SMALL, placement, CONNECTIONS)
+    for pattern, messages in COLD.items():
+        yield Priced(pattern, SMALL, "same-cpu", messages, cold=True)
+
+
+def fingerprint() -> dict[str, Any]:
+    """What the prices depend on: they are measured again where any of it changes."""
+    uname = os.uname()
+    return {
+        "kernel": uname.release,
+        "version": uname.version,
+        "cpu": cpu_model(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "workload": WORKLOAD.stat().st_size if WORKLOAD.exists() else 0,
+        "list": [FORMAT, REPEATS, *SIZES],
+    }
+
+
+def set_up(session: Session[Options], given: Path | None, *words: str) -> dict[str, Any]:
+    """Set up; the prices as the file that a prediction reads, unless they are `given` by a run."""
+    session.set_up_step(*words)
+    if given:
+        return {}
+    with session.progress.step("prices"):
+        return {PRICES: prices(session.invoker.cache, session.progress.note)}
+
+
+def prices(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """The list, from the cache or measured now. Raises RunError."""
+    if (listed := kept(cache)) is None:
+        say(f"measuring what messages cost on this machine, once: about {TAKES} s")
+        listed = measured() | {"fingerprint": fingerprint()}
+        with suppress(OSError):  # without a cache they are measured each time
+            cache.mkdir(parents=True, exist_ok=True)
+            write_json(cache / PRICES, listed)
+    return listed
+
+
+def kept(cache: Path) -> dict[str, Any] | None:
+    """The list of this machine as it is, if the cache has it."""
+    listed: dict[str, Any] | None = read_json(cache / PRICES)
+    return listed if listed and listed["fingerprint"] == fingerprint() else None
+
+
+def measured() -> dict[str, Any]:
+    """Run each cell over both transports, interleaved. Raises RunError."""
+    listed: dict[tuple[str, Priced], dict[str, Any]] = {}
+    began = time.time()
+    for _, (cell, transport) in interleaved(list(product(cells(), TRANSPORTS)), REPEATS):
+        unmeasured = cell.names(transport) | {"cold": cell.cold}
+        entry = listed.setdefault((transport, cell), unmeasured)
+        for name, value in cell.figures(transport).items():
+            entry.setdefault(name, []).append(value)
+    return {"format": FORMAT, "measured": round(began), "cells": list(listed.values())}
