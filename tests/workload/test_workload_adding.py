@@ -20,7 +20,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     above = tmp_path_factory.mktemp("workload")
     copy = above / "runners/workload"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("build"))
-    (above / "probes").mkdir()
+    shutil.copytree(SOURCE.parents[1] / "probes/isa", above / "probes/isa")
     table = (SOURCE.parents[1] / "probes/transports.toml").read_text()
     (above / "probes/transports.toml").write_text(f'{table}\n[seqpair]\nlike = "unix-pair"\n')
     (example,) = re.findall(r"```c\n(.*?)```", PAGE.read_text(), re.DOTALL)
