@@ -79,9 +79,15 @@ def rendered(plot: Callable[..., Any], *what: Any) -> tuple[str, bytes]:
 
 
 def drawn(
-    name: str, plot: Callable[..., Any], *what: Any, entry: str = "", caption: str = "caption",
-    data: pd.DataFrame | None = None, explored: Mapping[str, Any] | None = None, **values: Any,
-) -> Drawn:  # fmt: skip
+    name: str,
+    plot: Callable[..., Any],
+    *what: Any,
+    entry: str = "",
+    caption: str = "caption",
+    data: pd.DataFrame | None = None,
+    explored: Mapping[str, Any] | None = None,
+    **values: Any,
+) -> Drawn:
     """A figure, with the words of its entry in figures.toml."""
     title, text, alt = (words(entry or name, part, **values) for part in ("title", caption, "alt"))
     return Drawn(name, title, text, alt, *rendered(plot, *what), data, explored)

@@ -82,9 +82,7 @@ class Conditions:
     @property
     def unusual(self) -> tuple[str, ...]:
         """A word for each condition that is not usual, in the order of the fields."""
-        usual = {
-            "in_flight": USUAL_IN_FLIGHT, "clients": USUAL_CLIENTS, "backlog": USUAL_BACKLOG
-        }  # fmt: skip
+        usual = {"in_flight": USUAL_IN_FLIGHT, "clients": USUAL_CLIENTS, "backlog": USUAL_BACKLOG}
         return tuple(
             f"{value}{ENDINGS.get(field.name, '')}"
             for field in fields(Conditions)[1:]

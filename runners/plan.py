@@ -156,9 +156,14 @@ def _extra(named: Sequence[Cell]) -> list[Cell]:
 
 
 def passes(
-    todo: Sequence[Cell], repeats: int, scripts: Sequence[str], *,
-    seed: int, watched: int | None = None, probed_first: bool = False,
-) -> tuple[Pass, ...]:  # fmt: skip
+    todo: Sequence[Cell],
+    repeats: int,
+    scripts: Sequence[str],
+    *,
+    seed: int,
+    watched: int | None = None,
+    probed_first: bool = False,
+) -> tuple[Pass, ...]:
     """Each cell `repeats` times without probes and with the scripts that count, then the rest.
 
     An extra cell runs without probes only. `watched`: the most messages in a probed window.
@@ -309,9 +314,13 @@ class Planner:
         return lacks
 
     def _claimed(
-        self, needs: dict[str, Any], defaults: Defaults, kinds: Iterable[str],
-        probe_level: str | None, samples: bool = False,
-    ) -> Plan:  # fmt: skip
+        self,
+        needs: dict[str, Any],
+        defaults: Defaults,
+        kinds: Iterable[str],
+        probe_level: str | None,
+        samples: bool = False,
+    ) -> Plan:
         """Cells of these kinds; where `probe_level` is given, the counted cells too."""
         bare = self._cells((cell for kind in kinds for cell in needs[kind]), defaults)
         repeats, random = self.options.repeats or defaults.repeats, Random(self.options.seed)
@@ -363,9 +372,13 @@ def plan_for(
     repeats = options.repeats or defaults.repeats
     watched = None if options.messages else defaults.watched
     todo = passes(
-        cells(options, defaults), repeats, scripts, seed=options.seed, watched=watched,
+        cells(options, defaults),
+        repeats,
+        scripts,
+        seed=options.seed,
+        watched=watched,
         probed_first=defaults is GUEST,
-    )  # fmt: skip
+    )
     # An emulated CPU's times are not times, so a guest keeps none.
     return Plan(todo, samples=defaults is HOST)
 

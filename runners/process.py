@@ -90,9 +90,13 @@ def _interrupt(*_: object) -> None:
 
 
 def command(
-    argv: Sequence[str], user: User | None = None, capabilities: Sequence[str] = (),
-    bounds: Sequence[str] | None = None, groups: str = "clear", death: str = "KILL",
-) -> list[str]:  # fmt: skip
+    argv: Sequence[str],
+    user: User | None = None,
+    capabilities: Sequence[str] = (),
+    bounds: Sequence[str] | None = None,
+    groups: str = "clear",
+    death: str = "KILL",
+) -> list[str]:
     """Wrap `argv`: run it as `user`, and let the kernel send it the signal `death` when we die.
 
     The new user keeps these `capabilities`, and of groups none, or his own with groups="init". With
@@ -111,9 +115,11 @@ def command(
 
 
 def attempt(
-    argv: Sequence[object], user: User | None = None, timeout: float = LONGEST_SECONDS,
+    argv: Sequence[object],
+    user: User | None = None,
+    timeout: float = LONGEST_SECONDS,
     **options: Any,
-) -> subprocess.CompletedProcess[str]:  # fmt: skip
+) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, without input: its status and what it printed.
 
     One that takes longer than `timeout` seconds is killed: OVERDUE, and stderr says so.

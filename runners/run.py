@@ -252,13 +252,16 @@ def prepare_guests(session: Session[RunOptions], refused: str = "") -> list[gues
         return [
             replace(
                 guest.prepare(
-                    session.invoker.cache, kernel, progress.say,
-                    transports=options.transports, storable=storable,
+                    session.invoker.cache,
+                    kernel,
+                    progress.say,
+                    transports=options.transports,
+                    storable=storable,
                 ),
                 parallel=parallel,
             )
             for kernel in options.kernels
-        ]  # fmt: skip
+        ]
 
 
 def run_in_guests(
@@ -274,9 +277,13 @@ def run_in_guests(
 
 
 def run_in_guest(
-    plan: Plan, machine: guest.Guest, raw: Path, progress: Progress,
-    uncounted: Sequence[Missing] = (), cache: Cache | None = None,
-) -> Target:  # fmt: skip
+    plan: Plan,
+    machine: guest.Guest,
+    raw: Path,
+    progress: Progress,
+    uncounted: Sequence[Missing] = (),
+    cache: Cache | None = None,
+) -> Target:
     """Carry out this plan on one kernel under QEMU. Raises RunError.
 
     With a `cache` a storable guest is stored with its probes attached, for the next such run.
@@ -299,10 +306,15 @@ def run_in_guest(
                 progress.note(f"this guest boots in each run, as it cannot be stored: {error}")
         with progress.step(f"guest {machine.release}: measuring"):
             machine.run(
-                payload, out, command, timeout=GUEST_SECONDS + CELL_SECONDS * plan.runs,
-                memory=memory, on_line=lambda line: follow(line, progress),
-                late=plan.text().encode() if first else b"", stored=stored,
-            )  # fmt: skip
+                payload,
+                out,
+                command,
+                timeout=GUEST_SECONDS + CELL_SECONDS * plan.runs,
+                memory=memory,
+                on_line=lambda line: follow(line, progress),
+                late=plan.text().encode() if first else b"",
+                stored=stored,
+            )
     return finish(plan, out, "guest", "function", machine.accelerator, uncounted)
 
 
@@ -330,9 +342,13 @@ def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:
 
 
 def finish(
-    plan: Plan, out: Path, kind: str, probe_level: str, accelerator: str | None,
+    plan: Plan,
+    out: Path,
+    kind: str,
+    probe_level: str,
+    accelerator: str | None,
     uncounted: Sequence[Missing],
-) -> Target:  # fmt: skip
+) -> Target:
     """Read what a collector has left."""
     environment = json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))
     failed = json.loads((out / MISSING).read_text(encoding="utf-8"))

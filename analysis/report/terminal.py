@@ -143,8 +143,9 @@ def _rows(title: str, rows: Sequence[FigureRow]) -> Iterator[str]:
     if _room([heads, *cells]) >= LEAST_NAME:
         parts = list(blocks(pd.DataFrame(cells, columns=heads)))
     else:
-        figures = [", ".join(f"{n} {row.figures[n]}" for n in names if n in row.figures)
-                   for row in rows]  # fmt: skip
+        figures = [
+            ", ".join(f"{n} {row.figures[n]}" for n in names if n in row.figures) for row in rows
+        ]
         parts = [_wrapped(f"{capital(title)}:")]
         parts += [_wrapped(f"{row.name}: {text}") for row, text in zip(rows, figures, strict=True)]
     fitting = accumulate(map(len, parts))

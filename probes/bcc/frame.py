@@ -201,9 +201,13 @@ def main(doc: str, run: Callable[[argparse.Namespace], None]) -> int:
 
 
 def tool(
-    doc: str, program: str, counters: int, maps: Callable[[list[tuple[int, list[int]]]], Maps],
-    show: Callable[[Maps], None] | None = None, fields: str = "",
-) -> int:  # fmt: skip
+    doc: str,
+    program: str,
+    counters: int,
+    maps: Callable[[list[tuple[int, list[int]]]], Maps],
+    show: Callable[[Maps], None] | None = None,
+    fields: str = "",
+) -> int:
     """Run a tool whose `maps` are made of all windows' counters: its exit status."""
 
     def run(given: argparse.Namespace) -> None:

@@ -353,10 +353,15 @@ def datagram_limits() -> Facts:
             reader = Timer(0.1, drain, [receiver])
             reader.start()
             facts = {
-                "sent": sent, "next": refused, "next_blocking": outcome(sender.send, b"x"),
-                "max_dgram_qlen": queue, "within_queue": sent <= queue + 1,
-                "send_buffer_bytes": buffer, "longest_bytes": most, "lost": lost,
-            }  # fmt: skip
+                "sent": sent,
+                "next": refused,
+                "next_blocking": outcome(sender.send, b"x"),
+                "max_dgram_qlen": queue,
+                "within_queue": sent <= queue + 1,
+                "send_buffer_bytes": buffer,
+                "longest_bytes": most,
+                "lost": lost,
+            }
             reader.join()
         yield {"sockets": kind}, facts
 

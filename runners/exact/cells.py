@@ -25,8 +25,18 @@ CPUS = {"same-cpu": 1, "cross-cpu": 2}  # that the emulated machine has, by plac
 WARMUP = 3_000
 MESSAGES = 600
 # Options of the workload that are a cell's.
-FACTORS = ("transport", "pattern", "size", "messages", "warmup", "placement", "wait", "in_flight",
-           "clients", "backlog")  # fmt: skip
+FACTORS = (
+    "transport",
+    "pattern",
+    "size",
+    "messages",
+    "warmup",
+    "placement",
+    "wait",
+    "in_flight",
+    "clients",
+    "backlog",
+)
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
 LARGEST = 64 << 10
@@ -71,11 +81,17 @@ def order(run: CellRun, steps: Order = (), timeout: int = TIMEOUT) -> Order:
 
 
 def plan(
-    transports: Sequence[str], sizes: Sequence[int], messages: int | None = None,
-    placements: Sequence[str] = ("same-cpu",), schedulers: Sequence[str] = SCHEDULERS, *,
-    patterns: Sequence[str] = ("pingpong",), waits: Sequence[str] = ("block",),
-    in_flight: int = USUAL_IN_FLIGHT, clients: int = USUAL_CLIENTS,
-) -> list[CellRun]:  # fmt: skip
+    transports: Sequence[str],
+    sizes: Sequence[int],
+    messages: int | None = None,
+    placements: Sequence[str] = ("same-cpu",),
+    schedulers: Sequence[str] = SCHEDULERS,
+    *,
+    patterns: Sequence[str] = ("pingpong",),
+    waits: Sequence[str] = ("block",),
+    in_flight: int = USUAL_IN_FLIGHT,
+    clients: int = USUAL_CLIENTS,
+) -> list[CellRun]:
     """Return every combination; transports vary fastest.
 
     One thread has no second CPU: beside another placement, cross-cpu is left out for it.
@@ -88,13 +104,17 @@ def plan(
             continue
         each = unit(pattern, clients)
         cell = Cell(
-            placement, wait, scheduler,
+            placement,
+            wait,
+            scheduler,
             in_flight=in_flight if pattern == "pipeline" else None,
             clients=clients if pattern in MANY_CLIENTS else None,
             backlog=USUAL_BACKLOG if pattern == "backlog" else None,
-            transport=transport, pattern=pattern, size=size,
+            transport=transport,
+            pattern=pattern,
+            size=size,
             messages=messages or MESSAGES // each * each,
             warmup=WARMUP // each * each,
-        )  # fmt: skip
+        )
         cells.append(cell)
     return [CellRun(number, cell, 0) for number, cell in enumerate(cells, 1)]

@@ -90,9 +90,11 @@ def plan_cells(options: ExactOptions) -> list[CellRun]:
     schedulers = options.scheds or (("fifo",) if path_alone else SCHEDULERS)
     cells = plan(
         *(options.transports, options.sizes, options.messages, placements, schedulers),
-        patterns=options.patterns, waits=options.waits,
-        in_flight=options.in_flight, clients=options.clients,
-    )  # fmt: skip
+        patterns=options.patterns,
+        waits=options.waits,
+        in_flight=options.in_flight,
+        clients=options.clients,
+    )
     reasons_against = [impossible(run.cell) for run in cells]
     if all(reasons_against):
         raise UsageError(f"no cell can be counted: {reasons_against[0]}.")
@@ -104,8 +106,10 @@ def missing(counted: list[Counted], sizes: Sequence[int] = ()) -> Entries:
     lacks: Entries = []
     for entry, absent in counted:
         rows = [(f"exact cell {cell}", why) for cell, why in absent.items()]
-        rows += [(f"knob {name}", reason("knob-refused", said=why))
-                 for name, why in entry["lacking"].items()]  # fmt: skip
+        rows += [
+            (f"knob {name}", reason("knob-refused", said=why))
+            for name, why in entry["lacking"].items()
+        ]
         if any(size < LEAST_SIZE for size in sizes):
             why = reason("small-payload", size=LEAST_SIZE)
             rows.append(("exact copies of the smallest messages", why))

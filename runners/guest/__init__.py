@@ -25,9 +25,14 @@ __all__ = ["PROBED", "SERIES", "Guest", "LackingError", "check_name", "prepare"]
 
 
 def prepare(
-    cache: Path, kernel: str = DEFAULT, say: Say = lambda _: None, *, may_build: bool = True,
-    transports: Sequence[str] = (), storable: bool = False,
-) -> Guest:  # fmt: skip
+    cache: Path,
+    kernel: str = DEFAULT,
+    say: Say = lambda _: None,
+    *,
+    may_build: bool = True,
+    transports: Sequence[str] = (),
+    storable: bool = False,
+) -> Guest:
     """A guest with this kernel (see `runners.guest.kernels`), from the cache or built there.
 
     `say` gets what is being done. Needs no root, and for KVM the right to /dev/kvm. The guest gets

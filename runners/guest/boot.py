@@ -69,10 +69,18 @@ class Guest:
         return self.kernel.release
 
     def run(
-        self, input_tar: Path, out: Path, command: Sequence[str], *, timeout: float,
-        on_line: Callable[[str], None], memory: int = 1536, output_size: int = OUTPUT_SIZE,
-        late: bytes = b"", stored: Path | None = None,
-    ) -> dict[str, str]:  # fmt: skip
+        self,
+        input_tar: Path,
+        out: Path,
+        command: Sequence[str],
+        *,
+        timeout: float,
+        on_line: Callable[[str], None],
+        memory: int = 1536,
+        output_size: int = OUTPUT_SIZE,
+        late: bytes = b"",
+        stored: Path | None = None,
+    ) -> dict[str, str]:
         """Boot, and run `command` as root in a folder with the input's files.
 
         What the command leaves in the folder `out` beside its input becomes `out`, which must not
@@ -124,19 +132,22 @@ class Guest:
         kind = "parallel" if self.parallel and self.accelerator == "tcg" else self.accelerator
         argv = [
             *machine(self.qemu, self.kernel, kind, memory),
-            "-append", f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
+            "-append",
+            f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
             f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} quiet",
-        ]  # fmt: skip
+        ]
         argv += ["-initrd", str(first)] if first else ["-device", "nvme,id=nvme,serial=pathcost"]
         for number, disk in enumerate((self.image.file, *disks), start=1):
             file, read_only = value(disk), "off" if number == OUTPUT else "on"
             form = "qcow2" if disk == self.image.file else "raw"
             device = "virtio-blk-pci" if first else f"nvme-ns,bus=nvme,nsid={number}"
             argv += [
-                "-drive", f"if=none,id=disk{number},file={file},format={form},cache=unsafe,"
+                "-drive",
+                f"if=none,id=disk{number},file={file},format={form},cache=unsafe,"
                 f"readonly={read_only}",
-                "-device", f"{device},drive=disk{number}",
-            ]  # fmt: skip
+                "-device",
+                f"{device},drive=disk{number}",
+            ]
         return argv
 
 

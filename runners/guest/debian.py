@@ -129,9 +129,15 @@ class Archive:
         return dict(re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", text, re.M | re.S))
 
     def unpack(
-        self, wanted: Sequence[str], root: Path, what: str, *, tar_options: Sequence[str] = (),
-        dependencies: bool = True, left_out: Collection[str] = (),
-    ) -> dict[str, str]:  # fmt: skip
+        self,
+        wanted: Sequence[str],
+        root: Path,
+        what: str,
+        *,
+        tar_options: Sequence[str] = (),
+        dependencies: bool = True,
+        left_out: Collection[str] = (),
+    ) -> dict[str, str]:
         """Unpack packages into `root`: those `wanted`, and all on which they depend.
 
         Those `left_out` do not come along. What an earlier call has downloaded is not fetched

@@ -222,8 +222,11 @@ def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
     if program is None:
         return image
     inside = subprocess.run(
-        command([*qemu.program(program), "-dc"]), input=packed, capture_output=True,
-        env=plain_environment(), check=False,
-    ).stdout  # fmt: skip
+        command([*qemu.program(program), "-dc"]),
+        input=packed,
+        capture_output=True,
+        env=plain_environment(),
+        check=False,
+    ).stdout
     is_kernel = len(inside) == size and inside[:4] == b"\x7fELF"
     return inside if is_kernel and USUAL.boots_directly(inside) else image

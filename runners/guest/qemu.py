@@ -138,10 +138,16 @@ class Ended:
 
 
 def watch(
-    argv: Sequence[str], seconds: float, on_line: Callable[[str], None] = lambda _: None, *,
-    idle: float = math.inf, work: float = math.inf, console: BinaryIO | None = None,
-    snapshot: Snapshot | None = None, reading: Sequence[str] = (),
-) -> Ended:  # fmt: skip
+    argv: Sequence[str],
+    seconds: float,
+    on_line: Callable[[str], None] = lambda _: None,
+    *,
+    idle: float = math.inf,
+    work: float = math.inf,
+    console: BinaryIO | None = None,
+    snapshot: Snapshot | None = None,
+    reading: Sequence[str] = (),
+) -> Ended:
     """Run QEMU to its end, and give each line of its console to `on_line` as it comes.
 
     The machine goes on from the stored one that the command `reading` prints, if there is one.
@@ -164,9 +170,14 @@ def watch(
             argv = [*argv, "-incoming", f"fd:{passed[-1]}", *SILENT]
         process = subprocess.Popen(
             command([*argv, *(monitor.options if monitor else ())]),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, pass_fds=passed,
-            env=plain_environment(), start_new_session=True, cwd="/",
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            pass_fds=passed,
+            env=plain_environment(),
+            start_new_session=True,
+            cwd="/",
+        )
         _give_way(process.pid)
         try:
             for line in _lines(process, console, seconds, idle, work):
@@ -202,9 +213,12 @@ def _give_way(pid: int) -> None:
 
 
 def _lines(
-    process: subprocess.Popen[bytes], console: BinaryIO | None,
-    seconds: float, most_idle: float, most_work: float,
-) -> Iterator[str]:  # fmt: skip
+    process: subprocess.Popen[bytes],
+    console: BinaryIO | None,
+    seconds: float,
+    most_idle: float,
+    most_work: float,
+) -> Iterator[str]:
     """Lines as they come, until the end of the file. Raises RunError beyond a limit."""
     assert process.stdout is not None
     rest, began, never = b"", time.monotonic(), f" and printed nothing ({HAS_CONSOLE})"
@@ -257,10 +271,13 @@ class _Monitor:
         self.theirs = theirs.fileno()
         self.options = (
             # Else the stored machine would remember that it had been stopped, and stay so.
-            "-global", "migration.store-global-state=off",
-            "-chardev", f"socket,id=monitor,fd={self.theirs}",
-            "-mon", "chardev=monitor,mode=control",
-        )  # fmt: skip
+            "-global",
+            "migration.store-global-state=off",
+            "-chardev",
+            f"socket,id=monitor,fd={self.theirs}",
+            "-mon",
+            "chardev=monitor,mode=control",
+        )
 
     def save(self, snapshot: Snapshot) -> None:
         """Write the machine to a file once it has stopped, and end it. Raises RunError."""

@@ -173,10 +173,14 @@ class Child:
         argv = command(self.argv())
         with self.words.open("wb") as words:
             self.process = subprocess.Popen(
-                argv, stdin=self.stdin, stdout=words, stderr=words, start_new_session=True,
+                argv,
+                stdin=self.stdin,
+                stdout=words,
+                stderr=words,
+                start_new_session=True,
                 env={**os.environ, **self.environment},
                 pass_fds=(*self.descriptors, *inherited()),
-            )  # fmt: skip
+            )
         self.started = True
 
     def wait_attached(self) -> None:

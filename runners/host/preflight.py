@@ -150,9 +150,11 @@ def _start(program: str, started: ExitStack) -> subprocess.Popen[bytes] | None:
     libc = next((word for word in maps if "libc.so" in word), "libc.so.6")
     process = subprocess.Popen(
         command(["bpftrace", "-e", program.replace("LIBC", libc)]),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         env=os.environ | {bpftrace.NOTIFY: "1"},
-    )  # fmt: skip
+    )
     started.callback(stop, process)
     return process
 

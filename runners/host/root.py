@@ -315,11 +315,15 @@ class Monitor:
         stdin, stdout, stderr = streams
         process = subprocess.Popen(
             command(argv, bounds=MEASURING if bound else None),
-            stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True,
-            cwd=REPOSITORY, env=variables_for(self._who) | {"TMPDIR": str(self._workspace())},
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            cwd=REPOSITORY,
+            env=variables_for(self._who) | {"TMPDIR": str(self._workspace())},
             # Not to set-up, whose compilers may leave a server behind.
             pass_fds=inherited() if bound else (),
-        )  # fmt: skip
+        )
         ended = os.pidfd_open(process.pid)
         self._running[ended] = Running(process, out, answer)
         return ended
@@ -372,8 +376,10 @@ def main(argv: list[str]) -> int:
             words, groups = [*MODULE, "runners", *argv], "init" if who.named else "clear"
             process = subprocess.Popen(
                 command(words, who.drop, groups=groups),
-                env=environment, pass_fds=[theirs.fileno()], umask=umask,
-            )  # fmt: skip
+                env=environment,
+                pass_fds=[theirs.fileno()],
+                umask=umask,
+            )
         for number in SIGNALS:
             signal.signal(number, lambda number, _: process.send_signal(number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)

@@ -58,9 +58,12 @@ def private_directory(user: User | None = None) -> Iterator[Path]:
 
 
 def run_cell(
-    execution: Execution, plan: Plan, run: CellRun, samples: Path | None,
+    execution: Execution,
+    plan: Plan,
+    run: CellRun,
+    samples: Path | None,
     windows: Sequence[WindowOptions],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Run a cell: `result`, what the workload printed, and `disturbance`.
 
     `samples` is the file for raw round-trip times. Raises CellError with the workload's message.
@@ -82,9 +85,13 @@ def run_cell(
 def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str, Any]:
     before = Moment.now()
     process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        pass_fds=descriptors, start_new_session=True,
-    )  # fmt: skip
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=descriptors,
+        start_new_session=True,
+    )
     patience = timeout + 10  # the workload has a time-out, with a better message; ours is for hangs
     try:
         output, complaint = process.communicate(timeout=patience)

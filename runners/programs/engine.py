@@ -44,16 +44,21 @@ SETTLE_SECONDS = 0.3  # before processes are watched: who served the counter end
 WARM_UP = 10  # the part of a case's requests that comes before
 # What a client that prints JSON may say: for a time of several kinds, the kinds.
 USUAL: dict[str, tuple[str, ...]] = {
-    "requests": (), "window_ns": (), "latency_ns": ("mean", "p50", "p99")
-}  # fmt: skip
+    "requests": (),
+    "window_ns": (),
+    "latency_ns": ("mean", "p50", "p99"),
+}
 MOST = 1 << 53  # JSON has no larger whole number for every reader
 
 
 @contextmanager
 def serving(
-    program: Program, case: Case, transport: str, root: Path | None,
+    program: Program,
+    case: Case,
+    transport: str,
+    root: Path | None,
     arrange: Callable[[Path, Path | None, Program], Place] = Place,
-) -> Iterator["Service"]:  # fmt: skip
+) -> Iterator["Service"]:
     """Start the server. It listens, and ends with the block. Raises RunError."""
     user, _ = run_as()
     with private_directory(user) as directory, ExitStack() as stack:
@@ -89,9 +94,13 @@ class Service:
         return [pid for keeper in self.keepers for pid in descendants(keeper.pid)]
 
     def drive(
-        self, case: Case, transport: str, requests: int | None = None,
-        watch: Watch | None = None, alone: bool = False,
-    ) -> Result:  # fmt: skip
+        self,
+        case: Case,
+        transport: str,
+        requests: int | None = None,
+        watch: Watch | None = None,
+        alone: bool = False,
+    ) -> Result:
         """Run the client to its end; the case says how long, unless `requests` do.
 
         Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
@@ -115,9 +124,12 @@ class Service:
             # With the keepers: the time of what has ended, whoever its parent was, is theirs.
             lambda: [] if alone else [keeper.pid for keeper in self.keepers] + self.pids,
             lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
-            self.place.cwd, watch, self.program.client.waits, self.place.client,
+            self.place.cwd,
+            watch,
+            self.program.client.waits,
+            self.place.client,
             self.program.client.seconds,
-        )  # fmt: skip
+        )
         if result["error"] is None:
             if self.program.counter:
                 result |= self._counted(values, before, result["requests"])
@@ -309,11 +321,15 @@ def ask(end: str, text: str) -> str:
 
 
 def run_beside(
-    argv: Sequence[str], servers: Callable[[], list[int]],
-    parse: Callable[[str], Result] = json.loads, cwd: Path | None = None,
-    watch: Watch | None = None, waits: bool = False,
-    wrap: Callable[[Sequence[str]], list[str]] = command, seconds: float | None = None,
-) -> Result:  # fmt: skip
+    argv: Sequence[str],
+    servers: Callable[[], list[int]],
+    parse: Callable[[str], Result] = json.loads,
+    cwd: Path | None = None,
+    watch: Watch | None = None,
+    waits: bool = False,
+    wrap: Callable[[Sequence[str]], list[str]] = command,
+    seconds: float | None = None,
+) -> Result:
     """Run a client, which `wrap` makes a full command of, beside the processes of its server.
 
     Returns what `parse` makes of its output, with `error` null, or only `error`. The result also
@@ -325,11 +341,17 @@ def run_beside(
     whole = watch is None and not waits
     before, text, overdue = counters_of(servers()), "", Event()
     # What `wrap` does comes before the shell, so that it is not counted.
-    with subprocess.Popen(
-        wrap(argv if whole or waits else [*HELD, *argv]),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        process_group=0, cwd=cwd,
-    ) as process, closing(Printed(process)) as printed:  # fmt: skip
+    with (
+        subprocess.Popen(
+            wrap(argv if whole or waits else [*HELD, *argv]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,
+            cwd=cwd,
+        ) as process,
+        closing(Printed(process)) as printed,
+    ):
         assert process.stdin
 
         def end() -> None:

@@ -22,11 +22,14 @@ def attempt_theirs(
     """As runners.process.attempt: run a program of a user's, without input, to its end."""
     with (
         subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             **options,
         ) as process,
         closing(Printed(process)) as printed,
-    ):  # fmt: skip
+    ):
         try:
             if not printed.rest(seconds):
                 why = f"it did not end within {seconds:g} s"

@@ -274,9 +274,13 @@ class Values(Words):
     """
 
     def __init__(
-        self, program: Program, case: Case, transport: str,
-        end: Callable[[str], str] = "<{}>".format, **fixed: object,
-    ) -> None:  # fmt: skip
+        self,
+        program: Program,
+        case: Case,
+        transport: str,
+        end: Callable[[str], str] = "<{}>".format,
+        **fixed: object,
+    ) -> None:
         numbers = {"clients": case.clients, "size": case.size, "depth": case.depth, "seconds": 1}
         super().__init__(
             {

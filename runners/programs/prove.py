@@ -218,9 +218,11 @@ def subject_of(options: ProveOptions) -> Subject:
     server, client = (words_of(str(text)) for text in own[1:])
     figures = {"metric": options.metric} if options.metric else {}
     program = Program(
-        "the user's own", Client(client, figures=figures, seconds=SECONDS),
-        processes=(Process(server),), file=Path(server[0]).absolute(),
-    )  # fmt: skip
+        "the user's own",
+        Client(client, figures=figures, seconds=SECONDS),
+        processes=(Process(server),),
+        file=Path(server[0]).absolute(),
+    )
     return Subject(program, Case("own"), options.port)
 
 
