@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The main job: set-up, workload, probes, report. `./runners/run.sh --help` lists the options.
 # A package has a link to this file as /usr/bin/pathcost.
-set -euo pipefail
-
 # bash answers a signal until Python can. SIGQUIT (Ctrl-\) is answered as SIGINT is.
 trap 'echo "pathcost: interrupted; nothing was kept." >&2; exit 130' INT TERM HUP QUIT
+set -euo pipefail
 
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 
@@ -22,5 +21,7 @@ fi
 umask u=rwx            # what we make, we must be able to use
 unset -v "${!PYTHON@}" # the user's own settings may keep this Python from starting
 export PYTHONPATH="${here%/*}"
-# A signal waits until Python can answer it with a sentence.
+# A signal waits until Python can answer it with a sentence. For the millisecond until env has blocked
+# it, it is ignored: it would end us without a word.
+trap '' INT TERM HUP QUIT
 exec env --block-signal=INT,TERM,HUP,QUIT "$python" -B -P -s -m runners "$@"
