@@ -181,11 +181,11 @@ def text_kernels(rows: pd.DataFrame, named: Sequence[str]) -> Iterator[FigureRow
             cells = figures.setdefault((measure, name), {})
             cells[column] = _figure(measure, estimate_of(row))
 
-    def place(row: tuple[Measure, str]) -> tuple[bool, int]:
-        return row[0].quantity not in own, MEASURES.index(row[0])
+    def in_order(found: tuple[Measure, str]) -> tuple[bool, int]:
+        return found[0].quantity not in own, MEASURES.index(found[0])
 
-    for row_ in sorted(figures, key=place):
-        yield FigureRow(row_[1], figures[row_])
+    for measure, name in sorted(figures, key=in_order):
+        yield FigureRow(name, figures[measure, name])
 
 
 def _kernel_names(releases: Iterable[str]) -> dict[str, str]:
