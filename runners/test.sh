@@ -18,10 +18,12 @@ case ${1-} in --checks | --fast) needs=(--dev) ;; --matrix) needs+=(--images) ;;
 # gets one SIGINT, whatever signal we get, and clears up.
 running=
 bound() {
+	local status=0
 	start "$@" &
 	running=$!
-	wait $running
+	wait $running || status=$?
 	running=
+	return $status
 }
 start() { exec setsid env --default-signal setpriv --pdeathsig KILL -- "$@"; }
 # shellcheck disable=SC2317 # trap calls it

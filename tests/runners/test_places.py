@@ -7,6 +7,7 @@ out, signals that a shell's `&` ignores, a folder for temporary files in which n
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.process import REPOSITORY
 from tests.build import make
 from tests.docs.transcripts import clone
 from tests.processes import captured
@@ -25,6 +27,15 @@ AS_WHOM = {
     "a user": ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"],
 }
 FAST = "not (slow or matrix or root or guest or emulated)"  # as test.sh --fast
+
+
+def test_a_suite_fails_with_its_first_part() -> None:
+    """Of `test.sh`: bash ignores -e in what stands before `||`, and goes on to the next line."""
+    text = (REPOSITORY / "runners/test.sh").read_text(encoding="utf-8")
+    functions = re.findall(r"^(?:bound|start)\(\) \{.*?\}$", text, re.MULTILINE | re.DOTALL)
+    script = "\n".join([*functions, "running= status=0; bound false || status=$?; exit $status"])
+    assert len(functions) == 2
+    assert captured(["bash", "-euc", script]).returncode == 1
 
 
 @pytest.mark.root
