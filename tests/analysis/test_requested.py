@@ -56,7 +56,9 @@ def test_all_that_was_measured_is_reported(
     )
     if HOST not in targets:
         drop_host(run)
-    monkeypatch.setattr(terminal, "MOST_ROWS", 99)  # of more it says how many are in the report
+    monkeypatch.setattr(
+        terminal, "MOST_LINES_OF_A_TABLE", 99
+    )  # of more it says how many are in the report
     report = Report(analyse(read_run(run)))
     terminal.show(report, Path("page"))
     kernels = {GUEST.partition("-")[0], OTHER_GUEST.partition("-")[0]} if more else set()
