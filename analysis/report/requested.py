@@ -54,9 +54,14 @@ class Requested:
         for ledger in ledgers:
             rows = self._rows(ledger)
             if compared:
-                rows = [row for row in rows if row.measure.id not in self.compared]
+                rows = [row for row in rows if self._is_left_out(row)]
             if rows:
                 yield ledger, rows
+
+    def _is_left_out(self, row: Row) -> bool:
+        """Whether the comparison lacks a valid figure: one transport alone has it."""
+        valid = any(entry.valid for entry in row.entries.values())
+        return valid and row.measure.id not in self.compared
 
     def _rows(self, ledger: Ledger) -> list[Row]:
         """Without named instruments the headlines; else all, first what these count."""
@@ -181,11 +186,11 @@ def text_kernels(rows: pd.DataFrame, named: Sequence[str]) -> Iterator[Figures]:
             cells = figures.setdefault((measure, name), {})
             cells[column] = _figure(measure, estimate_of(row))
 
-    def place(row: tuple[Measure, str]) -> tuple[bool, int]:
-        return row[0].quantity not in own, MEASURES.index(row[0])
+    def in_order(found: tuple[Measure, str]) -> tuple[bool, int]:
+        return found[0].quantity not in own, MEASURES.index(found[0])
 
-    for row_ in sorted(figures, key=place):
-        yield Figures(row_[1], figures[row_])
+    for measure, name in sorted(figures, key=in_order):
+        yield Figures(name, figures[measure, name])
 
 
 def _kernel_names(releases: Iterable[str]) -> dict[str, str]:
