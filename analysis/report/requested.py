@@ -54,9 +54,14 @@ class Requested:
         for ledger in ledgers:
             rows = self._rows(ledger)
             if compared:
-                rows = [row for row in rows if row.measure.id not in self.compared]
+                rows = [row for row in rows if self._is_left_out(row)]
             if rows:
                 yield ledger, rows
+
+    def _is_left_out(self, row: Row) -> bool:
+        """Whether the comparison lacks a valid figure: one transport alone has it."""
+        valid = any(entry.valid for entry in row.entries.values())
+        return valid and row.measure.id not in self.compared
 
     def _rows(self, ledger: Ledger) -> list[Row]:
         """Without named instruments the headlines; else all, first what these count."""
