@@ -21,7 +21,7 @@ from analysis.counts.ledger import (
 )
 from analysis.counts.measures import MEASURE_BY_ID, MEASURES, Measure, Workload, estimate_of
 from analysis.machine import kernel_text
-from analysis.raw.run import Run
+from analysis.raw.run import Missing, Run
 from analysis.report.answer import Answer
 from analysis.report.frames import measure_name
 from analysis.statistics import Estimate
@@ -76,6 +76,18 @@ class Requested:
             return [row for row in rows if row.measure.headline and not row.measure.detail]
         own = quantities_of(self.named)
         return sorted(rows, key=lambda row: row.measure.quantity not in own)
+
+    @property
+    def lacks(self) -> list[Missing]:
+        """What is missing; what a usual instrument cannot count on this machine is on the page
+        alone, unless the user named instruments or a guest has it.
+        """
+        usual = usual_quantities()
+        return [
+            lack
+            for lack in self.analysis.tables.missing
+            if self.named or lack.guest_has or not usual.issuperset(lack.quantities or [lack.what])
+        ]
 
     @property
     def kernels(self) -> Iterator[tuple[str, pd.DataFrame]]:

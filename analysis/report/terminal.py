@@ -19,7 +19,6 @@ from analysis.report.requested import (
     text_kernels,
     text_programs,
     text_times,
-    usual_quantities,
 )
 from analysis.wording import ABSENT, capital, counted, listed, size_text, title_of
 from probes.messages import one_line
@@ -156,17 +155,8 @@ def _rows(title: str, rows: Sequence[FigureRow]) -> Iterator[str]:
 
 
 def _lacks(report: Report) -> Iterator[str]:
-    """What was requested and could not be had, and why.
-
-    What a usual instrument cannot count on any such machine is on the page alone.
-    """
-    named, usual = report.requested.named, usual_quantities()
-    lacks = [
-        lack
-        for lack in report.analysis.tables.missing
-        if named or lack.guest_has or not usual.issuperset(lack.quantities or [lack.what])
-    ]
-    rows = frames.missing(lacks).values.tolist()
+    """What was requested and could not be had, and why."""
+    rows = frames.missing(report.requested.lacks).values.tolist()
     for what, where, why in rows[:MOST_LACKS]:
         text = f"Missing: {what} ({where}): {why}"
         yield from textwrap.wrap(text, WIDTH, max_lines=2, placeholder=" …", subsequent_indent="  ")
