@@ -8,10 +8,10 @@ out, signals that a shell's `&` ignores, a folder for temporary files in which n
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from tests.processes import captured
 USER = 65534
 AS_WHOM = {
     "root": [],
-    "a user": ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"],
+    "a user": [f"--reuid={USER}", f"--regid={USER}", "--clear-groups"],
 }
 FAST = "not (slow or matrix or root or guest or emulated)"  # as test.sh --fast
 
@@ -38,11 +38,17 @@ def test_a_suite_fails_with_its_first_part() -> None:
     assert captured(["bash", "-euc", script]).returncode == 1
 
 
+@pytest.fixture
+def above() -> Iterator[Path]:
+    """A folder that a user can be given: pytest's own lie in one of root's."""
+    with tempfile.TemporaryDirectory(prefix="pathcost-test-", dir="/var/tmp") as name:
+        yield Path(name)
+
+
 @pytest.mark.root
 @pytest.mark.matrix
 @pytest.mark.parametrize("whom", AS_WHOM)
-def test_the_fast_tests_pass(whom: str) -> None:
-    above = Path(tempfile.mkdtemp(prefix="pathcost-test-", dir="/var/tmp"))
+def test_the_fast_tests_pass(whom: str, above: Path) -> None:
     tree, packages, temporary = above / "a b, ü", above / "cache/python", above / ("t" * 80)
     for folder in (packages.parent, temporary):
         folder.mkdir()
@@ -51,12 +57,12 @@ def test_the_fast_tests_pass(whom: str) -> None:
     subprocess.run(["cp", "--archive", sys.prefix, packages], check=True)
     if whom != "root":
         subprocess.run(["chown", "--recursive", f"{USER}:{USER}", above], check=True)
-    shell = ["sh", "-c", 'umask 077; trap "" HUP INT QUIT; exec "$@"', "sh", *AS_WHOM[whom]]
+    shell = ["sh", "-c", 'umask 077; trap "" HUP INT QUIT; exec setpriv "$@"', "sh"]
+    ours = [*AS_WHOM[whom], "--pdeathsig=KILL", "--"]  # it dies with us
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses", "auto", "-m", FAST]
     done = captured(
-        [*shell, packages / "bin/python", *tests],
+        [*shell, *ours, packages / "bin/python", *tests],
         cwd=tree,
         env={"PATH": os.environ["PATH"], "TMPDIR": temporary, "PATHCOST_CACHE": packages.parent},
     )
-    shutil.rmtree(above)
     assert done.returncode == 0, done.stdout[-9000:] + done.stderr[-999:]
