@@ -44,7 +44,7 @@ wait $!
 cache=${environment%/*}/tests-$(id -u) # not in the checkout, where root would leave its own files
 mkdir -p "$cache"
 export PATH=$environment/bin:$PATH PYTHONPATH=$PWD PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=$cache/bytecode
-export HYPOTHESIS_STORAGE_DIRECTORY=$cache/hypothesis
+export HYPOTHESIS_STORAGE_DIRECTORY=$cache/hypothesis RUFF_CACHE_DIR=$cache/ruff
 machine='root or guest or emulated' # what measures among these takes its turn: tests/conftest.py
 
 tests() { bound python -m pytest -o "cache_dir=$cache/pytest" "$@"; }

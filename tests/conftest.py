@@ -17,6 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from analysis.__main__ import main as make_report
 from analysis.analyse import analyse
+from runners.store import invoker
 
 # Fixtures that run make, and the fixture that analyses a run for each test.
 SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",
@@ -43,6 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, lambda *_: None)
     settings.register_profile("any machine", deadline=None)  # as no test asserts how long it took
     settings.load_profile("any machine")
+    # Under sudo what we start would act for its user, who may not enter pytest's folders of root's.
+    os.environ["PATHCOST_CACHE"] = str(invoker().cache)
+    os.environ.pop("SUDO_UID", None)
     if len(tempfile.gettempdir()) > LONGEST_TMPDIR:
         os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
     if worker := getattr(config, "workerinput", None):
