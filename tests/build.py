@@ -23,14 +23,18 @@ T = TypeVar("T")
 def make(folder: Path, *targets: str) -> None:
     """`make` in this folder when nobody else does: two would write the same files.
 
-    Raises subprocess.CalledProcessError.
+    Root makes them as the folder's owner, whose they are. Raises subprocess.CalledProcessError.
     """
     jobs = len(os.sched_getaffinity(0))
     held = open_lock(folder / ".lock")  # set-up's
     lock(held, f"waiting: another process makes {folder}", print)
-    subprocess.run(
-        ["make", "--silent", f"-j{jobs}", "-C", str(folder), *targets], check=True, pass_fds=[held]
-    )
+    owner, become = folder.stat(), list[str]()
+    if os.geteuid() == 0:
+        ids = [f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}"]
+        become = ["setpriv", *ids, "--clear-groups", "--"]
+        os.fchown(held, owner.st_uid, owner.st_gid)
+    words = ["make", "--silent", f"-j{jobs}", "-C", str(folder), *targets]
+    subprocess.run([*become, *words], check=True, pass_fds=[held])
     os.close(held)
 
 

@@ -29,6 +29,14 @@ def on(lack: str, *words: object) -> subprocess.CompletedProcess[str]:
     return captured(["unshare", "--mount", "--", "sh", "-c", script, "sh", RUN, *words])
 
 
+def own_cache(folder: Path) -> dict[str, str]:
+    """The environment of a run whose cache has the Python environments of ours alone."""
+    (cache := folder / "cache").mkdir()
+    for made in invoker().cache.glob("python-*"):
+        (cache / made.name).symlink_to(made)
+    return {"PATHCOST_CACHE": str(cache)}
+
+
 def test_without_btf_nothing_is_watched_and_preflight_says_so() -> None:
     hide = "mount -t tmpfs none /sys/kernel/btf"
     can, _, cannot = on(hide, "preflight").stdout.splitlines()[0].partition("; not: ")
@@ -57,10 +65,7 @@ def test_what_is_read_only_still_measures_into_a_folder_that_is_not(tmp_path: Pa
 
 
 def test_without_what_a_guest_is_made_of_the_hosts_figures_are_a_run(tmp_path: Path) -> None:
-    (cache := tmp_path / "cache").mkdir()
-    for made in invoker().cache.glob("python-*"):
-        (cache / made.name).symlink_to(made)
-    nowhere = {"PATHCOST_CACHE": str(cache), "PATHCOST_MIRROR": "http://127.0.0.1:9/debian"}
+    nowhere = {**own_cache(tmp_path), "PATHCOST_MIRROR": "http://127.0.0.1:9/debian"}
     words = ["run", "--messages=200", "--repeats=2", f"--out={tmp_path}/run"]
     done = captured([RUN, *words], env=os.environ | nowhere)
     assert done.returncode == 0 and "without a guest: " in done.stderr, done.stderr
@@ -104,7 +109,7 @@ def test_without_the_right_to_attach_probes_times_are_measured(
     place: list[str], remedy: str, tmp_path: Path
 ) -> None:
     words = ["run", "--target=host", "--messages=200", "--repeats=2", f"--out={tmp_path}/run"]
-    done = captured([*place, RUN, *words])
+    done = captured([*place, RUN, *words], env=os.environ | own_cache(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "Probes would add" in done.stderr and remedy in done.stderr
     answer = json.loads((tmp_path / "run/answer.json").read_text(encoding="utf-8"))
