@@ -308,7 +308,8 @@ class Planner:
         for name, script in read_scripts().items():
             quantities = script.quantities
             if name in wanted and not script.runs_on(probe_level):
-                lacks.append(missing(quantities, reason("needs-function-probes", script=name)))
+                code = "needs-probes" if probe_level == "counters" else "needs-function-probes"
+                lacks.append(missing(quantities, reason(code, script=name)))
             elif self.needs is None and name not in plans[target].scripts:
                 lacks.append(missing(quantities, reason("not-run", script=name), requested=False))
         return lacks

@@ -168,7 +168,7 @@ class Missing:
     @property
     def guest_has(self) -> bool:
         """Whether the kernel lacks the probes for it that a guest's kernel has."""
-        return self.code in ("no-kprobes", "needs-function-probes")
+        return self.code in ("no-kprobes", "needs-function-probes", "needs-probes")
 
 
 @dataclass(frozen=True)

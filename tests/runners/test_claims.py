@@ -60,10 +60,13 @@ def test_a_short_window_holds_as_many_messages_of_each_client() -> None:
     assert all(cell.messages % unit(cell.pattern, cell.clients) == 0 for cell in found)
 
 
-def test_what_a_probe_level_cannot_count_is_said() -> None:
-    assert needed_scripts(WANTED, "tracepoint") == []
-    assert planner().uncounted("host", {"host": Plan(())}, "tracepoint") == [
-        missing(["segments"], reason("needs-function-probes", script="segments"))
+@pytest.mark.parametrize(
+    ("level", "code"), [("tracepoint", "needs-function-probes"), ("counters", "needs-probes")]
+)
+def test_what_a_probe_level_cannot_count_is_said(level: str, code: str) -> None:
+    assert needed_scripts(WANTED, level) == []
+    assert planner().uncounted("host", {"host": Plan(())}, level) == [
+        missing(["segments"], reason(code, script="segments"))
     ]
 
 
