@@ -308,8 +308,11 @@ class Planner:
         for name, script in read_scripts().items():
             quantities = script.quantities
             if name in wanted and not script.runs_on(probe_level):
-                code = "needs-probes" if probe_level == "counters" else "needs-function-probes"
-                lacks.append(missing(quantities, reason(code, script=name)))
+                if probe_level == "counters":
+                    why = reason("needs-probes", script=name)
+                else:
+                    why = reason("needs-function-probes", script=name)
+                lacks.append(missing(quantities, why))
             elif self.needs is None and name not in plans[target].scripts:
                 lacks.append(missing(quantities, reason("not-run", script=name), requested=False))
         return lacks
