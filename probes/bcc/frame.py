@@ -205,14 +205,13 @@ def tool(
     program: str,
     counters: int,
     maps: Callable[[list[tuple[int, list[int]]]], Maps],
-    show: Callable[[Maps], None] | None = None,
     fields: str = "",
 ) -> int:
     """Run a tool whose `maps` are made of all windows' counters: its exit status."""
 
     def run(given: argparse.Namespace) -> None:
         bpf = load(given, program, counters, fields)
-        serve(given, bpf, lambda: maps(list(windows(bpf))), show or show_counts)
+        serve(given, bpf, lambda: maps(list(windows(bpf))), show_counts)
 
     return main(doc, run)
 
