@@ -38,7 +38,7 @@ NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
 PROC = Path("/proc")
 GONE = (FileNotFoundError, ProcessLookupError)
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-ANSWER_SECONDS = 20
+TOOL_SECONDS = 20
 
 
 def time_wait() -> int | None:
@@ -172,12 +172,12 @@ class WindowedTool(Child):
         with suppress(BrokenPipeError):
             self.process.stdin.write(f"{words}\n".encode())
             self.process.stdin.flush()
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + TOOL_SECONDS
         while not (answer := self.printed()[self._heard :]).endswith("\n"):
             if self.process.poll() is not None:
                 raise self.attach_error("ended-early", said=self.last_complaint())
             if time.monotonic() > deadline:
-                raise self.attach_error("no-answer", seconds=ANSWER_SECONDS)
+                raise self.attach_error("no-answer", seconds=TOOL_SECONDS)
             time.sleep(0.005)
         self._heard += len(answer)
         return answer

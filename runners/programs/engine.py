@@ -43,12 +43,12 @@ COUNT_SECONDS = 10  # for the server's own count
 SETTLE_SECONDS = 0.3  # before processes are watched: who served the counter ends
 WARM_UP = 10  # the part of a case's requests that comes before
 # What a client that prints JSON may say: for a time of several kinds, the kinds.
-USUAL: dict[str, tuple[str, ...]] = {
+JSON_FIGURES: dict[str, tuple[str, ...]] = {
     "requests": (),
     "window_ns": (),
     "latency_ns": ("mean", "p50", "p99"),
 }
-MOST = 1 << 53  # JSON has no larger whole number for every reader
+LARGEST_IN_JSON = 1 << 53  # JSON has no larger whole number for every reader
 
 
 @contextmanager
@@ -224,7 +224,10 @@ class Service:
             except ValueError:
                 last = f"its last line: {last_words(text)}"
                 raise RunError(f"the client printed no {key} = '{pattern}' ({last})") from None
-            if not (0 <= figures[key] < MOST or (key == "metric" and math.isfinite(figures[key]))):
+            if not (
+                0 <= figures[key] < LARGEST_IN_JSON
+                or (key == "metric" and math.isfinite(figures[key]))
+            ):
                 raise RunError(f"the client printed {key} = {figures[key]}, which cannot be right")
         if failed := figures.get("failed"):
             raise RunError(f"{failed:.0f} requests failed")
@@ -237,7 +240,7 @@ class Service:
         if rate := figures.get("per_second"):
             times.setdefault("window", round(requests / rate * 1e9))
         window = times.pop("window", 0) or took_ns
-        if not (requests >= 1 and max(window, *times.values(), 0) < MOST):
+        if not (requests >= 1 and max(window, *times.values(), 0) < LARGEST_IN_JSON):
             raise RunError(f"the client printed figures that cannot be right: {shown(figures)}")
         counts = {"requests": requests, "window_ns": window, "counted": None}
         own = {"metric": figures["metric"]} if "metric" in figures else {}
@@ -252,9 +255,9 @@ class Service:
             raise RunError(f"the client printed no JSON object (its last line: {last})") from None
         if self.program.file.parent == HERE:
             return printed
-        usual = {name: value for name, value in printed.items() if name in USUAL}
+        usual = {name: value for name, value in printed.items() if name in JSON_FIGURES}
         for name, value in usual.items():
-            if not is_right(value, USUAL[name]):
+            if not is_right(value, JSON_FIGURES[name]):
                 what = f"{name} = {shown(value)}"
                 raise RunError(f"the client printed {what}, which cannot be right")
         return {"window_ns": took_ns, "latency_ns": {}, **usual}
@@ -295,9 +298,10 @@ class Service:
 def is_right(value: object, kinds: tuple[str, ...]) -> bool:
     """Whether a client's JSON has a count here or, where there are `kinds`, one for each."""
     if not kinds:
-        return type(value) is int and 0 < value < MOST
+        return type(value) is int and 0 < value < LARGEST_IN_JSON
     return isinstance(value, dict) and all(
-        kind in kinds and type(count) is int and 0 <= count < MOST for kind, count in value.items()
+        kind in kinds and type(count) is int and 0 <= count < LARGEST_IN_JSON
+        for kind, count in value.items()
     )
 
 

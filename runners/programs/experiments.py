@@ -28,7 +28,7 @@ from runners.programs.program import Program, find, start_of
 
 REPEATS = 6  # of each timed case
 PROBED_REPEATS = 2  # the second run shows that counts repeat
-Case = TypeVar("Case")
+Interleaved = TypeVar("Interleaved")
 Records = Iterator[dict[str, Any]]  # one for each line of programs.jsonl
 
 
@@ -37,7 +37,7 @@ def described() -> dict[str, str]:
     return {name: experiment(name).program.about for name in PROGRAMS}
 
 
-def interleaved(cases: Sequence[Case], repeats: int) -> Iterator[tuple[int, Case]]:
+def interleaved(cases: Sequence[Interleaved], repeats: int) -> Iterator[tuple[int, Interleaved]]:
     """Yield each (repeat, case) in the order A B B A."""
     for repeat in range(repeats):
         for case in cases if repeat % 2 == 0 else reversed(cases):

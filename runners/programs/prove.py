@@ -33,8 +33,8 @@ from runners.programs.program import Case, Client, Process, Program, Values, cas
 from runners.programs.watch import USUAL_SECONDS, observe, write_files
 from runners.store import RunFolder, place
 
-SECONDS = 3600  # for one run of a client
-PROBED_REPEATS = 6
+OWN_CLIENT_SECONDS = 3600  # for one run of a client
+TURNS_REPEATS = 6
 NARROW = 0.02  # of the ratio, to either side: then no further repeat is worth its time
 LISTENS = 0x10000  # of a line's flags in /proc/net/unix: __SO_ACCEPTCON
 WORDS = {"plain": "TCP without the filter", "tcp": "TCP", "unix": "a Unix socket"}
@@ -159,7 +159,7 @@ def prove(options: ProveOptions) -> int:
         with session.progress.step("probed runs"), probes.attached() as watch:
             probed = [
                 {"repeat": repeat} | subject.run(arm, stack, watch)
-                for repeat, arm in interleaved(subject.arms[1:], PROBED_REPEATS if watch else 0)
+                for repeat, arm in interleaved(subject.arms[1:], TURNS_REPEATS if watch else 0)
             ]
         proof = {
             **{
@@ -219,7 +219,7 @@ def subject_of(options: ProveOptions) -> Subject:
     figures = {"metric": options.metric} if options.metric else {}
     program = Program(
         "the user's own",
-        Client(client, figures=figures, seconds=SECONDS),
+        Client(client, figures=figures, seconds=OWN_CLIENT_SECONDS),
         processes=(Process(server),),
         file=Path(server[0]).absolute(),
     )
