@@ -229,7 +229,7 @@ ROOT_COMMANDS: dict[str, RootCommand] = {
             *(["--user", "{}:{}".format(*who.drop)] if who.drop else []),
         ]
     ),
-    "watch": RootCommand(
+    "counting": RootCommand(
         lambda who, out: [*MODULE, "runners.programs.counting", str(who.uid)],
         frozenset(instrument.WINDOWED),
     ),

@@ -25,7 +25,7 @@ from typing import Any
 from probes.messages import shown
 from runners.host.workload import private_directory
 from runners.process import RunError, command, last_words, stop
-from runners.programs.counting import Watch, between, counters_of, time_wait
+from runners.programs.counting import AttachedProbes, between, counters_of, time_wait
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import Place, answers, run_as, socket_address
 from runners.programs.printed import MOST_BYTES, Printed, attempt_theirs
@@ -98,25 +98,25 @@ class Service:
         case: Case,
         transport: str,
         requests: int | None = None,
-        watch: Watch | None = None,
+        attached: AttachedProbes | None = None,
         alone: bool = False,
     ) -> Result:
         """Run the client to its end; the case says how long, unless `requests` do.
 
         Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
-        `window_ns`, `latency_ns` (of what the client prints), `counters` (the
-        kernel's, of the client and of all of the server's processes, or of the client `alone`),
-        `probed` with a watch; and `error`, null or a sentence. Raises RunError where the server
-        does not answer its counter.
+        `window_ns`, `latency_ns` (of what the client prints), `counters` (the kernel's, of the
+        client and of all of the server's processes, or of the client `alone`), `probed` with
+        probes `attached`; and `error`, null or a sentence. Raises RunError where the server does
+        not answer its counter.
         """
         values = self.place.values(case, transport)
         numbers = case.counts(requests or case.requests)
         values |= {name: str(number) for name, number in numbers.items()}
-        if watch is not None:
+        if attached is not None:
             values["run"] = "probed"
         argv = client_command(self.program, values)
         before, closed = self._count(values), time_wait()
-        if watch is not None:
+        if attached is not None:
             time.sleep(SETTLE_SECONDS)
         began = time.monotonic_ns()
         result = run_beside(
@@ -125,7 +125,7 @@ class Service:
             lambda: [] if alone else [keeper.pid for keeper in self.keepers] + self.pids,
             lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
             self.place.cwd,
-            watch,
+            attached,
             self.program.client.waits,
             self.place.client,
             self.program.client.seconds,
@@ -329,7 +329,7 @@ def run_beside(
     servers: Callable[[], list[int]],
     parse: Callable[[str], Result] = json.loads,
     cwd: Path | None = None,
-    watch: Watch | None = None,
+    attached: AttachedProbes | None = None,
     waits: bool = False,
     wrap: Callable[[Sequence[str]], list[str]] = command,
     seconds: float | None = None,
@@ -337,12 +337,12 @@ def run_beside(
     """Run a client, which `wrap` makes a full command of, beside the processes of its server.
 
     Returns what `parse` makes of its output, with `error` null, or only `error`. The result also
-    has the kernel's counts of all these processes as `counters`; with a watch, `probed` has what
-    the watch counted. A client that `waits` is counted from its "ready" to its result, any other
-    over its entire life, by a watch alone where there is one.
+    has the kernel's counts of all these processes as `counters`; with probes `attached`, `probed`
+    has what these counted. A client that `waits` is counted from its "ready" to its result, any
+    other over its entire life, by the probes alone where there are any.
     """
     more, seconds = Result(error=None), seconds or CLIENT_SECONDS
-    whole = watch is None and not waits
+    whole = attached is None and not waits
     before, text, overdue = counters_of(servers()), "", Event()
     # What `wrap` does comes before the shell, so that it is not counted.
     with (
@@ -368,8 +368,8 @@ def run_beside(
         try:
             if not whole and printed.line() == "ready\n":
                 pids = [process.pid, *descendants(process.pid), *servers()]
-                if watch is not None:
-                    watch.open(pids)
+                if attached is not None:
+                    attached.open(pids)
                 before = counters_of(pids)
                 with suppress(BrokenPipeError):
                     process.stdin.write(b"go\n")
@@ -380,8 +380,8 @@ def run_beside(
                 else:
                     # It may close its output, but what it does until its end also counts.
                     printed.rest()
-                if watch is not None:
-                    more["probed"] = watch.close()
+                if attached is not None:
+                    more["probed"] = attached.close()
             with suppress(BrokenPipeError):
                 process.stdin.close()
             printed.rest()

@@ -22,7 +22,7 @@ from runners.host.root import Root
 from runners.host.unprivileged import Unprivileged
 from runners.process import Progress, RunError
 from runners.programs import PROGRAMS, engine
-from runners.programs.counting import Probes, Watch
+from runners.programs.counting import AttachedProbes, Probes
 from runners.programs.place import unpacked
 from runners.programs.program import Program, find, start_of
 
@@ -72,13 +72,13 @@ class Experiment:
                 if why := services[key].warm_up(case, transport)["error"]:
                     raise RunError(f"{program.name}, {case.name} over {transport}: {why}.")
 
-            def driven(repeats: int, watch: Watch | None = None) -> Records:
+            def driven(repeats: int, attached: AttachedProbes | None = None) -> Records:
                 for repeat, (case, transport) in interleaved(cases, repeats):
-                    if watch and not case.probed:
+                    if attached and not case.probed:
                         continue
                     say(f"{program.name} {case.name} {transport}, repeat {repeat}")
                     service = services[start_of(program, case, transport)]
-                    result = service.drive(case, transport, watch=watch)
+                    result = service.drive(case, transport, attached=attached)
                     yield {
                         **{"program": program.name, **case.record, "clients": case.clients},
                         **{"transport": transport, "size": case.size, "repeat": repeat},
@@ -86,8 +86,8 @@ class Experiment:
                     }
 
             yield from driven(REPEATS)
-            if probes and (watch := stack.enter_context(probes.attached())):
-                yield from driven(PROBED_REPEATS, watch)
+            if probes and (attached := stack.enter_context(probes.attached())):
+                yield from driven(PROBED_REPEATS, attached)
 
 
 @cache

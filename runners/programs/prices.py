@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from probes.contract import PRICES, PRICES_FORMAT
+from probes.transports import PAIR
 from runners.guest.store import read_json, write_json
 from runners.host.environment import cpu_model
 from runners.host.session import Session
@@ -23,7 +24,6 @@ from runners.process import WORKLOAD, RunError, attempt, last_words
 from runners.programs.experiments import interleaved
 
 PRICE_REPEATS = 9
-TRANSPORTS = ("unix", "tcp")
 SIZES = {64: 6000, 1024: 6000, 8192: 4000, 65536: 1000, 1 << 20: 60}  # → messages
 ALONE = "selfecho"  # one process holds both ends: no switch, no wake-up
 FITS = 65536  # bytes that a socket holds while nobody reads
@@ -139,7 +139,7 @@ def measured() -> dict[str, Any]:
     """Run each cell over both transports, interleaved. Raises RunError."""
     listed: dict[tuple[str, Priced], dict[str, Any]] = {}
     began = time.time()
-    for _, (cell, transport) in interleaved(list(product(cells(), TRANSPORTS)), PRICE_REPEATS):
+    for _, (cell, transport) in interleaved(list(product(cells(), PAIR)), PRICE_REPEATS):
         unmeasured = cell.names(transport) | {"cold": cell.cold}
         entry = listed.setdefault((transport, cell), unmeasured)
         for name, value in cell.figures(transport).items():
