@@ -50,8 +50,10 @@ GUEST_FOLDER = Path("/run/pathcost")  # where the payload lies
 # A module that does not load costs its transport, which then reports what is missing.
 LOAD_MODULES = 'for file in modules/*.ko; do [ ! -e "$file" ] || insmod "$file"; done; exec "$@"'
 COLLECT = (
-    *("python3", "-B", "-m", "runners.host", "plan.json", "out", "--own-kernel"),
-    *("--workload", str(GUEST_FOLDER / WORKLOAD.name), "--user", GUEST_NOBODY),
+    *("python3", "-B", "-m", "runners.host", "plan.json", "out"),
+    "--own-kernel",
+    *("--workload", str(GUEST_FOLDER / WORKLOAD.name)),
+    *("--user", GUEST_NOBODY),
 )
 GUEST_SECONDS, CELL_SECONDS = 600, 10  # ten times what a guest and a cell take
 SILENT_SECONDS = 240  # a cell ends within 70, and what attaches longest within 60

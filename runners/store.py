@@ -431,7 +431,9 @@ class Manifest:
             "seconds": round(time.monotonic() - self.began, 1),
             "seconds_by_step": seconds_by_step,
             "options": {**self.options, "out": str(destination)},
-            **{"targets": [], "preflight": [], "missing": []},
+            "targets": [],
+            "preflight": [],
+            "missing": [],
             **parts,
         }
         return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"

@@ -89,7 +89,11 @@ def plan_cells(options: ExactOptions) -> list[CellRun]:
     placements = options.placements or (("same-cpu",) if path_alone else tuple(CPUS))
     schedulers = options.scheds or (("fifo",) if path_alone else SCHEDULERS)
     cells = plan(
-        *(options.transports, options.sizes, options.messages, placements, schedulers),
+        options.transports,
+        options.sizes,
+        options.messages,
+        placements,
+        schedulers,
         patterns=options.patterns,
         waits=options.waits,
         in_flight=options.in_flight,

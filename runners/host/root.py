@@ -225,7 +225,8 @@ ROOT_COMMANDS: dict[str, RootCommand] = {
     "preflight": RootCommand(lambda who, out: [*MODULE, "runners.host.preflight"]),
     "collect": RootCommand(
         lambda who, out: [
-            *(*MODULE, "runners.host", str(out), "--workload", str(WORKLOAD)),
+            *(*MODULE, "runners.host", str(out)),
+            *("--workload", str(WORKLOAD)),
             *(["--user", "{}:{}".format(*who.drop)] if who.drop else []),
         ]
     ),

@@ -80,8 +80,12 @@ class Experiment:
                     service = services[start_of(program, case, transport)]
                     result = service.drive(case, transport, attached=attached)
                     yield {
-                        **{"program": program.name, **case.record, "clients": case.clients},
-                        **{"transport": transport, "size": case.size, "repeat": repeat},
+                        "program": program.name,
+                        **case.record,
+                        "clients": case.clients,
+                        "transport": transport,
+                        "size": case.size,
+                        "repeat": repeat,
                         **result,
                     }
 

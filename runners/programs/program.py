@@ -286,8 +286,10 @@ class Values(Words):
             {
                 **{name: f"<{name}>" for name in ("directory", "root", "tools")},
                 **(numbers | case.counts(case.requests)),
-                **{"transport": transport, "here": str(program.file.parent.absolute())},
-                **{"run": "timed", "end": "{socket}" if transport[:4] == "unix" else "{port}"},
+                "transport": transport,
+                "here": str(program.file.parent.absolute()),
+                "run": "timed",
+                "end": "{socket}" if transport[:4] == "unix" else "{port}",
                 **program.words,
                 **program.transports.get(transport, {}),
                 **{key: str(value) for key, value in case.record.items()},

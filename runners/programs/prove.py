@@ -170,14 +170,17 @@ def prove(options: ProveOptions) -> int:
                 for repeat, arm in interleaved(subject.arms[1:], TURNS_REPEATS if attached else 0)
             ]
         proof = {
-            **{
-                "format": PROOF_FORMAT,
-                "date": date.today().isoformat(),
-                "kernel": os.uname().release,
-            },
-            **{"cpus": len(os.sched_getaffinity(0))},
-            **{"argv": options.argv, "program": subject.program.name, "case": subject.case.name},
-            **{"narrow": NARROW, "timed": timed, "probed": probed, "lacks": probes.lacks},
+            "format": PROOF_FORMAT,
+            "date": date.today().isoformat(),
+            "kernel": os.uname().release,
+            "cpus": len(os.sched_getaffinity(0)),
+            "argv": options.argv,
+            "program": subject.program.name,
+            "case": subject.case.name,
+            "narrow": NARROW,
+            "timed": timed,
+            "probed": probed,
+            "lacks": probes.lacks,
         }
         write_files(folder.path, files | {PROOF: proof})
         folder.move()
