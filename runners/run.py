@@ -22,11 +22,12 @@ from probes.cell import Cell, CellRun, Pass, Plan
 from probes.contract import ENVIRONMENT, MISSING, PRICES, Kind, Status, kind_of
 from probes.messages import PROGRAM
 from probes.reasons import missing, reason
+from probes.transports import PAIR
 from runners import guest, show
 from runners.checks import try_tools
 from runners.exact import run as exact
 from runners.guest.boot import stored_guest
-from runners.guest.store import Cache
+from runners.guest.store import Cache, write_json
 from runners.host import preflight
 from runners.host.session import Session
 from runners.options import DiffOptions, ReportOptions, RunOptions
@@ -40,6 +41,7 @@ from runners.process import (
     stopping,
 )
 from runners.programs.experiments import Experiments
+from runners.programs.prices import of_cold_path
 from runners.programs.watch import report_with_own_prices
 from runners.store import Manifest, RunFolder, place, publish
 
@@ -161,6 +163,7 @@ def collect(
     lacks: list[Missing] = []
     if "host" in plans:
         done.append(run_on_host(session, prepared, raw))
+        price_cold_path(session, raw / "host", prepared)
         lacks = prepared.experiments.run(raw / "host", session.starter)
     # Claims are settled by probes and times: exact mode is not among what they need.
     counts = "guest" in plans and session.options.claims is None
@@ -221,6 +224,22 @@ def run_on_host(session: Session[RunOptions], prepared: Prepared, raw: Path) -> 
     if planner.needs is not None:
         try_tools(planner.needs["tools"], raw / "host")
     return finish(plan, raw / "host", "host", probe_level, "tcg" if emulated else None, lacks)
+
+
+def price_cold_path(session: Session[RunOptions], out: Path, prepared: Prepared) -> None:
+    """Store what a small message costs after other work: by it the report decides.
+
+    Without it the report decides by the hot path, and says so.
+    """
+    options = session.options
+    compares = {*PAIR} <= {*options.transports} and "pingpong" in options.patterns
+    if not compares or options.claims is not None or preflight.emulated(prepared.checks):
+        return
+    with session.progress.step("host: a cold path"):
+        try:
+            write_json(out / PRICES, of_cold_path(session.invoker.cache))
+        except RunError as error:
+            session.progress.note(f"the report decides by a hot path: {error}")
 
 
 def lines(stream: IO[bytes], silence: float) -> Iterator[str]:

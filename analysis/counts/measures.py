@@ -21,7 +21,7 @@ from probes.transports import PAIR
 
 TABLE = Path(__file__).with_name("measures.tsv")
 EMPTY = '""'  # the key that is empty, as the table writes it
-FLAGS = ("headline", "scheduler", "unprobed", "again")
+FLAGS = ("headline", "scheduler", "repeatable", "unprobed", "again")
 
 # A key with this ending was counted outside the workload's processes.
 ELSEWHERE = " elsewhere"
@@ -104,6 +104,7 @@ class Measure(NamedTuple):
     headline: bool = False  # in the short ledger on the first screen
     ledger: bool = True  # a row of the full ledger
     scheduler: bool = False  # depends on the scheduler: the least disturbed source comes first
+    repeatable: bool = False  # exact mode under SCHED_FIFO comes first: others are samples
     unprobed: bool = False  # the kernel or a program counts it: no probe is needed
     instruments: tuple[str, ...] = ()  # only these instruments' figures, best first; () for all
     # What is counted of the functions that every round trip calls: their number, or their calls.
@@ -305,7 +306,7 @@ def source_rank(measure: Measure, row: Any) -> tuple[int, ...]:
     by = PROBES.index(row.instrument) if row.instrument in PROBES else len(PROBES)
     probe_level = ("function", "tracepoint", "counters").index(row.probe_level)
     guest, probed = disturbance(row.target, row.probed)
-    guest += row.target == "exact-fifo"  # SCHED_FIFO is nobody's default
+    guest += row.target == ("exact-other" if measure.repeatable else "exact-fifo")
     if measure.scheduler:
         return (guest, probed, int(probe), probe_level, by)
     place = measure.instruments.index(row.instrument) if measure.instruments else int(not probe)

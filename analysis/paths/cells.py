@@ -17,6 +17,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from analysis.counts.ledger import transport_order
+from analysis.machine import kernel_text
 from analysis.paths.tree import Span, by_function, by_layer, calls_of, function_layer, summed
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
 from analysis.raw.record import Count, Positive, check, damaged, read_object, read_text
@@ -169,7 +170,10 @@ class Comparison(NamedTuple):
         times = number(shown[-1].of_message / shown[0].of_message)
         ratio = f" ({times} times as many)" if len(shown) > 1 else ""
         size = size_text(self.size)
-        return f"Instructions of a message of {size} {self.title}: {costs}{ratio}, the mean of all."
+        return (
+            f"Instructions of a message of {size} on {kernel_text(self.kernel)} {self.title}: "
+            f"{costs}{ratio}, the mean of all."
+        )
 
     def layers(self) -> list[tuple[str, tuple[int, ...]]]:
         """Layer → instructions by transport, the most expensive first."""

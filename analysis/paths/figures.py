@@ -331,13 +331,15 @@ def needs(table: Path, picture: Path) -> None:
         plot_needs(rows).savefig(picture, dpi=drawing.PNG_DPI, metadata={"Software": None})
 
 
-def needed(kernel: str) -> list[tuple[str, int, int]]:
-    """Transport, instructions of a round trip, and what delivery needs of them.
+def needed(kernel: str) -> list[tuple[str, int, int, int]]:
+    """Transport, instructions of a round trip, and of these: what delivery needs without a
+    difference of state, and where memory may leak.
 
     They are of the stored study of lesions of this kernel; of another kernel there is none.
     """
     rows = [row for row in read_rows(NEEDED) if row["kernel"] == kernel]
-    return [(row["transport"], int(row["instructions"]), int(row["needed"])) for row in rows]
+    counts = ("instructions", "needed", "leaking")
+    return [(row["transport"], *(int(row[name]) for name in counts)) for row in rows]
 
 
 def plot_needs(rows: pd.DataFrame) -> Figure:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from analysis.predict.cold import COLD_SIZE, stored_prices
 from analysis.predict.observed import UNKNOWN_PLACEMENT, CpuUse, Observed, Requests, Waits
 from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import Model, NotNegative, Positive, read_object
@@ -21,7 +22,6 @@ from probes.transports import PAIR
 PATTERNS = ("pingpong", "selfecho", "connect")
 LISTS = ("iteration_us", "client_cpu_us", "server_cpu_us")
 ONE, TWO = "same-cpu", "cross-cpu"
-COLD_SIZE = 64  # bytes: of the cold cells
 # CPUs for both → the placement that a run measures, the share of messages received on the sender's
 # CPU, and how many CPUs they may use.
 CPUS = {
@@ -43,9 +43,10 @@ class Prices:
     """The price of an iteration, by transport, pattern, placement and size."""
 
     def __init__(self, cells: Iterable[PricedCell], source: str = "") -> None:
+        self.cells = tuple(cells)
         self.source = source  # of whom they are
         self._cells: dict[tuple[str, str, str, bool], dict[int, Price]] = {}
-        for cell in cells:
+        for cell in self.cells:
             key = (cell.transport, cell.pattern, cell.placement, cell.cold)
             self._cells.setdefault(key, {})[cell.size] = _price(cell)
         if lacking := [pattern for pattern in PATTERNS[:2] if not self._has(pattern)]:
@@ -125,7 +126,8 @@ def read_prices(path: Path) -> Prices:
 def prices_of_run(folder: Path) -> list[PricedCell]:
     """The unprobed cells of a stored run that say what a message costs. Raises UsageError."""
     repeats: dict[tuple[str, str, int, str], list[list[float]]] = {}
-    for cell in (cell for target, cell in read_run(folder).cells() if target.timed):
+    run = read_run(folder)
+    for cell in (cell for target, cell in run.cells() if target.timed):
         result, usual = cell.result, cell.pattern in PATTERNS and cell.transport in PAIR
         plain = str(cell.conditions) in (ONE, TWO) and not cell.probed
         if plain and usual and result and result.round_trips:
@@ -139,10 +141,11 @@ def prices_of_run(folder: Path) -> list[PricedCell]:
             "over unix and tcp has them."
         )
     names = ("transport", "pattern", "size", "placement", *LISTS)
-    return [
+    hot = [
         PricedCell.model_validate(dict(zip(names, (*key, *zip(*rows, strict=True)), strict=True)))
         for key, rows in repeats.items()
     ]
+    return hot + [cell for cell in stored_prices(run) if cell.cold]
 
 
 class Described(Model):

@@ -8,11 +8,12 @@ the first of them.
 import textwrap
 from pathlib import Path
 
+from analysis.predict.cold import after_work, colder, hot_difference, one_percent_ns
 from analysis.predict.document import document, figures, written
 from analysis.predict.model import predict, read_fitted
 from analysis.predict.page import watch_page
 from analysis.predict.pairs import unpaired
-from analysis.predict.prices import Described, read_prices
+from analysis.predict.prices import CPUS, Described, Prices, read_prices
 from analysis.predict.remarks import remark
 from analysis.predict.terminal import WIDTH, lines
 from analysis.predict.told import change, predictions, tell
@@ -20,7 +21,7 @@ from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
 from analysis.report import output
 from analysis.report.render import sentence as worded
-from analysis.wording import capital, number
+from analysis.wording import amount, capital, number
 from probes.contract import WATCH
 from probes.messages import FOLDER, RunError
 
@@ -72,3 +73,18 @@ def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
         print(f"Measure it: {described.command}")
     if not prices.has_cold:
         print("These prices are of a hot path: with work of its own a request gains more.")
+    elif least := without_effect(described, prices):
+        print(textwrap.fill(worded("without_effect", amount(least, "ns")), WIDTH))
+
+
+def without_effect(described: Described, prices: Prices) -> float | None:
+    """From which request on the difference is below 1 %, as a report of this machine says it.
+
+    None where the scheduler places both: what it does differs from transport to transport.
+    """
+    placement = CPUS[described.cpus][0]
+    hot = hot_difference(prices.cells, placement, max(described.request, described.answer))
+    more = colder(prices.cells)
+    if described.cpus == "free" or described.connect or not (hot and more):
+        return None
+    return one_percent_ns(after_work(hot, more))

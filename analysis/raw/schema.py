@@ -42,6 +42,7 @@ FILES: dict[str, TypeAdapter[Any]] = {
     f"raw/<target>/{CELLS}": TypeAdapter(Cell),
     f"raw/<target>/{MISSING}": TypeAdapter(list[Lack]),
     f"raw/<target>/{CHECKS}": TypeAdapter(CheckLine),
+    f"raw/host/{PRICES}": TypeAdapter(PriceList),
     f"raw/host/{TOOLS_FILE}": TypeAdapter(ToolLine),
     f"raw/host/{PROGRAMS_FILE}": PROGRAM_LINES,
     f"raw/exact-<kernel>/{ENVIRONMENT}": TypeAdapter(ExactEnvironment),

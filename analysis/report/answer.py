@@ -14,18 +14,19 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.analyse import Analysis, Figures
 from analysis.claims.verdict import Judged
-from analysis.counts.ledger import Row, in_conditions
+from analysis.counts.ledger import Ledger, Row, build_ledgers, in_conditions, version
 from analysis.counts.measures import MEASURES, WORKLOAD, compare_transports, of_times
 from analysis.machine import counter_text, kernel_text, machine_text
-from analysis.raw.run import Run
+from analysis.predict.cold import after_work, colder, one_percent_ns, stored_prices
 from analysis.statistics import Compared, Estimate
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import extent, listed, number, ways
 from probes.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
+from probes.transports import PAIR
 
 RATES = (100, 10_000, 100_000)  # requests a second
-SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
 EVEN = 0.05  # of an iteration's time: an unresolved difference that is surely smaller is none
+COMPARED = ("payload_copies", "instructions")  # counts beside the times, of each kernel
 MOST_NAMED = 4  # conditions in a sentence; tables have all
 # Conditions that the answer shows, and the option that measures them.
 PLACES = {
@@ -45,6 +46,7 @@ class Part(BaseModel):
 class Share(Part):
     requests_per_s: int
     cpu_share: Estimate  # of one CPU, that the second transport takes more; 1 is all of it
+    cold_cpu_share: Estimate | None  # the same after other work
     beyond: bool  # some transport's connection did not reach so many requests a second
 
 
@@ -53,11 +55,14 @@ class Placed(Part):
 
     conditions: str
     iteration_ns: Compared  # the median iteration: of ping-pong a round trip
+    # How much longer the second transport's is after other work, by prices; null without these.
+    cold_ns: Estimate | None
     cpu_ns: Compared | None  # of both processes for a message; null where they poll
     messages: int  # in an iteration
     reached: dict[str, float]  # requests a second that one connection reached, by transport
     shares: tuple[Share, ...]
-    one_percent_ns: float  # a request of which the interval's far end is one percent
+    # A request of which the difference's far end, after other work where known, is one percent.
+    one_percent_ns: float
 
     @classmethod
     def of(
@@ -67,11 +72,16 @@ class Placed(Part):
         cpu: Compared | None,
         messages: int,
         reached: dict[str, float],
+        more: Estimate | None = None,
     ) -> "Placed":
+        added = iteration.added
+        cold = after_work(added, more) if more and cpu else None
+        cold_cpu = after_work(cpu.added * messages, more) if more and cpu else None
         shares = [
             Share(
                 requests_per_s=rate,
                 cpu_share=cpu.added * (rate * messages / 1e9),
+                cold_cpu_share=cold_cpu and cold_cpu * (rate / 1e9),
                 beyond=any(rate > most for most in reached.values()),
             )
             for rate in RATES
@@ -80,11 +90,12 @@ class Placed(Part):
         return cls(
             conditions=conditions,
             iteration_ns=iteration,
+            cold_ns=cold,
             cpu_ns=cpu,
             messages=messages,
             reached=reached,
             shares=tuple(shares),
-            one_percent_ns=iteration.added.far / SMALL,
+            one_percent_ns=one_percent_ns(cold or added),
         )
 
     @property
@@ -109,10 +120,14 @@ class LedgerCount(Part):
     alike: bool
     kernel: str
     counted: str  # where
+    # The ratio under the default scheduler, a sample: it depends on the window. Null elsewhere.
+    default_scheduler: float | None
+    several: bool  # whether the run has this count of several kernels
 
     @property
     def name(self) -> str:
-        return f"{self.words} a round trip" if self.per == "round trip" else self.words
+        words = f"{self.words} a round trip" if self.per == "round trip" else self.words
+        return f"{words}, {self.kernel}" if self.several else words
 
     @property
     def times(self) -> str:
@@ -132,6 +147,7 @@ class Answer(Part):
     iteration: str
     times: tuple[Placed, ...]
     counts: tuple[LedgerCount, ...]
+    kernels: tuple[LedgerCount, ...]  # each kernel's own of COMPARED; empty of one kernel
     host: str  # the machine of the times
 
     def count(self, measure: str) -> LedgerCount | None:
@@ -216,9 +232,17 @@ def build_answer(found: Figures) -> Answer | None:
     shown = [c for c in dict.fromkeys(times.conditions for times in timings) if c in known]
     placed = []
     if len(names) > 1:
-        placed = [_placed(timed, [t for t in timings if t.conditions == c], names) for c in shown]
+        # What a cold path adds was measured for these, of which each message wakes a reader.
+        usual = names == PAIR and ledger.pattern == "pingpong"
+        more = colder(stored_prices(found.run)) if usual else None
+        by_conditions = ([t for t in timings if t.conditions == c] for c in shown)
+        placed = [_placed(timed, times, names, more) for times in by_conditions]
     cpu = found.exact[0].cells[0].cpu if found.exact else ""
-    counts = (_count(found.run, row, names, cpu) for row in ledger.rows)
+    counts = _counts(found, ledger, names, cpu)
+    own = found.figures[found.figures["target"] != "host"]
+    own = own[(own["pattern"] == ledger.pattern) & (own["size"] == ledger.size)]
+    by_kernel = [rows for _, rows in own[own["measure"].isin(COMPARED)].groupby("kernel")]
+    by_kernel.sort(key=lambda rows: version(rows["kernel"].iloc[0]))
     kernels = sorted({times.kernel for times in timings})
     return Answer(
         pattern=ledger.pattern,
@@ -226,12 +250,19 @@ def build_answer(found: Figures) -> Answer | None:
         transports=names,
         iteration=timings[0].iteration if timings else ROUND_TRIP,
         times=tuple(filter(None, placed)),
-        counts=tuple(filter(None, counts)),
+        counts=counts,
+        kernels=tuple(
+            count
+            for rows in by_kernel[: len(by_kernel) if len(by_kernel) > 1 else 0]
+            for count in _counts(found, build_ledgers(rows, ())[0], names, cpu)
+        ),
         host=listed([machine_text(found.run, "host", kernel) for kernel in kernels]),
     )
 
 
-def _placed(timed: pd.DataFrame, timings: list[Times], names: tuple[str, ...]) -> Placed | None:
+def _placed(
+    timed: pd.DataFrame, timings: list[Times], names: tuple[str, ...], more: Estimate | None
+) -> Placed | None:
     """Compare the repeats that both transports have; None where there are none."""
     times = timings[0]
     rows = in_conditions(timed, (times.pattern, times.size, times.conditions))
@@ -251,10 +282,17 @@ def _placed(timed: pd.DataFrame, timings: list[Times], names: tuple[str, ...]) -
         # What a paced window reached was set.
         if each.transport in names and each.messages_per_s and times.pattern != "paced"
     }
-    return Placed.of(times.conditions, iteration, cpu, messages, reached)
+    return Placed.of(times.conditions, iteration, cpu, messages, reached, more)
 
 
-def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> LedgerCount | None:
+def _counts(
+    found: Figures, ledger: Ledger, names: tuple[str, ...], cpu: str
+) -> tuple[LedgerCount, ...]:
+    counts = (_count(found, row, names, cpu) for row in ledger.rows)
+    return tuple(filter(None, counts))
+
+
+def _count(found: Figures, row: Row, names: tuple[str, ...], cpu: str) -> LedgerCount | None:
     measure, figures, values = row.measure, {}, {}
     for name in names:
         entries = [e for (_, other), e in row.entries.items() if other == name and e.valid]
@@ -264,6 +302,11 @@ def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> LedgerCount 
             values[name] = entries[0].value
     if not figures:
         return None
+    same = found.figures[found.figures["measure"] == measure.id]
+    samples = same[(same["target"] == "exact-other") & (same["kernel"] == row.kernel)]
+    samples = samples.loc[samples["conditions"] == next(iter(row.entries))[0]]
+    default = samples.set_index("transport")["value"].to_dict()
+    sampled = row.target == "exact-fifo" and len(names) > 1 and {*names} <= {*default}
     one_cpu = {conditions for conditions, _ in row.entries} == {"same-cpu"}
     return LedgerCount(
         measure=measure.id,
@@ -273,8 +316,10 @@ def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> LedgerCount 
         figures=figures,
         values=values,
         alike=len(set(figures.values())) == 1,
+        default_scheduler=default[names[1]] / default[names[0]] if sampled else None,
+        several=same.loc[same["target"] != "host", "kernel"].nunique() > 1,
         kernel=kernel_text(row.kernel),
-        counted=counter_text(run, row.target, row.kernel, cpu, one_cpu),
+        counted=counter_text(found.run, row.target, row.kernel, cpu, one_cpu),
     )
 
 

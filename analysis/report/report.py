@@ -24,6 +24,7 @@ from analysis.report.requested import Requested
 from analysis.statistics import LEAST_REPEATS, Compared
 from analysis.times.timing import Times
 from analysis.wording import (
+    ABSENT,
     amount,
     amounts,
     capital,
@@ -106,7 +107,8 @@ class Report:
             "shares": shares,
             "matter": self.matter,
             "median": lambda times: sentence("median", times),
-            "loopback": [*self.waits(), *loopback_sentences(self.analysis.run)],
+            "loopback": [*self.sleeping(), *self.waits(), *loopback_sentences(self.analysis.run)],
+            "first_of_kernels": list(first_of_kernels(self.analysis.exact)),
             "unmeasured": list(self.unmeasured()),
             "shown_verdicts": self.settled,
         }
@@ -144,6 +146,16 @@ class Report:
             if times.pattern == "backlog" and (refused or again):
                 yield sentence("backlog", times, refused, again, self._counted("rtt_max", times))
 
+    def sleeping(self) -> Iterator[str]:
+        """Say how much of the difference across two CPUs is sleeping and waking, where resolved."""
+        answer = self.answer
+        for parts in self.analysis.parts if answer and answer.pattern == "pingpong" else ():
+            compares = (parts.than, parts.transport) == answer.transports
+            if not compares or parts.size != answer.size or parts.placement != "cross-cpu":
+                continue
+            if parts.rest_share and not parts.figures["total"].spans(0):
+                yield sentence("sleeping", parts)
+
     def _counted(self, measure: str, times: Times) -> float:
         """A measure beside these times, without probes; 0 where nobody counted it."""
         rows = self.analysis.figures.query("target == 'host' and not probed and valid")
@@ -180,6 +192,13 @@ class Report:
         return next((cell for cell in cells if cell.calls().get(EARLY)), None)
 
 
+def first_of_kernels(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
+    """Each kernel's comparison that is like the first in all else."""
+    for each in comparisons:
+        if each._replace(kernel="", cells=()) == comparisons[0]._replace(kernel="", cells=()):
+            yield each
+
+
 def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     """Times with their p99, CPU time, copies and instructions, each with its difference."""
     known = frames.latencies(found, timings)
@@ -190,11 +209,17 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
         p99 = "; ".join(amounts(slow, "ns"))
         lines.append((title_of(placed.conditions), *_both(placed.iteration_ns), p99))
     for placed in found.asleep:
+        if placed.cold_ns:
+            name = f"{title_of(placed.conditions)}, after other work"
+            lines.append((name, ABSENT, ABSENT, spanned(placed.cold_ns, "ns"), ""))
+    for placed in found.asleep:
         if placed.cpu_ns:
             name = f"CPU time a message, {title_of(placed.conditions)}"
             lines.append((name, *_both(placed.cpu_ns), ""))
-    for measure, name in COUNTS.items():
-        if (count := found.count(measure)) and len(count.figures) > 1:
+    counts = found.kernels or filter(None, map(found.count, COUNTS))
+    for count in counts:
+        if len(count.figures) > 1:
+            name = COUNTS[count.measure] + (f", {count.kernel}" if found.kernels else "")
             each = (*count.figures.values(), "none" if count.alike else count.times)
             lines.append((name, *each, ""))
     title = f"{found.iteration}, {size_text(found.size)}"

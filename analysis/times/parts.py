@@ -39,6 +39,7 @@ class Parts:
     than: str
     figures: dict[str, Estimate]  # total, stack, rest
     segments: tuple[float, float] | None = None
+    rest_share: Estimate | None = None  # of the difference: the part that is not the stack's
 
 
 def decompose(tidy: pd.DataFrame) -> tuple[Parts, ...]:
@@ -80,7 +81,22 @@ def _placement(times: pd.DataFrame, size: int, placement: str) -> Iterator[Parts
     order = [(name, "") for name in names] + [(name, names[0]) for name in names[1:]]
     for name, than in order:
         if figures := known.get((name, than)):
-            yield Parts(size, placement, name, than, figures, segments[name])
+            share = _rest_share(tables[than], tables[name]) if "rest" in figures and than else None
+            yield Parts(size, placement, name, than, figures, segments[name], share)
+
+
+def _rest_share(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
+    """The part of the difference that is not the stack's; the difference decides which repeats
+    count.
+    """
+    added = (second - first).dropna()
+
+    def figures(means: Any) -> Any:
+        total, stack = means
+        return np.stack([total, 1 - stack / total])
+
+    with np.errstate(divide="ignore", invalid="ignore"):  # of no difference there is no part
+        return estimates(figures, added["total"].to_numpy(), added["stack"].to_numpy())[1]
 
 
 def _figures(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, Estimate]]:

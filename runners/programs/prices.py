@@ -7,7 +7,7 @@ The prices are kept in the cache. analysis/predict/prices.py reads them.
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
@@ -122,7 +122,7 @@ def prices(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """The list, from the cache or measured now. Raises RunError."""
     if (listed := kept(cache)) is None:
         say(f"measuring what messages cost on this machine, once: about {TAKES} s")
-        listed = measured() | {"fingerprint": fingerprint()}
+        listed = measured(cells()) | {"fingerprint": fingerprint()}
         with suppress(OSError):  # without a cache they are measured each time
             cache.mkdir(parents=True, exist_ok=True)
             write_json(cache / PRICES, listed)
@@ -135,11 +135,26 @@ def kept(cache: Path) -> dict[str, Any] | None:
     return listed if listed and listed["fingerprint"] == fingerprint() else None
 
 
-def measured() -> dict[str, Any]:
+def of_cold_path(cache: Path) -> dict[str, Any]:
+    """A small round trip's prices on one CPU, hot and cold: kept ones, or measured now (3 s).
+
+    A report needs no more to decide for a request that does other work. Raises RunError.
+    """
+    messages = COLD_MESSAGES["pingpong"]
+    wanted = [Priced("pingpong", SMALL, "same-cpu", messages, cold) for cold in (False, True)]
+    listed = kept(cache) or measured(wanted) | {"fingerprint": fingerprint()}
+    names = [wanted[0].names(transport) for transport in PAIR]
+    cells = [
+        cell for cell in listed["cells"] if any(name.items() <= cell.items() for name in names)
+    ]
+    return listed | {"cells": cells}
+
+
+def measured(wanted: Iterable[Priced]) -> dict[str, Any]:
     """Run each cell over both transports, interleaved. Raises RunError."""
     listed: dict[tuple[str, Priced], dict[str, Any]] = {}
     began = time.time()
-    for _, (cell, transport) in interleaved(list(product(cells(), PAIR)), PRICE_REPEATS):
+    for _, (cell, transport) in interleaved(list(product(wanted, PAIR)), PRICE_REPEATS):
         unmeasured = cell.names(transport) | {"cold": cell.cold}
         entry = listed.setdefault((transport, cell), unmeasured)
         for name, value in cell.figures(transport).items():

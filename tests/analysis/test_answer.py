@@ -14,7 +14,7 @@ from analysis.report.answer import PLACES, Answer, Document, Placed
 from analysis.report.decision import decision
 from analysis.report.report import Report
 from analysis.report.terminal import WIDTH, table
-from analysis.statistics import compared
+from analysis.statistics import Estimate, compared
 from runners.cli import parse
 from tests.analysis.make_run import MadeUp, make_run
 
@@ -31,7 +31,7 @@ def placed(conditions: str, *more: float) -> Placed:
 def decided(*times: Placed) -> str:
     answer = Answer(
         pattern="pingpong", size=64, transports=("unix", "tcp"), iteration="round trip",
-        times=times, counts=(), host="host 9.9",
+        times=times, counts=(), kernels=(), host="host 9.9",
     )  # fmt: skip
     return decision(answer)
 
@@ -60,6 +60,17 @@ def test_a_decision_names_who_pays_how_much_and_where(
 def test_one_percent_is_of_the_largest_difference_that_is_left_open() -> None:
     assert placed("same-cpu", 5000).one_percent_ns == 500_000
     assert placed("cross-cpu", -9000, 9500).one_percent_ns > 100 * 9000
+
+
+def test_a_request_that_does_other_work_is_decided_by_the_cold_difference() -> None:
+    pair = compared(FIRST, FIRST + 5000)
+    more = Estimate(6000, 5000, 7000)
+    for messages in (1, 2):
+        cold = Placed.of("same-cpu", pair, pair, messages, REACHED, more)
+        assert cold.one_percent_ns == 100 * 12_000
+        (share,) = (each for each in cold.shares if each.requests_per_s == 10_000)
+        assert share.cold_cpu_share
+        assert share.cold_cpu_share.value == pytest.approx((5000 * messages + 6000) * 1e-5)
 
 
 def test_a_rate_that_no_connection_reached_is_marked() -> None:

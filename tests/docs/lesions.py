@@ -211,12 +211,13 @@ def needed(rows: pd.DataFrame) -> str:
     """analysis/paths/needed.tsv: what reports tell of each kernel's cells of 64 B on one CPU."""
     text = "# SPDX-License-Identifier: GPL-2.0-or-later\n"
     text += f"# Made of reports/reference/lesions/needs.csv by {REFRESH}\n"
-    text += "kernel\ttransport\tinstructions\tneeded\n"
+    text += "kernel\ttransport\tinstructions\tneeded\tleaking\n"
     rows = rows[(rows["size"] == NEEDS_SIZE) & (rows["placement"] == NEEDS_PLACEMENT)]
     rows = rows[rows["order"] == FIRST_ORDER]
     for (kernel, transport), own in rows.groupby(["kernel", "transport"], sort=False):
-        left = own.loc[own["purpose"] == LEFT, "instructions"]
-        text += f"{kernel}\t{transport}\t{own['instructions'].max()}\t{left.min()}\n"
+        left = own[own["purpose"] == LEFT].set_index("form")["instructions"]
+        figures = (own["instructions"].max(), *left[list(FORMS)])
+        text += "\t".join(map(str, (kernel, transport, *figures))) + "\n"
     return text
 
 

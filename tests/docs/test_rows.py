@@ -34,8 +34,9 @@ def test_the_columns_of_watch_are_those_of_its_table() -> None:
 def test_what_a_message_needs_adds_up() -> None:
     rows = lesions.Rows()
     assert lesions.needed(rows.needs) == NEEDED.read_text(encoding="utf-8")
-    for cell, usual, left in needed(rows.release):
-        assert (usual, left) == (rows.usual(cell), rows.left(cell, 1))
+    for cell, usual, left, leaking in needed(rows.release):
+        assert (usual, left) == (rows.usual(cell), rows.left(cell, 0))
+        assert leaking == rows.left(cell, 1)
     for cell in rows.cells:
         taxes = rows.taxes[rows.taxes["cell"] == cell]
         assert rows.usual(cell) - taxes["instructions"].sum() == rows.left(cell, 1) > 0
