@@ -39,6 +39,11 @@ POLL = 0.05  # seconds
 # A run with its figures is some 5 MB; the guest's disk with the results is sparse.
 LEAST_FREE = 100 << 20
 
+# Of a folder for temporary ones: short enough for a socket's address below it (unix(7): 107 bytes),
+# and without a character that means something in PATH, to QEMU or in a program's own settings.
+USABLE = re.compile(r"[A-Za-z0-9/._+@%~=-]{1,47}")
+USUAL_TEMPORARY = Path("/tmp")
+
 _held: dict[Path, int] = {}
 _scratch: list["Scratch"] = []  # of the running `scratch`
 
@@ -208,6 +213,15 @@ class Scratch:
         return path
 
 
+def temporary(say: Callable[[str], None]) -> Path:
+    """Return where temporary folders go: TMPDIR, or /tmp where sockets and programs need that."""
+    given = tempfile.gettempdir()
+    if USABLE.fullmatch(given) or not os.access(USUAL_TEMPORARY, os.W_OK):
+        return Path(given)
+    say(f"{shown(given)} is too long or too odd a path for sockets: using {USUAL_TEMPORARY}")
+    return USUAL_TEMPORARY
+
+
 @contextmanager
 def scratch(say: Callable[[str], None] = lambda _: None) -> Iterator[Scratch]:
     """Temporary folders until the block ends; tempfile's own are in the first of them.
@@ -221,7 +235,7 @@ def scratch(say: Callable[[str], None] = lambda _: None) -> Iterator[Scratch]:
     _scratch.append(folders)
     try:
         # Others may traverse but not list: what root starts as nobody has a folder below.
-        tempfile.tempdir = str(folders.folder(Path(tempfile.gettempdir()), "run", 0o711))
+        tempfile.tempdir = str(folders.folder(temporary(say), "run", 0o711))
         yield folders
     finally:
         _scratch.clear()
