@@ -22,7 +22,9 @@ from probes import reasons
 from probes.bpf import enable_statistics
 from probes.cell import PLAN_START, WAITING, CellRun, Plan, load
 from probes.contract import CELLS, CHECKS, ENVIRONMENT, MISSING
+from probes.messages import shown
 from probes.scripts import Script, instruments, read_scripts
+from runners.checks import NAMES
 from runners.host.bpftrace import Bpftrace
 from runners.host.environment import environment
 from runners.host.ftrace import FtraceInstrument
@@ -206,6 +208,14 @@ def _write_json(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
+def read_plan(text: str) -> Plan:
+    """Read a plan whose checks are among ours. Raises ValueError."""
+    plan = load(text)
+    if unknown := {*plan.checks} - {*NAMES}:
+        raise ValueError(f"no plan: there is no check {shown(sorted(unknown)[0])}")
+    return plan
+
+
 def wait_for_plan() -> Plan:
     """The plan to run: a guest waits for it, and is stored while it waits. Raises OSError.
 
@@ -217,7 +227,7 @@ def wait_for_plan() -> Plan:
     try:
         while not _read(descriptor, BLOCK):
             time.sleep(POLL)
-        return load(_read(descriptor, MOST))
+        return read_plan(_read(descriptor, MOST))
     finally:
         os.close(descriptor)
 
@@ -257,7 +267,7 @@ def main(argv: list[str]) -> int:
     try:
         # Not by its name: without dac_override root may not open another user's pipe.
         plan = given.plan.read_text(encoding="utf-8") if given.plan else sys.stdin.read()
-        Collector(load(plan), execution, given.out).run(wait_for_plan if given.wait else None)
+        Collector(read_plan(plan), execution, given.out).run(wait_for_plan if given.wait else None)
     except (OSError, ValueError, RunError) as error:
         print(f"pathcost: collecting failed: {str(error).rstrip('.')}.", file=sys.stderr)
         return 1
