@@ -103,6 +103,19 @@ def test_a_plan_of_other_types_is_refused(field: str, value: object) -> None:
         model.load(json.dumps(plan))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        model.Plan((), cell_timeout=1 << 40).text(),
+        model.Plan(order(1)).text().replace('"unix"', '"x"'),
+    ],
+)
+def test_a_plan_that_cannot_be_run_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no plan"):
+        model.load(text)
+
+
 @pytest.mark.parametrize("name", ["nosuch", "become-nobody", "--help", "a\0b", "x" * 200_000])
 def test_a_plan_names_no_function_but_a_check(name: str) -> None:
     with pytest.raises(ValueError, match="no plan: there is no check"):
