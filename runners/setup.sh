@@ -26,6 +26,7 @@ lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|pro
 grep -q '^ID=debian' /etc/os-release || elsewhere='|elsewhere'
 [ -z "$elsewhere" ] || [ $manager != apt ] || kinds='run|probes' browser=
 source "$here/environment.sh"
+[[ $here != *[:$'\n']* ]] || fail "$(printf %q "${here%/*}") has a colon or a line feed, and no program finds what lies there: move the checkout."
 
 # What the user owns is made by the user: the environment and the workload, not the packages. As `become`.
 become_user() {
