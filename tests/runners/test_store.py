@@ -15,8 +15,9 @@ import pytest
 
 from runners import store
 from runners.host import root, unprivileged, workload
-from runners.process import RunError
+from runners.process import REPOSITORY, RunError
 from runners.store import Invoker, measuring, scratch, sweep
+from tests.processes import captured
 
 USER = (12345, 12345)
 DIES = """
@@ -96,6 +97,16 @@ def test_below_the_temporary_folder_is_room_for_a_socket(
         end.bind(str(directory / "a-rather-long-name"))
         assert not set(str(directory)) & {":", " ", ",", "\u00fc"}
     assert not directory.exists() and list((temporary / name).iterdir()) == []
+
+
+def test_what_killed_tests_left_goes_at_their_next_start() -> None:
+    dead = Path("/tmp/t.pathcost-fedcba98")
+    dead.mkdir()
+    own = Path(tempfile.gettempdir())
+    assert store.OURS.fullmatch(own.name)
+    chosen = ["-q", "--collect-only", "-p", "no:cacheprovider", REPOSITORY / "tests/test_names.py"]
+    captured([sys.executable, "-m", "pytest", *chosen], cwd=REPOSITORY, check=True)
+    assert not dead.exists() and own.exists()
 
 
 def test_what_a_program_of_ours_leaves_goes_with_the_runs_folder(
