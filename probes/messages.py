@@ -2,6 +2,7 @@
 """What both halves say to a user: one printable line on stderr, however the streams are."""
 
 import argparse
+import errno
 import io
 import os
 import re
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from reprlib import Repr
-from typing import NoReturn
+from typing import Any, NoReturn
 
 # A clone builds its C programs; a package brings them, and its command is in PATH.
 CLONE = Path(__file__).parents[1].joinpath("runners/c.mk").exists()
@@ -93,7 +94,20 @@ def complain(sentence: object) -> None:
 def failure(error: OSError) -> str:
     """What an operation of the system's failed at."""
     place = f" {shown(str(error.filename))}" if error.filename else ""
-    return f"reading or writing{place} failed ({error.strerror or error})."
+    remedy = ": make room for temporary files (TMPDIR), in the cache and for --out"
+    hint = remedy if error.errno == errno.ENOSPC and not place else ""
+    return f"reading or writing{place} failed ({error.strerror or error}){hint}."
+
+
+class Output(io.FileIO):
+    """Standard output, whose errors name it."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = "standard output"
+            raise
 
 
 def open_streams() -> None:
@@ -103,7 +117,10 @@ def open_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    if sys.stdout is sys.__stdout__:
+        words = {"encoding": getattr(sys.stdout, "encoding", None), "line_buffering": os.isatty(1)}
+        raw = io.BufferedWriter(Output(1, "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(raw, **words)
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # no locale has to know every character of ours
