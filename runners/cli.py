@@ -27,7 +27,7 @@ from runners.exact.kernel_tree import is_tree
 from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
-from runners.process import REPORTS, Progress, UsageError, version
+from runners.process import REPORTS, REPOSITORY, Progress, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.prove import prove
 from runners.programs.watch import watch
@@ -407,6 +407,11 @@ def main(argv: list[str]) -> int:
     if argv == ["--version"] or argv[:1] in (["--help"], ["-h"]):
         print(f"pathcost {version()}" if argv == ["--version"] else overview())
         return Status.DONE
+    if not is_plain(str(REPOSITORY)):
+        raise UsageError(
+            f"{shown(str(REPOSITORY))} has a control character or a byte that is not UTF-8, which "
+            "no file can name: move the checkout."
+        )
     options = parse(argv)
     work = WORK[options.verb]
     if "--dry-run" in options.given and options.verb != "campaign":

@@ -24,7 +24,7 @@ from typing import Any
 
 from probes.callsite import TRACEFS
 from probes.contract import MANIFEST, MANIFEST_FORMAT
-from probes.messages import PROGRAM, failure, shown
+from probes.messages import PROGRAM, failure, is_plain, shown
 from runners.process import REPORTS, RunError, UsageError, User, folders, stopping, version
 
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
@@ -62,11 +62,19 @@ class Invoker:
 
     @property
     def cache(self) -> Path:
-        """The folder, outside the repository, for everything that can be made again."""
-        if given := os.environ.get("PATHCOST_CACHE"):
-            return Path(given).absolute()
+        """The folder, outside the repository, for everything that can be made again.
+
+        Raises UsageError for a name that a search path or a line of a file cannot hold.
+        """
         base = None if self.drop else os.environ.get("XDG_CACHE_HOME")
-        return Path(base or self.home / ".cache") / "pathcost"
+        usual = Path(base or self.home / ".cache") / "pathcost"
+        folder = Path(os.environ.get("PATHCOST_CACHE") or usual).absolute()
+        if not is_plain(str(folder)) or ":" in str(folder):
+            raise UsageError(
+                f"the cache {shown(str(folder))} has a colon, a control character or a byte that "
+                "is not UTF-8 in its name: name another with PATHCOST_CACHE."
+            )
+        return folder
 
     def own(self, folder: Path) -> None:
         """Give a folder with all in it to the user behind sudo, if there is one."""

@@ -15,7 +15,7 @@ import pytest
 
 from runners import store
 from runners.host import root, unprivileged, workload
-from runners.process import REPOSITORY, RunError
+from runners.process import REPOSITORY, RunError, UsageError
 from runners.store import Invoker, measuring, scratch, sweep
 from tests.processes import captured
 
@@ -118,6 +118,15 @@ def test_what_a_program_of_ours_leaves_goes_with_the_runs_folder(
         program = unprivileged.Unprivileged(store.invoker()).start("collect")
         assert program.stdout.read().decode().strip() == tempfile.gettempdir()
         program.wait()
+
+
+@pytest.mark.parametrize("name", ["a:b", "a\nb", "a\udcff"])
+def test_a_cache_that_nothing_can_name_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATHCOST_CACHE", str(tmp_path / name))
+    with pytest.raises(UsageError, match="name another with PATHCOST_CACHE"):
+        assert store.invoker().cache
 
 
 def test_what_no_run_made_is_left_alone(tmp_path: Path, temporary: Path) -> None:
