@@ -20,6 +20,10 @@ PROGRAM = "./runners/run.sh" if CLONE else "pathcost"
 FOLDER = "reports" if CLONE else "pathcost-reports"  # where runs lie without --out
 NO_MEMORY = "there is not enough memory, or a limit on it or on processes is low (see ulimit -a)."
 NO_THREAD = "can't start new thread"  # Python's words
+REMEDIES = {
+    errno.ENOSPC: ": make room for temporary files (TMPDIR), in the cache and for --out",
+    errno.EMFILE: ": the limit on open files is low (see ulimit -n)",
+}
 LONGEST = 1000  # characters of a sentence
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
@@ -94,8 +98,7 @@ def complain(sentence: object) -> None:
 def failure(error: OSError) -> str:
     """What an operation of the system's failed at."""
     place = f" {shown(str(error.filename))}" if error.filename else ""
-    remedy = ": make room for temporary files (TMPDIR), in the cache and for --out"
-    hint = remedy if error.errno == errno.ENOSPC and not place else ""
+    hint = "" if error.filename else REMEDIES.get(error.errno or 0, "")
     return f"reading or writing{place} failed ({error.strerror or error}){hint}."
 
 

@@ -113,7 +113,7 @@ def test_what_a_program_of_ours_leaves_goes_with_the_runs_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     printing = root.RootCommand(lambda *_: ["sh", "-c", "echo $TMPDIR"])
-    monkeypatch.setitem(unprivileged.PROGRAMS, "collect", printing)
+    monkeypatch.setitem(root.PROGRAMS, "collect", printing)
     with scratch():
         program = unprivileged.Unprivileged(store.invoker()).start("collect")
         assert program.stdout.read().decode().strip() == tempfile.gettempdir()
