@@ -22,7 +22,7 @@ from probes import reasons
 from probes.bpf import enable_statistics
 from probes.cell import PLAN_START, WAITING, CellRun, Plan, load
 from probes.contract import CELLS, CHECKS, ENVIRONMENT, MISSING
-from probes.messages import shown
+from probes.messages import failure, shown
 from probes.scripts import Script, instruments, read_scripts
 from runners.checks import NAMES
 from runners.host.bpftrace import Bpftrace
@@ -269,7 +269,8 @@ def main(argv: list[str]) -> int:
         plan = given.plan.read_text(encoding="utf-8") if given.plan else sys.stdin.read()
         Collector(read_plan(plan), execution, given.out).run(wait_for_plan if given.wait else None)
     except (OSError, ValueError, RunError) as error:
-        print(f"pathcost: collecting failed: {str(error).rstrip('.')}.", file=sys.stderr)
+        why = failure(error) if isinstance(error, OSError) else str(error)
+        print(f"pathcost: collecting failed: {why.rstrip('.')}.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
