@@ -109,12 +109,21 @@ class Measure(NamedTuple):
     # What is counted of the functions that every round trip calls: their number, or their calls.
     hit: Literal["", "number", "calls"] = ""
     again: bool = False  # another row's figure for each message, for the figure that compares all
-    over: str = ""  # for each of this quantity, or of one key, counted in the same run
+    over: str = ""  # for each of this quantity, counted in the same run
 
     @property
     def detail(self) -> bool:
         """Whether it is a part of the row above it."""
         return self.words.startswith("…")
+
+    @property
+    def full_words(self) -> str:
+        """Its words where the row above does not stand: `instructions, in the most …`."""
+        if not self.detail:
+            return self.words
+        above = MEASURES[: [measure.id for measure in MEASURES].index(self.id)]
+        whole = next(measure.words for measure in reversed(above) if not measure.detail)
+        return f"{whole.partition(',')[0]}, {self.words.removeprefix('… ')}"
 
 
 def _measure(row: dict[str, Any]) -> Measure:
@@ -205,9 +214,7 @@ def _figures(by_quantity: dict[str, pd.DataFrame], measure: Measure) -> pd.DataF
     if measure.keys:
         totals = totals[totals["count"] == len(measure.keys)]
     if measure.over:
-        quantity, _, key = measure.over.partition(" ")
-        others = by_quantity.get(quantity, rows.iloc[:0])
-        totals = _over(totals, others[others["key"] == key] if key else others)
+        totals = _over(totals, by_quantity.get(measure.over, rows.iloc[:0]))
     value = totals["count" if measure.hit == "number" else "sum"] / _divisor(totals, measure)
     return totals.assign(measure=measure.id, value=value).drop(columns=["sum", "count"])
 

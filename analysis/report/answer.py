@@ -307,9 +307,11 @@ def _verdict(verdict: Judged) -> FlatRow:
     return {
         "claim": verdict.claim.id,
         "source": verdict.claim.source.id,
+        "ours": verdict.claim.source.ours,
         "url": verdict.claim.source.url,
         "statement": verdict.claim.statement,
         "verdict": verdict.verdict,
+        "accepted": verdict.accepted,
         "rests_on": verdict.kind,
         "measured_conditions": verdict.measured,
         "conditions": verdict.scope,  # of its scope

@@ -8,7 +8,7 @@ from itertools import groupby
 import pandas as pd
 
 from analysis.analyse import Analysis
-from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Judged, tally
+from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Judged, settled, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import in_conditions
 from analysis.drawing import Drawn
@@ -64,7 +64,7 @@ class Report:
     def headline(self) -> str:
         """The decision, or what is copied and run; of a run for claims what became of them."""
         if self.analysis.run.for_claims:
-            return f"{tally(self.analysis.verdicts)}."
+            return tally(self.analysis.verdicts)
         if self.answer is None and self.analysis.survivals:
             programs = sum(len(group.programs) for group in self.analysis.survivals)
             return f"Times of {counted(programs, 'program')} over a Unix socket and over TCP"
@@ -77,7 +77,7 @@ class Report:
     @property
     def settled(self) -> list[Judged]:
         """The verdicts of a run for claims; of another the two headlines."""
-        verdicts = [verdict for verdict in self.analysis.verdicts if verdict.settled]
+        verdicts = settled(self.analysis.verdicts)
         if self.analysis.run.for_claims:
             return verdicts
         return [verdict for verdict in verdicts if verdict.claim.headline]
@@ -158,7 +158,7 @@ class Report:
             exact.setdefault((comparison.kernel, comparison.size), []).append(comparison)
         groups = groupby(analysis.knobs, lambda pair: same_table(pair.after))
         return {
-            "measured_verdicts": [verdict for verdict in analysis.verdicts if verdict.settled],
+            "measured_verdicts": settled(analysis.verdicts),
             "stated_verdicts": [v for v in analysis.verdicts if v.kind == ARITHMETIC],
             "open_verdicts": [v for v in analysis.verdicts if v.kind == NOT_MEASURED],
             "least_repeats": LEAST_REPEATS,
