@@ -377,12 +377,12 @@ def invalid(found: Iterable[Any]) -> pd.DataFrame:
     return frame(("invalid cell run", "why"), lines)
 
 
-def disturbed(found: Iterable[tuple[Target, Cell, Iterable[float]]]) -> pd.DataFrame:
-    heads = ("disturbed cell run", "stolen from a CPU", "taken by other processes")
+def disturbed(found: Iterable[tuple[Target, Cell, Sequence[float]]]) -> pd.DataFrame:
+    heads = ("disturbed cell run", "stolen from a CPU", "taken by others", "lost on one CPU")
     return frame(
         heads,
         [
-            (_cell_run(target, cell), *(f"{number(100 * share)} %" for share in shares))
+            (_cell_run(target, cell), *(f"{number(100 * share)} %" for share in shares[:3]))
             for target, cell, shares in found
         ],
     )
