@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import cos, pi, sin, sqrt, tan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -119,32 +119,27 @@ def student(freedom: int) -> float:
     return tan(angle) * sqrt(freedom)
 
 
-class Dependence(NamedTuple):
-    """How repeats that correlate from one to the next change the variance of their mean."""
-
-    inflation: float
-    shrinkage: float  # they lie nearer to their own mean than to the truth
-
-    @classmethod
-    def of(cls, values: Values) -> "Dependence":
-        noise, repeats = values - values.mean(), len(values)
-        power = np.sum(noise**2)
-        if not power > 0:
-            return cls(1.0, 1.0)
-        # An estimate from few repeats is too small, most of all where they correlate.
-        drift = (repeats * np.sum(noise[1:] * noise[:-1]) / power + 1) / (repeats - 4)
-        drift = min(max(drift, 0.0), MOST_CORRELATED)
-        lags = np.arange(1, repeats)
-        inflation = float(1 + 2 * np.sum((1 - lags / repeats) * drift**lags))
-        return cls(inflation, max((repeats - inflation) / (repeats - 1), LEAST_SHRINKAGE))
+def worth(values: Values) -> float:
+    """How many independent repeats these are worth, which correlate from one to the next."""
+    noise, repeats = values - values.mean(), len(values)
+    power = np.sum(noise**2)
+    if not power > 0:
+        return float(repeats)
+    # An estimate from few repeats is too small, most of all where they correlate.
+    drift = (repeats * np.sum(noise[1:] * noise[:-1]) / power + 1) / (repeats - 4)
+    drift = min(max(drift, 0.0), MOST_CORRELATED)
+    lags = np.arange(1, repeats)
+    inflation = 1 + 2 * np.sum((1 - lags / repeats) * drift**lags)
+    # Repeats that correlate lie nearer to their own mean than to the truth.
+    shrinkage = max((repeats - inflation) / (repeats - 1), LEAST_SHRINKAGE)
+    return float(repeats / inflation * shrinkage)
 
 
 def reach(values: Values, cut: int) -> float:
     """Half the interval's width of the mean of these, of which `cut` at either end are clipped."""
-    repeats, depends = len(values), Dependence.of(values)
-    variance = values.var(ddof=1) * depends.inflation / depends.shrinkage / repeats
-    kept = 1 - 2 * cut / repeats
-    return float(student(repeats - 2 * cut - 1) * np.sqrt(variance) / kept)
+    kept = len(values) - 2 * cut
+    deviation = np.sqrt(values.var(ddof=1) / worth(values)) * len(values) / kept
+    return float(student(kept - 1) * deviation)
 
 
 def clipped(pseudo: Values, order: Values, cut: int) -> Values:
@@ -153,12 +148,12 @@ def clipped(pseudo: Values, order: Values, cut: int) -> Values:
     That is an end of the first figure; another's is where its line by the first one has it. So
     parts of a figure have intervals of the same repeats as the whole.
     """
-    first = pseudo[0]
+    first, values = pseudo[0], pseudo.copy()
+    if not np.ptp(first) > 0:
+        return values
     centred, ends = first - first.mean(), first[order[[cut, -cut - 1]]]
-    power = np.sum(centred**2)
-    slopes = pseudo @ centred / power if power > 0 else np.zeros(len(pseudo))
+    slopes = pseudo @ centred / np.sum(centred**2)
     low, high = (pseudo.mean(axis=1) + slopes * (end - first.mean()) for end in ends)
-    values = pseudo.copy()
     values[:, order[:cut]] = low[:, None]
     values[:, order[len(first) - cut :]] = high[:, None]
     return values
@@ -173,10 +168,11 @@ def resamples(repeats: int, draws: int) -> Values:
 
 
 def resampled(figures: Callable[[Values], Values], values: Values, first: Values) -> Values:
-    """The ends of the percentile bootstrap's interval: a row of low ends, and one of high ends."""
-    repeats, depends = len(first), Dependence.of(first)
-    worth = repeats / depends.inflation * depends.shrinkage
-    drawn = resamples(repeats, max(LEAST_DRAWS, round(worth)))
+    """The ends of the percentile bootstrap's interval: a row of low ends, and one of high ends.
+
+    `figures` are of means of `values`, and `first` decides which repeats a resample leaves out.
+    """
+    drawn = resamples(len(first), max(LEAST_DRAWS, round(worth(first))))
     cut = int(TRIM * drawn.shape[1])
     order = np.argsort(first[drawn], axis=1, kind="stable")[:, cut : drawn.shape[1] - cut]
     chosen = np.take_along_axis(drawn, order, axis=1)
@@ -198,14 +194,18 @@ def estimates(figures: Callable[[Values], Values], *columns: Values) -> list[Est
         means = figures(values.mean(axis=1, keepdims=True))[:, 0]
         return [Estimate(float(value), None, None, repeats) for value in means]
     middle = np.median(values, axis=1, keepdims=True)
-    about = figures(middle)
-    pseudo = about + repeats * (figures(middle + (values - middle) / repeats) - about)
+    about, apart = figures(middle), values - middle
+
+    def made(means: Values) -> Values:
+        return figures(middle + means)  # what is the same in all repeats stays exact
+
+    pseudo = about + repeats * (made(apart / repeats) - about)
     cut = int(TRIM * repeats)
     order = np.argsort(pseudo[0], kind="stable")
     kept = order[cut : repeats - cut]
-    means = figures(values[:, kept].mean(axis=1, keepdims=True))[:, 0]
+    means = made(apart[:, kept].mean(axis=1, keepdims=True))[:, 0]
     halves = np.array([reach(each, cut) for each in clipped(pseudo, order, cut)])
-    low, high = resampled(figures, values, pseudo[0])
+    low, high = resampled(made, apart, pseudo[0])
     ends = np.fmin(means - halves, low), np.fmax(means + halves, high)
     return [
         Estimate(float(value), float(low), float(high), repeats)

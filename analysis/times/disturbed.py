@@ -13,6 +13,7 @@ from math import sqrt
 from statistics import median
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from analysis.counts.measures import WORKLOAD, of_times
@@ -56,7 +57,7 @@ class Disturbed(NamedTuple):
     repeats: dict[int, str]  # repeat → why it is marked
     least: tuple[float, float, float]  # that shows in a cell and in a repeat (medians), in the run
     run: Shares
-    own: dict[str, float]  # transport → the processes' part of the wall time on one CPU
+    own: dict[str, float]  # transport → the processes' part of the median cell on one CPU
     interrupts_apart: bool  # as the kernel's configuration says
 
     @property
@@ -68,19 +69,24 @@ class Disturbed(NamedTuple):
         """`18 of 160 unprobed cell runs`."""
         return f"{len(self.runs)} of {counted(self.watched, 'unprobed cell run')}"
 
+    def words(self) -> str:
+        """All that a report says of it."""
+        return " ".join(filter(None, (self.sentence(), self.marked(), self.processes())))
+
     def sentence(self) -> str:
         """How many were disturbed, by what, and how much would have shown."""
         if not self.watched:
             return "Whether repeats were disturbed is not recorded in this run."
         stolen, lost = (number(100 * share) for share in (self.run.stolen, self.run.lost))
-        cell, repeat, run = (number(100 * share) for share in self.least)
+        cell, repeat, run = (f"{number(100 * share)} %" for share in self.least)
+        cell = f"from {cell} of a cell" if self.least[0] < 1 else "in no cell as short as most"
         return (
             f"{self.how_many()} were disturbed (the hypervisor took more than "
             f"{100 * MOST_STOLEN:.0f} % of a CPU, other processes {100 * MOST_TAKEN:.0f} %, or on "
             f"one CPU {100 * MOST_LOST:.0f} % of the time was neither process's). In the whole run "
             f"the hypervisor took at least {stolen} %, and {lost} % on one CPU was neither "
-            f"process's. The kernel counts in steps: stolen time is sure to show from {cell} % of "
-            f"a cell, {repeat} % of a repeat and {run} % of the run on."
+            f"process's. The kernel counts in steps: stolen time is sure to show "
+            f"{cell}, from {repeat} of a repeat and from {run} of the run on."
         )
 
     def marked(self) -> str:
@@ -92,7 +98,9 @@ class Disturbed(NamedTuple):
     def processes(self) -> str:
         """How much of the wall time on one CPU both processes have, and where the rest is."""
         each = [f"{number(100 * part)} % over {name}" for name, part in self.own.items()]
-        text = f"CPU time of both processes on one CPU, of the wall time: {listed(each)}."
+        text = (
+            f"CPU time of both processes in the median cell on one CPU: {listed(each)} of the time."
+        )
         if not each or 1 - min(self.own.values()) <= MOST_LOST:
             return text if each else ""
         why = f" ({INTERRUPTS_APART}=y)" if self.interrupts_apart else ""
@@ -152,27 +160,25 @@ def share_disturbed(run: Run, tidy: pd.DataFrame) -> Disturbed:
         for target, cell in run.cells()
         if target.timed and cell.result and not cell.probed and cell.disturbance
     ]
-    own = {}
-    for name in PAIR:
-        parts = [own_part([cell]) for _, cell in timed if cell.transport == name]
-        if known := [part for part in parts if part is not None]:
-            own[name] = median(known)
+    cells = [cell for _, cell in timed]
+    parts = [(cell.transport, part) for cell in cells if (part := own_part([cell])) is not None]
+    own = {name: median(part for by, part in parts if by == name) for name, _ in parts}
     usual = min([1.0, *own.values()])  # what every cell lacks is the kernel's way to account
     watched = [(target, cell, shares_of([cell], usual)) for target, cell in timed]
-    repeats: dict[int, list[Cell]] = {}
-    for _, cell in timed:
-        repeats.setdefault(cell.repeat, []).append(cell)
-    by_repeat = {repeat: shares_of(cells, usual) for repeat, cells in sorted(repeats.items())}
-    whole = shares_of([cell for _, cell in timed], usual) if timed else Shares(0, 0, 0, 0)
-    why = {repeat: "disturbed" for repeat, shares in by_repeat.items() if shares.disturbed}
+    repeats = {
+        repeat: shares_of([cell for cell in cells if cell.repeat == repeat], usual)
+        for repeat in sorted({cell.repeat for cell in cells})
+    }
+    whole = shares_of(cells, usual) if cells else Shares(0, 0, 0, 0)
+    why = {repeat: "disturbed" for repeat, shares in repeats.items() if shares.disturbed}
     settings = [target.environment.settings for target in run.targets if target.timed]
     return Disturbed(
         watched=len(watched),
         runs=tuple(each for each in watched if each[2].disturbed),
         repeats=why | _slow(tidy),
         least=(
-            median([each[2].least for each in watched] or [0.0]),
-            median([shares.least for shares in by_repeat.values()] or [0.0]),
+            median([shares.least for *_, shares in watched] or [0]),
+            median([shares.least for shares in repeats.values()] or [0]),
             whole.least,
         ),
         run=whole,
@@ -186,10 +192,6 @@ def _slow(tidy: pd.DataFrame) -> dict[int, str]:
     medians = of_times(tidy).query("key == 'p50'")
     table = medians.pivot_table("value", "repeat", [*WORKLOAD, "transport"])
     slow, cells = (table > SLOWER * table.median()).sum(axis=1), table.notna().sum(axis=1)
-    return {
-        int(
-            repeat
-        ): f"more than {SLOWER} times its median in {slow[repeat]} of {cells[repeat]} cells"
-        for repeat in table.index
-        if slow[repeat] >= max(SLOW_CELLS, SLOW_PART * cells[repeat])
-    }
+    marked = slow.index[slow >= np.maximum(SLOW_CELLS, SLOW_PART * cells)]
+    why = "more than {} times its median in {} of {} cells"
+    return {int(repeat): why.format(SLOWER, slow[repeat], cells[repeat]) for repeat in marked}
