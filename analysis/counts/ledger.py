@@ -142,7 +142,7 @@ def _probed(group: pd.DataFrame, best: pd.DataFrame) -> str:
     differs = table[(table[True] / table[False] - 1).abs() > OTHER_SWITCHES]
     return "; ".join(
         f"{number(row[True])} switches, {number(row[False])} unprobed ({name}, {title_of(where)})"
-        for (where, name), row in differs.iterrows()
+        for (where, name), row in zip(differs.index, differs.to_dict("records"), strict=True)
     )
 
 

@@ -283,10 +283,9 @@ def _times(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, str], Estimate]]:
     that parts add up.
     """
     table = rows.pivot_table(index="repeat", columns=["measure", "transport"], values="value")
-    for name, transport in table.columns:
-        whole = (
-            sum(table[part] for part in PARTS if part in table) if name in PARTS else table[name]
-        )
+    for name, transport in list[Any](table.columns):
+        parts = [part for part in PARTS if part in table] if name in PARTS else [name]
+        whole = table[parts].T.groupby("transport").sum(min_count=len(parts)).T
         others = [each for each in (*PAIR, *whole) if each in whole and each != transport]
         decides = whole[transport] - whole[others[0]] if others else whole[transport]
         columns = pd.concat([decides, table[name, transport]], axis=1).dropna()

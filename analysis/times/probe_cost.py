@@ -73,7 +73,7 @@ def probe_costs(
     costs["resolved"] = [bool(a and b and _apart(a, b)) for a, b in pairs]
     each = [
         more / sum(events.values())
-        if events and any(events.values()) and resolved and more > 0
+        if events and any(events.values()) and resolved and more and more > 0
         else None
         for more, resolved, events in zip(added, costs["resolved"], costs["events"], strict=True)
     ]

@@ -61,7 +61,7 @@ def modes(smaller: float, stays: float = 0.0) -> Series:
     def values(chance: np.random.Generator, repeats: int) -> Values:
         inside = chance.random(repeats) < smaller
         for place in np.flatnonzero(chance.random(repeats) < stays):
-            inside[place] = inside[max(place - 1, 0)]
+            inside[place] = inside[max(int(place) - 1, 0)]
         return chance.normal(size=repeats) / 5 + np.where(inside, 3.0, 0.0)
 
     return values
@@ -232,8 +232,8 @@ def main() -> None:
         print(row(kind, (slowest(kind, repeats) for repeats in (FEW, USUAL))))
     print("\n| recorded | difference | unix | tcp | ratio | lowest run, difference |")
     for conditions, runs in recorded().items():
-        shares = drawn_again(runs, 200)
-        print(row(conditions, [*shares.mean(axis=0), shares[:, 0].min()]))
+        held = drawn_again(runs, 200)
+        print(row(conditions, [*held.mean(axis=0), held[:, 0].min()]))
     print("\n| recorded | halves of a run agree | another run, by a run | by five runs |")
     known = recorded()
     for conditions, runs in {**known, "identical": identical(len(known["same-cpu"]))}.items():
