@@ -19,7 +19,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -208,7 +208,9 @@ def stored_guest(
         (partial / INITRAMFS).write_bytes(initramfs(first | drivers))
         with tempfile.TemporaryDirectory(prefix="pathcost-") as scratch:
             output = write_output_disk(Path(scratch, "disk"), order(command))
-            argv = guest.command_line((input_tar, output), memory, partial / INITRAMFS)
+            # Nothing is counted yet: probes compile side by side, in a third less time.
+            booting = replace(guest, parallel=True)
+            argv = booting.command_line((input_tar, output), memory, partial / INITRAMFS)
             snapshot = Snapshot(WAITING, partial / STATE, stop=True, qemu=guest.qemu)
             ended = watch(argv, STORE_SECONDS, idle=IDLE_SECONDS, snapshot=snapshot)
         if not ended.stored:

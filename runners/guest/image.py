@@ -12,7 +12,7 @@ depends on where a program was built is stripped.
 
 import shutil
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -56,8 +56,11 @@ class Image:
         return self.file.with_name("busybox")
 
 
-def prepare_image(cache: Cache, sources: PackageSources, qemu: Qemu) -> Image:
-    """The root image from the cache; it is built there first if need be. Raises RunError."""
+def prepare_image(cache: Cache, sources: PackageSources, qemu: Callable[[], Qemu]) -> Image:
+    """The root image from the cache; it is built there first if need be. Raises RunError.
+
+    `qemu` returns QEMU, which packs the image, once it is there.
+    """
     recipe = {
         "version": 4,
         "suites": TRIXIE,
@@ -81,7 +84,7 @@ def prepare_image(cache: Cache, sources: PackageSources, qemu: Qemu) -> Image:
             shutil.copyfile(root / "usr/bin/busybox", partial / "busybox")
             _compile_python(root)
             cache.say("writing the guest's root")
-            write_disk(root, partial / "root.img", qemu)
+            write_disk(root, partial / "root.img", qemu())
         return {"packages": versions, "what": "Debian 13"}
 
     entry = cache.entry("image", recipe, build)

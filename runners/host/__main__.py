@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -63,12 +64,15 @@ class Collector:
 
     def run(self, wait: Callable[[], Plan] | None = None) -> None:
         """All passes in order. To `wait`: attach the first pass' scripts, and get the plan then."""
-        _write_json(self._out / ENVIRONMENT, environment())
         with ExitStack() as stack:
             with suppress(OSError):  # before Linux 5.8 the kernel counts no runs of BPF programs
                 stack.callback(os.close, enable_statistics())
+            with ThreadPoolExecutor(1) as pool:
+                conditions = pool.submit(environment)
+                if wait is not None:
+                    self._attach(_by_kind(self._plan.passes[0].scripts), 0)
+                _write_json(self._out / ENVIRONMENT, conditions.result())
             if wait is not None:
-                self._attach(_by_kind(self._plan.passes[0].scripts), 0)
                 self._plan = wait()
             self._passes()
         for name in self._plan.checks:  # when nothing is attached any more

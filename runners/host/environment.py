@@ -9,6 +9,7 @@ import resource
 import shutil
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -93,8 +94,10 @@ def cpu_model() -> str | None:
 
 def _tool_versions() -> dict[str, str]:
     """`perf version 6.1.187`, `bpftrace v0.23.2`; nothing where a tool does not run."""
-    printed = {name: answer(argv).split() for name, argv in TOOLS.items() if shutil.which(argv[0])}
-    return {name: words[-1] for name, words in printed.items() if words}
+    programs = {name: argv for name, argv in TOOLS.items() if shutil.which(argv[0])}
+    with ThreadPoolExecutor() as pool:  # under emulation each takes seconds to start
+        printed = dict(zip(programs, pool.map(answer, programs.values()), strict=True))
+    return {name: text.split()[-1] for name, text in printed.items() if text.strip()}
 
 
 STEP_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")  # the unit of /proc/stat
