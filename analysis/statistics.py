@@ -32,7 +32,7 @@ TRIM = 0.2
 CERTAINTY = 0.95  # of an interval
 MOST_CORRELATED = 0.8  # more cannot be told from a trend
 LEAST_SHRINKAGE = 0.2
-RESAMPLES, SEED = 1001, 20  # an odd number: the ends of the interval are two of them
+RESAMPLES, RESAMPLE_SEED = 1001, 20  # an odd number: the ends of the interval are two of them
 LEAST_DRAWS = 5  # below that nothing would be trimmed
 
 Values = npt.NDArray[Any]
@@ -162,7 +162,7 @@ def clipped(pseudo: Values, order: Values, cut: int) -> Values:
 @cache
 def resamples(repeats: int, draws: int) -> Values:
     """Which repeats each resample draws: the same in each analysis, and on each machine."""
-    chance = random.Random(SEED)
+    chance = random.Random(RESAMPLE_SEED)
     drawn = [int(repeats * chance.random()) for _ in range(RESAMPLES * draws)]
     return np.array(drawn).reshape(RESAMPLES, draws)
 

@@ -73,7 +73,7 @@ TIMES, MACHINE_WIDE, HARDWARE = (
     for kind in ("time", "machine", "hardware")
 )
 
-PARTS = ("cpu_user", "cpu_system")  # of CPU time, the whole
+CPU_PARTS = ("cpu_user", "cpu_system")  # of CPU time, the whole
 
 Per = Literal["message", "round trip", "payload byte", "window"]
 
@@ -284,7 +284,7 @@ def _times(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, str], Estimate]]:
     """
     table = rows.pivot_table(index="repeat", columns=["measure", "transport"], values="value")
     for name, transport in list[Any](table.columns):
-        parts = [part for part in PARTS if part in table] if name in PARTS else [name]
+        parts = [part for part in CPU_PARTS if part in table] if name in CPU_PARTS else [name]
         whole = table[parts].T.groupby("transport").sum(min_count=len(parts)).T
         others = [each for each in (*PAIR, *whole) if each in whole and each != transport]
         decides = whole[transport] - whole[others[0]] if others else whole[transport]

@@ -78,15 +78,18 @@ class Disturbed(NamedTuple):
         if not self.watched:
             return "Whether repeats were disturbed is not recorded in this run."
         stolen, lost = (number(100 * share) for share in (self.run.stolen, self.run.lost))
-        cell, repeat, run = (f"{number(100 * share)} %" for share in self.least)
-        cell = f"from {cell} of a cell" if self.least[0] < 1 else "in no cell as short as most"
+        shown = [
+            f"{number(100 * share)} % of {what}"
+            for share, what in zip(self.least, ("a cell", "a repeat", "the run"), strict=True)
+            if share < 1  # steps may hide all of a short cell
+        ]
         return (
             f"{self.how_many()} were disturbed (the hypervisor took more than "
             f"{100 * MOST_STOLEN:.0f} % of a CPU, other processes {100 * MOST_TAKEN:.0f} %, or on "
             f"one CPU {100 * MOST_LOST:.0f} % of the time was neither process's). In the whole run "
             f"the hypervisor took at least {stolen} %, and {lost} % on one CPU was neither "
-            f"process's. The kernel counts in steps: stolen time is sure to show "
-            f"{cell}, from {repeat} of a repeat and from {run} of the run on."
+            f"process's. The kernel counts stolen time in steps, so it surely shows only from "
+            f"{listed(shown)} on{'' if self.least[0] < 1 else '; most cells are too short for it'}."
         )
 
     def marked(self) -> str:
@@ -97,9 +100,9 @@ class Disturbed(NamedTuple):
 
     def processes(self) -> str:
         """How much of the wall time on one CPU both processes have, and where the rest is."""
-        each = [f"{number(100 * part)} % over {name}" for name, part in self.own.items()]
+        each = [f"{number(100 * part)} % ({name})" for name, part in self.own.items()]
         text = (
-            f"CPU time of both processes in the median cell on one CPU: {listed(each)} of the time."
+            f"On one CPU both processes' CPU time is {listed(each)} of the wall time (median cell)."
         )
         if not each or 1 - min(self.own.values()) <= MOST_LOST:
             return text if each else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How often an interval covers the truth, and how often a verdict by it is wrong.
 
-    python -m tests.analysis.coverage      # the tables of docs/how-to-read-the-report.md
+    python -m tests.analysis.coverage      # the tables of docs/intervals.md
 
 Made-up runs have a fixed seed. `runs.csv` has default runs of one machine, spread over hours: the
 median round trip of each repeat over either transport, in ns (columns: run, conditions, repeat,

@@ -26,7 +26,7 @@ def test_the_pages_tell_all_attempts() -> None:
     pages = ("docs/predicting.md", "README.md")
     page, readme = ((REPOSITORY / name).read_text(encoding="utf-8") for name in pages)
     table, told = every_case().query("attempt != 'fit'"), set[str]()
-    row = r"^\| (\d+)(?: to (\d+))? \|.*\| (\d+ of \d+) \| (\d+ of \d+) \|$"
+    row = r"^- Attempts? (\d+)(?:\W(\d+))?, .*: (\d+ of \d+) \(CPU time: (\d+ of \d+)\)"
     for first, last, *figures in re.findall(row, page, re.MULTILINE):
         attempts = [str(number) for number in range(int(first), int(last or first) + 1)]
         told |= {*attempts}
