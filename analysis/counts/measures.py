@@ -89,6 +89,11 @@ def unit_of(quantity: str) -> str:
     return "bytes" if quantity.endswith("_bytes") else "count"
 
 
+def is_time(quantity: str) -> bool:
+    """Whether a quantity says how long something took, so that an emulated CPU's says nothing."""
+    return unit_of(quantity) in ("ns", "1/s") or quantity in TIMES
+
+
 class Measure(NamedTuple):
     """A figure that a reader asks for."""
 
@@ -191,7 +196,7 @@ def _figures(by_quantity: dict[str, pd.DataFrame], measure: Measure) -> pd.DataF
         rows = rows[~rows["key"].str.endswith(ELSEWHERE)]
     if measure.instruments:
         rows = rows[rows["instrument"].isin(measure.instruments)]
-    if measure.quantity in TIMES:
+    if is_time(measure.quantity):
         rows = rows[~rows["probed"].astype(bool)]
     if measure.per == "round trip" or measure.hit:
         rows = rows[rows["pattern"].isin(ROUND_TRIP_PATTERNS)]
@@ -267,7 +272,7 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
         valid=("valid", "all"),
     )
     measures = {name: measure_of(name) for name in set(used["measure"])}
-    times = [name for name, measure in measures.items() if measure and measure.quantity in TIMES]
+    times = [name for name, measure in measures.items() if measure and is_time(measure.quantity)]
     for where, rows in groups(used[used["measure"].isin(times)], *WORKLOAD, *SOURCE):
         workload, source = where[: len(WORKLOAD)], where[len(WORKLOAD) :]
         for (name, transport), figure in _times(rows):

@@ -30,7 +30,9 @@ def watch_page(name: str, told: Sequence[Told], said: Remarks) -> str:
         texts=[lines for each in told if (lines := sentences(each))],
         gains=pd.DataFrame([gain(each.pair, each.prediction) for each in told if each.prediction]),
         pairs=pd.DataFrame([row(each) for each in told]),
-        parts=pd.DataFrame([parts(each.pair) for each in told if each.pair.observed.answer_us]),
+        parts=pd.DataFrame(
+            [parts(each.pair) for each in told if each.pair.observed.waits.answer_us]
+        ),
         unseen=[*said.unseen, *said.never_seen],
         foreign=said.foreign,
     )
@@ -57,7 +59,7 @@ def row(told: Told) -> dict[str, str]:
 
 def parts(pair: Pair) -> dict[str, str]:
     """A line of where a request's time goes."""
-    answer = number(pair.observed.answer_us)
+    answer = number(pair.observed.waits.answer_us)
     each = {name: number(part) for name, part in pair.parts.items()}
     return {"pair": who(pair), "µs to the answer": answer, **each}
 
@@ -81,8 +83,8 @@ def gain(pair: Pair, prediction: Prediction) -> dict[str, str]:
         }
     return {
         "pair": who(pair),
-        "requests/s": number(seen.rate),
-        "to the answer": amount(seen.answer_us, "µs"),
+        "requests/s": number(seen.requests.rate),
+        "to the answer": amount(seen.waits.answer_us, "µs"),
         **known,
     }
 

@@ -23,6 +23,7 @@ from runners.process import RunError, attempt, command, find_program, plain_envi
 
 TABLES = read_toml(Path(__file__).with_name("packages.toml"))
 TRIXIE = ("trixie", "trixie-security")
+LIBRARIES = "usr/lib/x86_64-linux-gnu"  # in a folder of unpacked packages
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
 ENDED = ("bullseye-security",)  # suites whose lists may be past their date

@@ -26,14 +26,13 @@ from typing import IO, Any, BinaryIO
 from probes.bcc.people import stat_fields
 from probes.files import read_toml
 from probes.isa import USUAL, Isa
-from runners.guest.debian import TRIXIE, PackageSources, packages
+from runners.guest.debian import LIBRARIES, TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
 from runners.process import RunError, command, plain_environment, stopping
 from runners.store import inherited
 
-PACKAGES, UNUSED = packages("qemu")
-RECIPE = {"version": 1, "suites": TRIXIE, "packages": PACKAGES, "unused": UNUSED}
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
+QEMU_PACKAGES, QEMU_UNUSED = packages("qemu")
+RECIPE = {"version": 1, "suites": TRIXIE, "packages": QEMU_PACKAGES, "unused": QEMU_UNUSED}
 
 MACHINES = read_toml(Path(__file__).with_name("machines.toml"))
 # Options that a guest's kernel must have built in.
@@ -46,7 +45,7 @@ TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 HOUSE_KEEPING = 0.05  # seconds of QEMU's own
 MONITOR_SECONDS = 60.0
 UNLIMITED = 1 << 50  # bytes a second
-POLL = 0.01
+MONITOR_POLL = 0.01
 # A machine that goes on announces its network cards, even none, five times in the first second, by
 # timers of the host's clock. They interrupt an emulated processor at another instruction each time.
 # With an announcement each 7 ms, 7 of 12 records of two CPUs were alike; without any, 120 of 120.
@@ -87,9 +86,9 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
     """QEMU from the cache; it is unpacked there first if need be. Raises RunError."""
 
     def build(partial: Path) -> dict[str, object]:
-        left_out = [f"--exclude={path}" for path in UNUSED]
+        left_out = [f"--exclude={path}" for path in QEMU_UNUSED]
         archive = sources.archive(TRIXIE)
-        versions = archive.unpack(PACKAGES, partial / "root", "QEMU", tar_options=left_out)
+        versions = archive.unpack(QEMU_PACKAGES, partial / "root", "QEMU", tar_options=left_out)
         return {"packages": versions, "what": versions["qemu-system-x86"]}
 
     entry = cache.entry("qemu", RECIPE, build)
@@ -302,7 +301,7 @@ class _Monitor:
         if snapshot.stop:
             self._command("stop")
         while self._command("query-status")["running"]:
-            time.sleep(POLL)
+            time.sleep(MONITOR_POLL)
         # Nobody waits for a network: without a limit of our own it writes 128 MiB a second.
         self._command("migrate-set-parameters", {"max-bandwidth": UNLIMITED})
         with snapshot.packing() as descriptor:
@@ -312,7 +311,7 @@ class _Monitor:
                 if progress.get("status") == "failed":
                     why = progress.get("error-desc")
                     raise RunError(f"QEMU could not store the machine in {snapshot.file}: {why}")
-                time.sleep(POLL)
+                time.sleep(MONITOR_POLL)
             self._command("quit")
 
     def _command(

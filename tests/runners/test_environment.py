@@ -22,7 +22,7 @@ SIBLINGS = {0: "0,10", 1: "1,11", 10: "0,10", 11: "1,11"}
 
 
 def test_cpus_that_share_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setattr(environment, "SYSTEM_ROOT", tmp_path)
     cpus = "/sys/devices/system/cpu"
     for number, siblings in SIBLINGS.items():
         folder = tmp_path / f"{cpus[1:]}/cpu{number}/topology"
@@ -46,7 +46,7 @@ def test_cpus_that_share_something(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_whether_interrupts_are_accounted_apart(
     file: str, text: str, value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setattr(environment, "SYSTEM_ROOT", tmp_path)
     path = tmp_path / file.format(os.uname().release)
     path.parent.mkdir()
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
