@@ -30,11 +30,11 @@ from analysis.statistics import Estimate
 from analysis.times.timing import Times
 from analysis.wording import (
     ABSENT,
+    added,
     amount,
     conditions_text,
     number,
     size_text,
-    spanned,
     title_of,
 )
 from probes.cell import ONE_WAY
@@ -252,7 +252,7 @@ def text_programs(analysis: Analysis) -> Iterator[FigureRow]:
             figures = {
                 "unix": amount(side.ns.first.value, "ns"),
                 "tcp": amount(side.ns.second.value, "ns"),
-                "tcp takes longer by": spanned(side.ns.added, "ns"),
+                "tcp takes longer by": added(side.ns.added, "ns"),
             }
             yield FigureRow(f"{group.unit}: {conditions_text(side)}", figures)
 
