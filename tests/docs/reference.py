@@ -56,13 +56,19 @@ OPTIONS = {
 PICTURE = Path("docs/report.png")
 REFRESH = "python -m tests.docs.reference"
 ARCHIVE = "raw.tar.xz"
-PRODUCTS = ("answer.md", "answer.json", "claims.csv", "measurements.csv")
+ANSWER = "answer.md"
+PRODUCTS = (ANSWER, "answer.json", "claims.csv", "measurements.csv")
+TO_PAGE = re.compile(r"\[([^\]]+)\]\(report\.html[^)]*\)")
 SCREEN = (1400, 900)  # pixels
 
 
 def products(run: Path) -> dict[str, str]:
-    """The stored products that the analysis must make again."""
-    return {name: (run / name).read_text(encoding="utf-8") for name in PRODUCTS}
+    """The stored products that the analysis must make again.
+
+    The page is not stored: what answer.md links there stays as words.
+    """
+    texts = {name: (run / name).read_text(encoding="utf-8") for name in PRODUCTS}
+    return texts | {ANSWER: TO_PAGE.sub(r"\1", texts[ANSWER])}
 
 
 def pictured(picture: Path) -> str:
@@ -73,7 +79,7 @@ def pictured(picture: Path) -> str:
 
 def digest(run: Path) -> str:
     """A digest of the answer, which the picture shows."""
-    return hashlib.sha256((run / "answer.md").read_bytes()).hexdigest()
+    return hashlib.sha256(products(run)[ANSWER].encode()).hexdigest()
 
 
 def unpack(kept: Path, run: Path) -> None:
@@ -125,6 +131,7 @@ def store(run: Path, kept: Path) -> None:
     if kept.name == RUN.name:
         for name in PRODUCTS:
             shutil.copy(run / name, kept)
+        (kept / ANSWER).write_text(products(run)[ANSWER], encoding="utf-8")
         shutil.rmtree(kept / "figures", ignore_errors=True)
         shutil.copytree(
             run / "figures", kept / "figures", ignore=shutil.ignore_patterns("*.png", "*.csv")
