@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.counts import programs
-from analysis.counts.measures import MACHINE_WIDE, SAMPLED, TIMES, unit_of
+from analysis.counts.measures import MACHINE_WIDE, SAMPLED, is_time, unit_of
 from analysis.counts.validity import Counted, invalid_reasons, sees
 from analysis.paths import cells as exact
 from analysis.raw import files
@@ -145,7 +145,7 @@ def _figures(target: Target, cell: Cell, result: Result, scripts: Scripts) -> It
         _from_samples(target, cell),
         _from_probes(target, cell, scripts),
     )
-    return (f for f in figures if target.timed or f.quantity not in TIMES | {"program_ns"})
+    return (f for f in figures if target.timed or not is_time(f.quantity))
 
 
 def _from_workload(cell: Cell, result: Result) -> Iterator[Counted]:

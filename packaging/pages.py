@@ -16,7 +16,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
-from runners.cli import ATTACHED, BPFTRACE, GROUPS, OPTIONS, VERBS, WORDS, Option, options_of
+from runners.cli import (
+    ATTACHED,
+    BPFTRACE_SCRIPTS,
+    CHOICES,
+    GROUPS,
+    OPTIONS,
+    VERBS,
+    Option,
+    options_of,
+)
 from runners.exact import knobs
 from runners.process import REPOSITORY, version
 from runners.programs import PROGRAMS
@@ -41,9 +50,9 @@ def claims() -> Iterator[str]:
         yield from (table["source"]["id"], *(claim["id"] for claim in table["claim"]))
 
 
-VALUES = {kind: tuple(words) for kind, (_, words) in WORDS.items()} | {
+VALUES = {kind: tuple(words) for kind, (_, words) in CHOICES.items()} | {
     "instruments": ATTACHED,
-    "probe": tuple(BPFTRACE),
+    "probe": tuple(BPFTRACE_SCRIPTS),
     "programs": tuple(PROGRAMS),
     # `cc=bbr|dctcp` are two words; of `nft=N` and `cpu=MODEL+FEATURE` the user knows the rest.
     "knobs": tuple(

@@ -23,10 +23,10 @@ INFO_SIZE = 256
 ATTRIBUTES = 512  # more than bpf_attr has: the kernel may write beyond the size that it was given
 # bpftrace's names and BCC's, cut.
 ON_PATH = ("kprobe_", "kretprobe_", "tracepoint_net_", "tracepoint__net")
-COUNTED = ("run_cnt", "run_time_ns", "recursion_misses")  # in fdinfo
+FDINFO_COUNTERS = ("run_cnt", "run_time_ns", "recursion_misses")
 NAME = slice(64, 80)  # of struct bpf_prog_info: 15 characters, and a zero
 
-TYPES = Path("/sys/kernel/btf/vmlinux")
+BTF_FILE = Path("/sys/kernel/btf/vmlinux")
 HEADER = struct.Struct("<HBBIIIII")  # struct btf_header
 TYPE = struct.Struct("<III")  # struct btf_type: name, info, size or type
 MEMBER = struct.Struct("<III")  # struct btf_member: name, type, offset in bits
@@ -70,8 +70,10 @@ class Programs:
         """What they have counted so far."""
         programs = []
         for file, name in self._names.items():
-            fields = {key: int(text) for key, text in _fields(file).items() if key in COUNTED}
-            runs, ns, missed = map(fields.get, COUNTED)
+            fields = {
+                key: int(text) for key, text in _fields(file).items() if key in FDINFO_COUNTERS
+            }
+            runs, ns, missed = map(fields.get, FDINFO_COUNTERS)
             programs.append(Program(name, runs or 0, ns or 0, missed))
         return programs
 

@@ -15,10 +15,10 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from probes.isa.x86_64 import CALL
 from probes.reasons import ReasonError, reason
 
 TRACEFS = Path("/sys/kernel/tracing")
-CALL = 0xE8
 INT3 = 0xCC
 CALL_LENGTH = 5
 ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")

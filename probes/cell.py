@@ -41,7 +41,7 @@ WAITING, PLAN_START = "@waiting", 65536
 WORDS = {"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"}
 ENDINGS = {"in_flight": "-in-flight", "clients": "-clients", "backlog": "-backlog",
            "rate": "-per-s", "work": "-us-work"}  # fmt: skip
-NUMBER = re.compile(r"([1-9][0-9]{0,8})(-[a-z-]+)")
+NUMBERED = re.compile(r"([1-9][0-9]{0,8})(-[a-z-]+)")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Conditions:
         placement, *words = text.split("+")
         read: dict[str, Any] = {}
         for word in words:
-            number = NUMBER.fullmatch(word)
+            number = NUMBERED.fullmatch(word)
             if word in WORDS:
                 read[WORDS[word]] = word
             elif number and number[2] in numbers:

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 from probes.messages import UsageError
 
-MOST = 1 << 30  # bytes of a file of a stored run
+MOST_BYTES = 1 << 30  # bytes of a file of a stored run
 MOST_TOML = 1 << 20
 # A field's type → how a text becomes one; any other type takes the text as it is.
 Readers = Mapping[Any, Callable[[str], Any]]
@@ -26,7 +26,7 @@ READ: Readers = {
 }
 
 
-def read_regular(path: Path, most: int = MOST) -> bytes:
+def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
     """The content of a regular file of at most so many bytes. Raises OSError."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())

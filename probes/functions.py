@@ -11,11 +11,11 @@ from probes.files import read_rows
 
 # What a compiler adds to a function's name: `.isra.0`, `.constprop.0.cold`.
 COMPILED = re.compile(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$")
-Column = Literal["layer", "purpose"]
+FunctionColumn = Literal["layer", "purpose"]
 
 
 @cache
-def patterns(column: Column) -> tuple[tuple[str, str], ...]:
+def patterns(column: FunctionColumn) -> tuple[tuple[str, str], ...]:
     """Pattern and word of each row that has a word in this column, the most exact pattern first."""
     table = read_rows(Path(__file__).with_suffix(".tsv"))
     rows = [(row["function"], row[column]) for row in table if row[column]]
@@ -23,7 +23,7 @@ def patterns(column: Column) -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def told(function: str, column: Column) -> str | None:
+def told(function: str, column: FunctionColumn) -> str | None:
     """What the table says of a function; None where it says nothing."""
     name = COMPILED.sub("", function)
     fitting = (

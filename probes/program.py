@@ -31,10 +31,10 @@ BLOCK = re.compile(
     r"^(\w[^{]*?)(?:\s/([^{]*)/)?\s*\{(?:\n(.*?)\n| ([^\n]*) )\}$", re.MULTILINE | re.DOTALL
 )
 COMMENT = re.compile(r"\s*//[^\n]*|/\*.*?\*/", re.DOTALL)
-NUMBER = re.compile(r"\barg0\b(?=[,\];])")  # as a key, or as what is kept: not as a pointer
+ARG0 = re.compile(r"\barg0\b(?=[,\];])")  # as a key, or as what is kept: not as a pointer
 JOINT = "__"
 FIRST_CAUSE = 3  # causes.bt has 1 and 2
-Points = Callable[[str], Sequence[str]]
+FindPoints = Callable[[str], Sequence[str]]
 
 
 class Block(NamedTuple):
@@ -71,7 +71,9 @@ def written(script: Script, workload: str) -> list[Block]:
     ]
 
 
-def made(counters: Sequence[Counter], workload: str, points: Points = attach_points) -> list[Block]:
+def made(
+    counters: Sequence[Counter], workload: str, points: FindPoints = attach_points
+) -> list[Block]:
     """The blocks of these counters. Raises ReasonError where this kernel lacks a hook."""
     hooks: dict[tuple[str, str], list[Counter]] = {}
     for counter in counters:
@@ -92,7 +94,7 @@ def made(counters: Sequence[Counter], workload: str, points: Points = attach_poi
     return [first, second, *blocks, third]
 
 
-def _blocks(counters: Sequence[Counter], points: Points) -> Iterator[Block]:
+def _blocks(counters: Sequence[Counter], points: FindPoints) -> Iterator[Block]:
     """What counts at one hook, for one kind of task."""
     hook, task = counters[0].hook, counters[0].task
     body = []
@@ -155,8 +157,8 @@ def _body(lines: Iterable[str]) -> str:
     A second look at @helper_open may find that the client, on another CPU, has closed its window.
     """
     text = "\n".join(lines)
-    if len(NUMBER.findall(text)) > 1:
-        text = "\t$number = arg0;\n" + NUMBER.sub("$number", text)
+    if len(ARG0.findall(text)) > 1:
+        text = "\t$number = arg0;\n" + ARG0.sub("$number", text)
     for known, variable in ((OWN, "$cell"), (OPEN, "$open")):
         changes = (f"{known} =", f"delete({known})", f"clear({known})")
         if known in text and not any(change in text for change in changes):
@@ -197,7 +199,7 @@ def first_names(hook: str) -> list[str]:
     return [hook.partition("|")[0]]
 
 
-def _show(script: Script, transports: Iterable[str], points: Points) -> str:
+def _show(script: Script, transports: Iterable[str], points: FindPoints) -> str:
     needed = parts(script, transports)
     if script.text and len(needed) == 1:
         return script.text

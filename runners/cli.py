@@ -21,7 +21,7 @@ from probes.scripts import instruments, read_scripts
 from runners import guest, show
 from runners.campaign import campaign
 from runners.exact import knobs
-from runners.exact.cells import CPUS, LARGEST, MESSAGES, SCHEDULERS
+from runners.exact.cells import CPUS, LARGEST_EXACT, MESSAGES, SCHEDULERS
 from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
 from runners.exact.lesion_study import exact
@@ -33,15 +33,15 @@ from runners.programs.prove import prove
 from runners.programs.watch import watch
 from runners.programs.what_if import what_if
 from runners.run import diff, report, run
+from runners.show import WIDTH
 from runners.store import scratch
 
-WIDTH = 100
 ONE = {"": 1.0}
 BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}
 MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 MILLIONS = 100_000_000
 
-Kind = Callable[[str], Any]
+ValueReader = Callable[[str], Any]
 
 
 def word_of(kind: str, known: Collection[str], word: str) -> str:
@@ -52,7 +52,7 @@ def word_of(kind: str, known: Collection[str], word: str) -> str:
     raise ArgumentTypeError(f"unknown {kind} {shown(word)}: {hint}")
 
 
-def several(kind: Kind, every: Iterable[str] = ()) -> Kind:
+def several(kind: ValueReader, every: Iterable[str] = ()) -> ValueReader:
     """Read a list with commas, each entry once; the word `all` stands for `every`."""
 
     def read(text: str) -> tuple[Any, ...]:
@@ -63,7 +63,7 @@ def several(kind: Kind, every: Iterable[str] = ()) -> Kind:
     return read
 
 
-def quantity(least: float, most: float, units: dict[str, float], step: int = 1) -> Kind:
+def quantity(least: float, most: float, units: dict[str, float], step: int = 1) -> ValueReader:
     """Read a number with one of these units, as a multiple of `step`; with step 0 any number."""
     form = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?)({'|'.join(units)})", re.ASCII)
 
@@ -82,7 +82,7 @@ def quantity(least: float, most: float, units: dict[str, float], step: int = 1) 
     return read
 
 
-def whole(least: int, most: int = MILLIONS) -> Kind:
+def whole(least: int, most: int = MILLIONS) -> ValueReader:
     return quantity(least, most, ONE)
 
 
@@ -108,7 +108,7 @@ def path(word: str) -> Path:
     return Path(text(word))
 
 
-def holding(*names: str) -> Kind:
+def holding(*names: str) -> ValueReader:
     """Read the name of a file or a folder that is there, with one of these in it."""
 
     def read(word: str) -> Path:
@@ -168,7 +168,7 @@ def program(word: str) -> str:
 
 
 # What options take by name: a kind of word, and those that there are.
-WORDS: dict[str, tuple[str, Collection[str]]] = {
+CHOICES: dict[str, tuple[str, Collection[str]]] = {
     "transports": ("transport", cell.TRANSPORTS),
     "patterns": ("pattern", cell.PATTERNS),
     "whole patterns": ("pattern", cell.WHOLE),
@@ -185,29 +185,29 @@ WORDS: dict[str, tuple[str, Collection[str]]] = {
     "exact kernels": ("kernel", guest.SERIES),
     "exact kernel": ("kernel", guest.SERIES),
 }
-BPFTRACE = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
-ATTACHED = ("headline", "all", *WORDS["instruments"][1], *read_scripts())
+BPFTRACE_SCRIPTS = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
+ATTACHED = ("headline", "all", *CHOICES["instruments"][1], *read_scripts())
 # How options.tsv calls what an option takes.
-KINDS: dict[str, Kind] = {
-    **{name: several(partial(word_of, *words), words[1]) for name, words in WORDS.items()},
+READERS: dict[str, ValueReader] = {
+    **{name: several(partial(word_of, *words), words[1]) for name, words in CHOICES.items()},
     "instruments": several(partial(word_of, "instrument", ATTACHED)),
     "kernels": several(kernel, guest.PROBED),
     "exact kernels": several(exact_kernel, guest.SERIES),
     "exact kernel": exact_kernel,
     "base": base,
-    "probe": partial(word_of, "probe", BPFTRACE),
+    "probe": partial(word_of, "probe", BPFTRACE_SCRIPTS),
     "knobs": several(knob),
     "programs": several(program, PROGRAMS),
     "claims": several(text),
     "text": text,
     "regex": regex,
     "path": path,
-    **{name: partial(word_of, *WORDS[name]) for name in ("cpus", "target")},
+    **{name: partial(word_of, *CHOICES[name]) for name in ("cpus", "target")},
     "stored": existing,
     "allowance": allowance,
     "size": quantity(1, cell.LARGEST, BYTES),
     "sizes": several(quantity(1, cell.LARGEST, BYTES)),
-    "exact sizes": several(quantity(1, LARGEST, BYTES)),
+    "exact sizes": several(quantity(1, LARGEST_EXACT, BYTES)),
     "time": quantity(1, cell.MOST_WORK, MICROSECONDS),
     "percent": quantity(0.01, 100, ONE, 0),
     "rate": quantity(0.001, MILLIONS, ONE, 0),
@@ -243,7 +243,7 @@ class Option(NamedTuple):
 
 def read_option(row: dict[str, str]) -> Option:
     """Fill in what a row names. Of a list nothing is the default, where the row has none."""
-    words = ", ".join(WORDS.get(row["kind"], ("", ()))[1])
+    words = ", ".join(CHOICES.get(row["kind"], ("", ()))[1])
     default = row["default"].format(**NAMED) or (() if row["metavar"] == "LIST" else None)
     filled = {
         "default": default,
@@ -319,7 +319,7 @@ def build_parser(name: str) -> Parser:
             how |= {"action": "store_true"}
         else:
             how |= {
-                "type": KINDS[option.kind],
+                "type": READERS[option.kind],
                 "default": option.default,
                 "metavar": option.metavar,
             }

@@ -44,22 +44,24 @@ from runners.programs.watch import report_with_own_prices
 from runners.store import Manifest, RunFolder, place, publish
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
-PAYLOAD = ("runners", "probes")
+COLLECTOR_FOLDERS = ("runners", "probes")
 GUEST_NOBODY = "65534:65534"
 GUEST_FOLDER = Path("/run/pathcost")  # where the payload lies
 # A module that does not load costs its transport, which then reports what is missing.
 LOAD_MODULES = 'for file in modules/*.ko; do [ ! -e "$file" ] || insmod "$file"; done; exec "$@"'
 COLLECT = (
-    *("python3", "-B", "-m", "runners.host", "plan.json", "out", "--own-kernel"),
-    *("--workload", str(GUEST_FOLDER / WORKLOAD.name), "--user", GUEST_NOBODY),
+    *("python3", "-B", "-m", "runners.host", "plan.json", "out"),
+    "--own-kernel",
+    *("--workload", str(GUEST_FOLDER / WORKLOAD.name)),
+    *("--user", GUEST_NOBODY),
 )
 GUEST_SECONDS, CELL_SECONDS = 600, 10  # ten times what a guest and a cell take
 SILENT_SECONDS = 240  # a cell ends within 70, and what attaches longest within 60
 GUEST_MEMORY = 2560  # MiB: each bpftrace takes some 70 while its script is attached
-STORED_MEMORY = 1280  # of a guest that is stored, for which free memory is made blank
+STORED_MEMORY = 1024  # of a guest that is stored, for which free memory is made blank
 GIVES_WAY = 10  # how nice what runs beside is
 NO_TIMES: Missing = missing(["times"], reason("emulated-cpu"))
-Work = TypeVar("Work")
+Returned = TypeVar("Returned")
 Exact = tuple[list[dict[str, Any]], list[Missing]]  # of `exact` and `missing` in run.json
 Target = tuple[dict[str, Any], list[Missing]]  # an entry of `targets`, and what it lacks
 
@@ -335,7 +337,7 @@ def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:
     """Write a guest's input: our sources, the workload, and these files with their names there."""
     with tarfile.open(payload, "w") as tar:
-        for folder in PAYLOAD:
+        for folder in COLLECTOR_FOLDERS:
             tar.add(REPOSITORY / folder, folder, filter=source_only)
         for file, name in ((WORKLOAD, WORKLOAD.name), *files):
             tar.add(file, name)
@@ -364,7 +366,7 @@ def finish(
 
 
 @contextmanager
-def in_thread(work: Callable[[], Work]) -> Iterator[Future[Work]]:
+def in_thread(work: Callable[[], Returned]) -> Iterator[Future[Returned]]:
     """Do `work` in a thread of its own meanwhile. What ends us early ends what it runs.
 
     It gives way to what somebody waits for: on Linux a thread is nice with all that it starts.

@@ -39,7 +39,7 @@ from runners.store import hold, invoker, place
 WIDTH, NAME_WIDTH = 100, 18
 # Rounded up, as seen on two cores without KVM (docs/reliability.md).
 # By target: for each message, each of its bytes, each cell, and around all of them.
-SECONDS = {"host": (17e-6, 0.0, 0.06, 3), "guest": (150e-6, 45e-9, 0.7, 25)}
+SECONDS_BY_TARGET = {"host": (17e-6, 0.0, 0.06, 3), "guest": (150e-6, 45e-9, 0.7, 25)}
 SECONDS_OF_ANALYSIS = 10
 SHOWN_REPEATS = 6  # of --dry-run: those after it are the same, without probes
 UNPACKING = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "tar", "mke2fs")
@@ -91,17 +91,17 @@ def programs() -> list[preflight.Check]:
 def kvm(cache: Path) -> preflight.Check:
     """Whether a guest boots under KVM: a /dev/kvm under which kernels hang is worse than none."""
     if not Path("/dev/kvm").exists():
-        return preflight.tried("KVM", False, "there is no /dev/kvm")
+        return preflight.tried(preflight.KVM_CHECK, False, "there is no /dev/kvm")
     try:
         return of_guest(guest.prepare(cache, may_build=False))
     except guest.LackingError:
         detail = "/dev/kvm is there; the first run with a guest tries it"
-        return preflight.Check("KVM", False, detail, "nothing yet")
+        return preflight.Check(preflight.KVM_CHECK, False, detail, "nothing yet")
 
 
 def of_guest(machine: guest.Guest) -> preflight.Check:
     """Whether a prepared guest boots under KVM."""
-    return preflight.tried("KVM", machine.accelerator == "kvm", machine.why)
+    return preflight.tried(preflight.KVM_CHECK, machine.accelerator == "kvm", machine.why)
 
 
 def show_list(options: ListOptions) -> None:
@@ -250,7 +250,7 @@ def bare_cells(plan: Plan) -> list[Cell]:
 def seconds(plan: Plan, target: str, more: int = 0) -> float:
     """How long a plan takes on one kernel, without set-up, with so many repeats more."""
 
-    message, byte, each, around = SECONDS[target]
+    message, byte, each, around = SECONDS_BY_TARGET[target]
 
     def cost(cell: Cell) -> float:
         messages = cell.messages + cell.warmup

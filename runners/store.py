@@ -30,7 +30,7 @@ from runners.process import REPORTS, RunError, UsageError, User, folders, stoppi
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
 ROOT = Path("/run/pathcost")  # root's own, where no other user can write
 OURS = re.compile(r".*\.pathcost-[0-9a-f]{8}", re.DOTALL)
-LOCK = "PATHCOST_LOCK"  # in the environment of who inherits it: the descriptor's number
+LOCK_VARIABLE = "PATHCOST_LOCK"  # in the environment of who inherits it: the descriptor's number
 HOLDER = "holder"
 INSTANCES = "instances"  # the folder of tracefs that is locked
 FREE_SECONDS = 10  # a killed run's probes take a moment to go
@@ -326,10 +326,10 @@ def measuring(place: Path = TRACEFS, notes: Path = ROOT) -> Iterator[None]:
         while not _taken(descriptor, holder, deadline):
             time.sleep(POLL)
         holder.write_text(str(os.getpid()), encoding="ascii")
-        os.environ[LOCK] = str(descriptor)
+        os.environ[LOCK_VARIABLE] = str(descriptor)
         yield
     finally:
-        if os.environ.pop(LOCK, ""):
+        if os.environ.pop(LOCK_VARIABLE, ""):
             holder.write_text("", encoding="ascii")
         os.close(descriptor)
 
@@ -369,7 +369,7 @@ def refuse_beside_root() -> None:
 
 def inherited() -> tuple[int, ...]:
     """The lock's descriptor, for the processes that we start; nothing where there is no lock."""
-    return tuple(int(number) for number in os.environ.get(LOCK, "").split())
+    return tuple(int(number) for number in os.environ.get(LOCK_VARIABLE, "").split())
 
 
 def place(out: Path | None) -> Path:
@@ -431,7 +431,9 @@ class Manifest:
             "seconds": round(time.monotonic() - self.began, 1),
             "seconds_by_step": seconds_by_step,
             "options": {**self.options, "out": str(destination)},
-            **{"targets": [], "preflight": [], "missing": []},
+            "targets": [],
+            "preflight": [],
+            "missing": [],
             **parts,
         }
         return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"

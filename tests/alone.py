@@ -31,7 +31,7 @@ OF_TRANSPORTS = {
     "copies": ("unix-dgram", {("messages", "1", "sent"): 46, ("messages", "1", "received"): 46}),
     "causes": ("shm", {("wakeup_causes", "1", "futex_wake"): 46}),
 }
-BCC_TOOLS = ("counts", "stacks", "latency")
+BCC_TOOLS = ("counts", "stacks")
 AT_ONCE = 6  # a bpftrace takes a core for the seconds in which it starts
 SECONDS = 300  # a tool takes minutes to start in an emulated guest on a busy machine
 AGAIN = 100  # seconds until the next Ctrl-C: detaching takes its time there too
@@ -223,9 +223,6 @@ def check_bcc(said: dict[str, str]) -> None:
         causes = entries(said[f"stacks {transport}"])
         assert causes["wakeup_causes", "0", "sock_def_readable"] > 0, said
         assert "sock_def_readable" in said[f"stacks {transport}"].partition("cell 0: ")[2]
-        times = int(re.findall(r"send-return: (\d+) times", said[f"latency {transport}"])[0])
-        awake = re.findall(r"cell 0: (\d+) messages whose", said[f"latency {transport}"])
-        assert MESSAGES <= times + int((awake or ["0"])[0]) <= MESSAGES + MORE, said
 
 
 def main(workload: str, out: str, probe_level: str) -> None:

@@ -5,6 +5,8 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
+import pytest
+
 from tests.rooms import REPOSITORY
 
 ALIKE = {"WIDTH"}  # of a line, in the terminal that a module prints to
@@ -21,9 +23,11 @@ def defined(module: ast.Module) -> Iterator[str]:
             yield from (name.id for name in names if isinstance(name, ast.Name))
 
 
-def test_no_type_and_no_constant_is_defined_twice() -> None:
+@pytest.mark.parametrize("package", ["analysis", "packaging", "probes", "runners"])
+def test_no_type_and_no_constant_is_defined_twice(package: str) -> None:
     modules = defaultdict[str, set[str]](set)
-    for path in (REPOSITORY / "analysis").rglob("*.py"):
-        for name in defined(ast.parse(path.read_text(encoding="utf-8"))):
-            modules[name].add(str(path))
-    assert {name: at for name, at in modules.items() if len(at) > 1}.keys() <= ALIKE
+    for path in (REPOSITORY / package).rglob("*.py"):
+        if "build" not in path.parts:
+            for name in defined(ast.parse(path.read_text(encoding="utf-8"))):
+                modules[name].add(str(path.relative_to(REPOSITORY)))
+    assert {name: at for name, at in modules.items() if len(at) > 1 and name not in ALIKE} == {}

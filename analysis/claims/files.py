@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from analysis.claims.rules import FOLDER, Across, CheckRule, Measured, Names, OptionRule, Rule
-from analysis.counts.measures import CALLS, MEASURE_BY_ID, TIMES, Measure, measure_of, program_of
+from analysis.counts.measures import CALLS, MEASURE_BY_ID, Measure, is_time, measure_of, program_of
 from analysis.raw.record import Model, Positive
 from analysis.wording import listed
 from probes.cell import PATTERNS, PLACEMENTS, TRANSPORTS, Conditions
@@ -170,7 +170,7 @@ class Claim(ClaimEntry):
 
     @property
     def timed(self) -> bool:
-        return self.measure is not None and self.measure.quantity in TIMES
+        return self.measure is not None and is_time(self.measure.quantity)
 
     @property
     def transports(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.counts.measures import ELSEWHERE, MACHINE_WIDE, TIMES, WORKLOAD, rows_of
+from analysis.counts.measures import ELSEWHERE, MACHINE_WIDE, WORKLOAD, is_time, rows_of
 from probes.files import read_rows, typed
 from probes.transports import forwarded, read_transports
 
@@ -26,10 +26,7 @@ WINDOWS = ("target", "kernel", *WORKLOAD)
 COMPARED_CELL = (*WINDOWS, "transport", "quantity", "key")
 # `messages` includes partial calls for a probe; validity compares it. The rest has one source.
 INSTRUMENTS = ("kernel", "bpftrace", "bcc", "perf")
-NOT_COMPARED = (
-    *("messages", "payload_bytes", "lost", "missed", "wakeup_stacks"),
-    *("program_runs", "program_ns"),
-)
+NOT_COMPARED = ("messages", "payload_bytes", "lost", "missed", "wakeup_stacks", "program_runs")
 PAGE_SIZE = 4096
 REASONS = Path(__file__).with_name("reasons.tsv")
 
@@ -41,9 +38,10 @@ def df_pairs(tidy: pd.DataFrame) -> pd.DataFrame:
     message, in the run where they are furthest apart; apart, as a share of the larger; runs;
     equal, in every run to the event; agree; why they differ, where that is known; unexplained.
     """
+    times = filter(is_time, tidy["quantity"].unique())
     rows = tidy[
         tidy["valid"]
-        & ~tidy["quantity"].isin([*NOT_COMPARED, *TIMES])
+        & ~tidy["quantity"].isin([*NOT_COMPARED, *times])
         & tidy["instrument"].isin(INSTRUMENTS)
         # perf follows the third process too, the probes count the two ends.
         & ~((tidy["instrument"] == "perf") & tidy["transport"].isin(forwarded()))

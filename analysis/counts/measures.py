@@ -86,6 +86,11 @@ def unit_of(quantity: str) -> str:
     return "bytes" if quantity.endswith("_bytes") else "count"
 
 
+def is_time(quantity: str) -> bool:
+    """Whether a quantity says how long something took, so that an emulated CPU's says nothing."""
+    return unit_of(quantity) in ("ns", "1/s") or quantity in TIMES
+
+
 class Measure(NamedTuple):
     """A figure that a reader asks for."""
 
@@ -188,7 +193,7 @@ def _figures(by_quantity: dict[str, pd.DataFrame], measure: Measure) -> pd.DataF
         rows = rows[~rows["key"].str.endswith(ELSEWHERE)]
     if measure.instruments:
         rows = rows[rows["instrument"].isin(measure.instruments)]
-    if measure.quantity in TIMES:
+    if is_time(measure.quantity):
         rows = rows[~rows["probed"].astype(bool)]
     if measure.per == "round trip" or measure.hit:
         rows = rows[rows["pattern"].isin(ROUND_TRIP_PATTERNS)]
@@ -268,7 +273,7 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
         .reset_index()
     )
     measures = {name: measure_of(name) for name in set(table["measure"])}
-    times = [name for name, measure in measures.items() if measure and measure.quantity in TIMES]
+    times = [name for name, measure in measures.items() if measure and is_time(measure.quantity)]
     timed = table["measure"].isin(times)
     return table.assign(value=table["value"].mask(timed, table["mean"])).drop(columns="mean")
 

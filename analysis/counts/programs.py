@@ -16,7 +16,6 @@ import pandas as pd
 from analysis.counts import measures
 from analysis.counts.measures import (
     MEASURE_BY_ID,
-    TIMES,
     WORKLOAD,
     Workload,
     compare_transports,
@@ -74,7 +73,7 @@ def _rows(run: Run, target: Target, number: int, line: programs.MeasuredRun) -> 
         messages = line.with_warm_up
     for counts, complete in rows:
         for (quantity, key), value in counts.items():
-            if quantity in TIMES and not target.timed:
+            if measures.is_time(quantity) and not target.timed:
                 continue  # of an emulated CPU
             unit = measures.unit_of(quantity)
             figure = (probed, quantity, key, value, unit, messages, valid and complete)

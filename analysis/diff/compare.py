@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.analyse import Analysis
 from analysis.counts.ledger import in_reading_order
-from analysis.counts.measures import TIMES, WORKLOAD, measure_of
+from analysis.counts.measures import WORKLOAD, is_time, measure_of
 from analysis.machine import loopback_words
 from analysis.paths.cells import ExactCell
 from analysis.paths.changes import ExactPair, exact_pairs
@@ -115,7 +115,7 @@ def df_shifts(before: pd.DataFrame, after: pd.DataFrame, kernels: Kernels) -> pd
     known = {name: measure for name in set(both["measure"]) if (measure := measure_of(name))}
     # Left out: figures that another row has too, and times of an emulated CPU.
     kept = {name for name, measure in known.items() if not measure.again}
-    timed = {name for name, measure in known.items() if measure.quantity in TIMES}
+    timed = {name for name, measure in known.items() if is_time(measure.quantity)}
     both = both[both["measure"].isin(kept)]
     both = both[(both["target"] == "host") | ~both["measure"].isin(timed)]
     pairs = list(zip(both["values_first"], both["values_second"], strict=True))

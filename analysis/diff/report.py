@@ -21,7 +21,7 @@ from analysis.paths.changes import ExactPair, df_parts
 from analysis.paths.figures import UNIT, legend, painted
 from analysis.paths.tree import Box, flame_graph, own_by_path
 from analysis.raw.run import read_run
-from analysis.report import frames, output
+from analysis.report import exact_frames, output
 from analysis.report.render import page, render
 from analysis.statistics import LEAST_REPEATS
 from analysis.wording import (
@@ -101,7 +101,7 @@ def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:
         least_repeats=LEAST_REPEATS,
         changed=df_words(diff.of(CHANGED)),
         others=[(title, df_words(diff.of(verdict))) for verdict, title in others],
-        moved=lambda rows: frames.moved(rows, len(rows), "first", "second"),
+        moved=lambda rows: exact_frames.moved(rows, len(rows), "first", "second"),
         kernels=_kernels,
         figures={figure.name: figure for figure in figures},
     )

@@ -82,7 +82,7 @@ def place(pair: Pair) -> str:
 
 
 def rate(pair: Pair) -> str:
-    return number(pair.observed.rate)
+    return number(pair.observed.requests.rate)
 
 
 def sleeps(pair: Pair) -> str:

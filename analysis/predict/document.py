@@ -3,7 +3,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from analysis.predict.model import Prediction
@@ -47,7 +46,7 @@ def entry(told: Told) -> dict[str, Any]:
         "work_us": pair.server.mean_us("work"),
         "client": side(pair, pair.client),
         "server": side(pair, pair.server),
-        "observed": asdict(pair.observed),
+        "observed": pair.observed.figures,
         "prediction": prediction(told),
     }
 

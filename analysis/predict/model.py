@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.predict.observed import Observed
+from analysis.predict.observed import Observed, Requests
 from analysis.predict.prices import Price, Prices, cpu_of
 from analysis.statistics import Estimate
 
@@ -84,14 +84,14 @@ class Prediction:
     @property
     def growth(self) -> Estimate:
         """Requests a second that it gains, if the client sends as fast as it gets answers."""
-        rate, less = self.observed.rate, np.array((self.elapsed.value, *self.elapsed.ends))
-        value, low, high = 1e6 / np.maximum(1.0, 1e6 / rate - less) - rate
+        requests, less = self.observed.requests, np.array((self.elapsed.value, *self.elapsed.ends))
+        value, low, high = 1e6 / np.maximum(1.0, requests.period_us - less) - requests.rate
         return Estimate(value, low, high)
 
     @property
     def core(self) -> Estimate:
         """The CPU time that is saved in a second, as a share of a core."""
-        return self.cpu * (self.observed.rate / 1e6)
+        return self.cpu * (self.observed.requests.rate / 1e6)
 
 
 @dataclass(frozen=True)
@@ -124,42 +124,44 @@ class State:
     connecting: float = 0.0  # the same of the path of a connection, since the last one
 
 
-def path(observed: Observed, prices: Prices, price_of: Callable[..., Price], state: State) -> Price:
+def path(requests: Requests, prices: Prices, price_of: Callable[..., Price], state: State) -> Price:
     """The price of a request's messages and of its part of a connection, by `price_of`, a method
     of the prices."""
     total = np.zeros(3)
-    for size in (observed.request, observed.answer):
+    for size in (requests.request, requests.answer):
         for pattern, share in (("pingpong", state.waiting), ("selfecho", 1 - state.waiting)):
             total += price_of(pattern, state.near, size, state.cold) * (share / 2)
     # A message in several sends: the receiver sleeps for the first, and the path is hot then.
-    if (more := observed.sends - 2) > 0:
+    if (more := requests.sends - 2) > 0:
         total += price_of("selfecho", state.near, LEAST_SIZE, 0) * (more / 2)
-    if observed.opened and prices.connects:
+    if requests.opened and prices.connects:
         # The pattern `connect` contains a round trip.
         connect, round_trip = (
             price_of(pattern, state.near, LEAST_SIZE, state.connecting)
             for pattern in ("connect", "pingpong")
         )
-        total += (connect - round_trip) * min(1.0, observed.opened)
+        total += (connect - round_trip) * min(1.0, requests.opened)
     return total
 
 
 def own_work(observed: Observed, prices: Prices) -> float:
     """The CPU time of the programs' own work between two messages, in µs."""
-    hot = path(observed, prices, prices.over_tcp, State(observed.waiting, observed.near))
-    return max(0.0, observed.busy * 1e6 / observed.rate - cpu_of(hot)) / 2
+    state = State(observed.waits.waiting, observed.near)
+    hot = path(observed.requests, prices, prices.over_tcp, state)
+    return max(0.0, observed.cpu.busy * 1e6 / observed.requests.rate - cpu_of(hot)) / 2
 
 
 def kind_of(observed: Observed, own: float) -> str:
     """What a pair does, as far as the model's error depends on it; `own` as of own_work."""
-    if observed.opened > SOMETIMES:
+    if observed.requests.opened > SOMETIMES:
         return "connecting"
-    return "working" if observed.more_sleeps or own > MUCH_WORK else "plain"
+    return "working" if observed.waits.more_sleeps or own > MUCH_WORK else "plain"
 
 
 def saved(observed: Observed, prices: Prices, state: State) -> Price:
     """What a request takes less: by the prices, and no more than it took as a whole."""
-    tcp, less = (path(observed, prices, each, state) for each in (prices.over_tcp, prices.saved))
+    requests = observed.requests
+    tcp, less = (path(requests, prices, each, state) for each in (prices.over_tcp, prices.saved))
     longest = longest_us(observed)
     time_over = max(1.0, tcp[0] / longest) if longest else 1.0
     cpu_over = max(1.0, cpu_of(tcp) / cpu_us(observed))
@@ -168,44 +170,44 @@ def saved(observed: Observed, prices: Prices, state: State) -> Price:
 
 def longest_us(observed: Observed) -> float:
     """The longest that a request can take, with its connection; 0 where it is not known."""
-    answer = observed.answer_us + observed.connect_us
-    return max(1e6 / observed.rate if observed.opened else 0.0, answer)
+    answer = observed.waits.answer_us + observed.waits.connect_us
+    return max(observed.requests.period_us if observed.requests.opened else 0.0, answer)
 
 
 def cpu_us(observed: Observed) -> float:
     """CPU time of both for each request."""
-    return max(observed.busy, LEAST_BUSY) * 1e6 / observed.rate
+    return max(observed.cpu.busy, LEAST_BUSY) * 1e6 / observed.requests.rate
 
 
 def limit_of(observed: Observed) -> Limit:
     """What limits the rate of a client that waits for each answer."""
-    if observed.at_once <= ALONE:
+    if observed.waits.at_once <= ALONE:
         return Limit.TURNS
     # Two that share their only CPU wait for each other: then the server's thread always wants it.
     alone = observed.bound and observed.near == 1
-    if observed.server_wants >= BUSY and not alone:
+    if observed.cpu.server_wants >= BUSY and not alone:
         return Limit.SERVER
-    if observed.client_wants >= BUSY and not alone:
+    if observed.cpu.client_wants >= BUSY and not alone:
         return Limit.CLIENT
-    wanted = observed.busy + observed.queued
-    return Limit.MACHINE if observed.idle <= IDLE and wanted > WANTED else Limit.BETWEEN
+    wanted = observed.cpu.busy + observed.cpu.queued
+    return Limit.MACHINE if observed.cpu.idle <= IDLE and wanted > WANTED else Limit.BETWEEN
 
 
 def elapsed(observed: Observed, price: Price, limit: Limit) -> float:
     """What the time for each request falls by."""
     time, client_cpu, server_cpu = map(float, price)
-    all_cpus = cpu_of(price) / max(observed.busy, LEAST_BUSY)
+    all_cpus = cpu_of(price) / max(observed.cpu.busy, LEAST_BUSY)
     match limit:
         case Limit.TURNS:
             return time
         case Limit.SERVER:
-            return server_cpu / max(min(1.0, observed.server_busy), LEAST_BUSY)
+            return server_cpu / max(min(1.0, observed.cpu.server_busy), LEAST_BUSY)
         case Limit.CLIENT:
-            return client_cpu / max(min(1.0, observed.client_busy), LEAST_BUSY)
+            return client_cpu / max(min(1.0, observed.cpu.client_busy), LEAST_BUSY)
         case Limit.MACHINE:
             return all_cpus
         case Limit.BETWEEN:
-            return (all_cpus + time / max(observed.at_once, ALONE)) / 2
+            return (all_cpus + time / max(observed.waits.at_once, ALONE)) / 2
 
 
 def capped(estimate: Estimate, longest: float, more: float = 0.0) -> Estimate:
@@ -218,8 +220,9 @@ def capped(estimate: Estimate, longest: float, more: float = 0.0) -> Estimate:
 def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     """The model, and how far it was off for pairs of this kind."""
     limit, own = limit_of(observed), own_work(observed, prices)
+    requests, waits, cold = observed.requests, observed.waits, own / (own + fitted.half_cold_us)
     states = [
-        State(observed.waiting, near, own / (own + fitted.half_cold_us), fitted.cold_connecting)
+        State(waits.waiting, near, cold, fitted.cold_connecting)
         for near in ((observed.near,) if observed.bound else (observed.near, *ANYWHERE))
     ]
     every = [saved(observed, prices, state) for state in states]
@@ -235,16 +238,16 @@ def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
 
     longest = longest_us(observed)
     time = interval(lambda price: float(price[0]), longest)
-    rated = interval(lambda price: elapsed(observed, price, limit), 1e6 / observed.rate)
+    rated = interval(lambda price: elapsed(observed, price, limit), requests.period_us)
     if limit in FULL:
-        time = capped(rated * observed.at_once, longest)
+        time = capped(rated * waits.at_once, longest)
     # These waits were observed, and a Unix socket has none of them.
-    time = capped(time, longest, observed.held_back_us)
-    each = observed.held_back_us / max(1.0, observed.at_once)
-    rated = capped(rated, 1e6 / observed.rate, each)
-    cpu = interval(cpu_of, cpu_us(observed) if observed.read else longest)
-    over_tcp = float(path(observed, prices, prices.over_tcp, states[0])[0])
-    explained = max(observed.busy * 1e6 / observed.rate, observed.seen_us) + over_tcp
+    time = capped(time, longest, waits.held_back_us)
+    each = waits.held_back_us / max(1.0, waits.at_once)
+    rated = capped(rated, requests.period_us, each)
+    cpu = interval(cpu_of, cpu_us(observed) if observed.cpu.read else longest)
+    over_tcp = float(path(requests, prices, prices.over_tcp, states[0])[0])
+    explained = max(observed.cpu.busy * 1e6 / requests.rate, waits.seen_us) + over_tcp
     verdict = verdict_of(observed, limit, time, rated, explained)
     return Prediction(observed, limit, time, rated, cpu, verdict, explained)
 
@@ -253,24 +256,24 @@ def verdict_of(
     observed: Observed, limit: Limit, time: Estimate, rated: Estimate, explained_us: float
 ) -> Verdict:
     """What a prediction comes to. `rated`: what the time for each request falls by."""
-    if observed.one_way:
+    if observed.requests.one_way:
         return Verdict.ONE_WAY
-    if observed.sends > MANY_SENDS:
+    if observed.requests.sends > MANY_SENDS:
         return Verdict.STREAM
-    if max(observed.request, observed.answer) > FITS:
+    if max(observed.requests.request, observed.requests.answer) > FITS:
         return Verdict.LARGE
     # A client that pauses between two requests sees its answers sooner, if not more of them.
     if limit is Limit.TURNS:
         judged, whole = time, longest_us(observed)
     else:
-        judged, whole = rated, 1e6 / observed.rate
+        judged, whole = rated, observed.requests.period_us
     low, high = judged.ends
     if low > 0:
         return Verdict.GAIN
     if high < 0:
         return Verdict.LOSS
     waits_for_answers = limit in (Limit.TURNS, Limit.BETWEEN)
-    if waits_for_answers and explained_us < EXPLAINED * observed.answer_us:
+    if waits_for_answers and explained_us < EXPLAINED * observed.waits.answer_us:
         return Verdict.OPEN
     if not observed.bound and high - judged.value > PLACE_DECIDES * whole:
         return Verdict.PLACED

@@ -30,7 +30,9 @@ def watch_page(name: str, told: Sequence[Told], said: Remarks) -> str:
         texts=[lines for each in told if (lines := sentences(each))],
         gains=pd.DataFrame([gain(each.pair, each.prediction) for each in told if each.prediction]),
         pairs=pd.DataFrame([row(each) for each in told]),
-        parts=pd.DataFrame([parts(each.pair) for each in told if each.pair.observed.answer_us]),
+        parts=pd.DataFrame(
+            [parts(each.pair) for each in told if each.pair.observed.waits.answer_us]
+        ),
         unseen=[*said.unseen, *said.never_seen],
         foreign=said.foreign,
     )
@@ -57,7 +59,7 @@ def to_gain(told: Told) -> float:
     """What a second of requests would take less, in µs, at most; 0 where nothing is predicted."""
     made = told.prediction
     gain = made.time.value if made and made.verdict is Verdict.GAIN else 0.0
-    return max(gain, waits(told)) * told.pair.observed.rate
+    return max(gain, waits(told)) * told.pair.observed.requests.rate
 
 
 def who(pair: Pair) -> str:
@@ -80,7 +82,7 @@ def row(told: Told) -> dict[str, str]:
 
 def parts(pair: Pair) -> dict[str, str]:
     """A line of where a request's time goes."""
-    answer = number(pair.observed.answer_us)
+    answer = number(pair.observed.waits.answer_us)
     each = {name: number(part) for name, part in pair.parts.items()}
     each["not accounted for"] = each.pop("open")
     return {"pair": who(pair), "µs to the answer": answer, **each}
@@ -88,7 +90,7 @@ def parts(pair: Pair) -> dict[str, str]:
 
 def gain(pair: Pair, prediction: Prediction) -> dict[str, str]:
     """A line of what a Unix socket would save."""
-    seen = pair.observed
+    seen, answer = pair.observed, pair.observed.waits.answer_us
     known = {
         "time, 90 % interval": DASH,
         "CPU time, 90 % interval": DASH,
@@ -105,8 +107,8 @@ def gain(pair: Pair, prediction: Prediction) -> dict[str, str]:
         }
     return {
         "pair": who(pair),
-        "requests/s": number(seen.rate),
-        "to the answer": amount(1000 * seen.answer_us, "ns") if seen.answer_us else ABSENT,
+        "requests/s": number(seen.requests.rate),
+        "to the answer": amount(1000 * answer, "ns") if answer else ABSENT,
         **known,
     }
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from analysis.predict.observed import UNKNOWN_PLACEMENT, Observed
+from analysis.predict.observed import UNKNOWN_PLACEMENT, CpuUse, Observed, Requests, Waits
 from analysis.raw.programs import End, Only, Owner, Watched
 
 PROGRAMS_FILE = Path(__file__).with_name("programs.toml")
@@ -117,7 +117,7 @@ class Pair:
 
     def slept(self, party: Party) -> float:
         """How often a process slept for each request: over all that it does."""
-        return party.used("voluntary") / max(self.observed.rate, 1e-9)
+        return party.used("voluntary") / max(self.observed.requests.rate, 1e-9)
 
 
 def requests_of(client: Party, server: Party) -> int:
@@ -163,30 +163,36 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
     held_back_ns = sum(waits[name, "ns"] for name in HELD_BACK)
     parts = parts_of(client, server, rate)
     return Observed(
-        rate=rate,
-        request=client.sum("sent") / requests,
-        answer=server.sum("sent") / requests,
-        sends=(client.sum("sends") + server.sum("sends")) / requests,
-        opened=opened,
+        requests=Requests(
+            rate=rate,
+            request=client.sum("sent") / requests,
+            answer=server.sum("sent") / requests,
+            sends=(client.sum("sends") + server.sum("sends")) / requests,
+            opened=opened,
+            one_way=not server.sum("sends"),
+        ),
+        waits=Waits(
+            waiting=sum(min(1.0, often) for often in slept) / 2,
+            at_once=(client.sum("answer_ns") + connect_ns) / 1e9 / active_s,  # Little's law
+            answer_us=client.mean_us("answer"),
+            # Once for its message, and once for its part of a connection.
+            more_sleeps=max(slept) > MORE_SLEEPS + opened,
+            connect_us=connect_ns / 1000 / requests,
+            held_back_us=held_back_ns / 1000 / requests,
+            seen_us=sum(parts.values()) - parts["open"],
+        ),
+        cpu=CpuUse(
+            server_wants=min(1.0, server.longest_s("busiest_ms") / server.seconds),
+            server_busy=server.busy,
+            busy=client.busy + server.busy,
+            idle=idle,
+            client_wants=min(1.0, client.longest_s("ran_ms") / client.seconds),
+            client_busy=client.busy,
+            queued=(client.used("waited_us") + server.used("waited_us")) / 1e6,
+            read=client.read and server.read,
+        ),
         near=near / (near + far) if near + far else UNKNOWN_PLACEMENT,
         bound=len(client.known("allowed")) == len(server.known("allowed")) == 1,
-        waiting=sum(min(1.0, often) for often in slept) / 2,
-        at_once=(client.sum("answer_ns") + connect_ns) / 1e9 / active_s,  # Little's law
-        answer_us=client.mean_us("answer"),
-        server_wants=min(1.0, server.longest_s("busiest_ms") / server.seconds),
-        server_busy=server.busy,
-        busy=client.busy + server.busy,
-        idle=idle,
-        # Once for its message, and once for its part of a connection.
-        more_sleeps=max(slept) > MORE_SLEEPS + opened,
-        client_wants=min(1.0, client.longest_s("ran_ms") / client.seconds),
-        client_busy=client.busy,
-        queued=(client.used("waited_us") + server.used("waited_us")) / 1e6,
-        connect_us=connect_ns / 1000 / requests,
-        held_back_us=held_back_ns / 1000 / requests,
-        seen_us=sum(parts.values()) - parts["open"],
-        one_way=not server.sum("sends"),
-        read=client.read and server.read,
     )
 
 
@@ -294,7 +300,7 @@ def pair_of(watched: Watched, talk: Talk, connections: Sequence[tuple[End, End]]
         client=client,
         server=server,
         observed=observed,
-        parts=parts_of(client, server, observed.rate),
+        parts=parts_of(client, server, observed.requests.rate),
         failed=sum(row.count for row in failures),
         portless=sum(row.count for row in failures if row.portless),
         counted=counted,

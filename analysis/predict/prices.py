@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from analysis.predict.observed import UNKNOWN_PLACEMENT, Observed
+from analysis.predict.observed import UNKNOWN_PLACEMENT, CpuUse, Observed, Requests, Waits
 from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import Model, NotNegative, Positive, read_object
 from analysis.raw.run import read_run
@@ -171,20 +171,26 @@ class Described(Model):
                 f"--cpus gives them {cpus}: lower --rate or --work."
             )
         return Observed(
-            rate=self.rate,
-            request=self.request,
-            answer=self.answer,
-            sends=2,
-            opened=float(self.connect),
+            requests=Requests(
+                rate=self.rate,
+                request=self.request,
+                answer=self.answer,
+                sends=2,
+                opened=float(self.connect),
+            ),
+            waits=Waits(
+                waiting=max(0.0, 1 - serving),  # who is busy all the time never sleeps
+                at_once=min(self.clients, self.rate * answer / 1e6),
+                answer_us=answer,
+            ),
+            cpu=CpuUse(
+                server_wants=min(1.0, serving),
+                server_busy=min(1.0, serving),
+                busy=busy,
+                idle=max(0.0, cpus - busy) if cpus else 1.0,
+            ),
             near=near,
             bound=cpus is not None,
-            waiting=max(0.0, 1 - serving),  # who is busy all the time never sleeps
-            at_once=min(self.clients, self.rate * answer / 1e6),
-            answer_us=answer,
-            server_wants=min(1.0, serving),
-            server_busy=min(1.0, serving),
-            busy=busy,
-            idle=max(0.0, cpus - busy) if cpus else 1.0,
         )
 
     @property

@@ -6,7 +6,6 @@ the first of them.
 """
 
 import textwrap
-from dataclasses import asdict
 from pathlib import Path
 
 from analysis.predict.document import document, figures, written
@@ -64,7 +63,7 @@ def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
     text = change(prediction)
     if how == "json":
         told = {"says": text, "verdict": str(prediction.verdict), **figures(prediction)}
-        print(written(told | {"observed": asdict(prediction.observed)}))
+        print(written(told | {"observed": prediction.observed.figures}))
         return
     print(textwrap.fill(f"{capital(text)}.", WIDTH))
     if prediction.has_figures:

@@ -70,7 +70,7 @@ def tell(pair: Pair, prediction: Prediction | None) -> Told:
 
 def change(prediction: Prediction) -> str:
     """Say what a Unix socket would change between a client and a server that could use it."""
-    largest = round(max(prediction.observed.request, prediction.observed.answer))
+    largest = round(max(prediction.observed.requests.request, prediction.observed.requests.answer))
     return worded("change", prediction, size_text(largest), number, span)
 
 

@@ -38,7 +38,7 @@ def kinds(pair: Pair) -> Iterator[Noted]:
         yield from translated(pair, caller, called)
     if any(end.datagram for end in client.ends):
         yield "datagrams", {}
-    if pair.observed.one_way:
+    if pair.observed.requests.one_way:
         yield "one-way", {}
 
 
@@ -122,7 +122,7 @@ def addresses(ends: tuple[End, ...], whose: str) -> set[str]:
 
 def a_second(pair: Pair, count: int) -> float:
     """How often something happens a second, while the probes count."""
-    return count * pair.observed.rate / max(1, pair.requests)
+    return count * pair.observed.requests.rate / max(1, pair.requests)
 
 
 def notes(pair: Pair) -> list[str]:

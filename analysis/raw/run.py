@@ -15,6 +15,7 @@ from analysis.raw.record import Count, Model, Name, NotNegative, Positive, Word
 from probes.contract import CELLS, ENVIRONMENT, MANIFEST, MANIFEST_FORMAT
 from probes.messages import UsageError
 from probes.reasons import Reason
+from probes.scripts import read_scripts
 
 Numbered = TypeVar("Numbered", Cell, FailedExactLine | ExactLine)
 
@@ -203,11 +204,17 @@ def read_run(path: Path) -> Run:
         raise UsageError(f"{path} is not a folder: name the folder of a run, with its run.json.")
     manifest = record.read_object(path / MANIFEST, Manifest)
     targets = tuple(_read_target(path, entry, manifest) for entry in manifest.targets)
-    missing = tuple(_missing(entry, path) for entry in manifest.missing)
+    missing = tuple(_missing(entry, path) for entry in manifest.missing if not _is_retired(entry))
     # Where a guest took part, it counted what needs its probes, or says itself why not.
     guest = any(target.probe_level == "function" for target in targets)
     missing = tuple(lack for lack in missing if not (guest and lack.guest_has))
     return Run(path, manifest.name, manifest, targets, missing)
+
+
+def _is_retired(entry: MissingEntry) -> bool:
+    """Whether the run left out a script that no run has any more, so that nobody can add it."""
+    script = entry.values.get("script")
+    return entry.code == "not-run" and script is not None and script not in read_scripts()
 
 
 def _missing(entry: MissingEntry, run: Path) -> Missing:

@@ -16,7 +16,7 @@ from analysis.machine import loopback_sentences
 from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import same_table
 from analysis.paths.figures import alike_first, needed, one_of_each_family, usual_first
-from analysis.report import frames
+from analysis.report import exact_frames, frames
 from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, document
 from analysis.report.decision import decision
 from analysis.report.render import render, sentence
@@ -166,6 +166,7 @@ class Report:
             "within_per_message": WITHIN_PER_MESSAGE,
             "early": self._early(),
             "counted_beside": self._counted,
+            "exact": exact_frames,
             "exact_groups": exact.items(),
             "needed_for": needed,
             "drawn": next(map(one_of_each_family, alike_first(analysis.exact)), None),

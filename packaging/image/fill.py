@@ -5,7 +5,7 @@ import sys
 
 from runners import guest
 from runners.exact.cells import CPUS
-from runners.exact.guest import PROGRAMS, prepare_guest, program_files
+from runners.exact.guest import GUEST_PROGRAMS, prepare_guest, program_files
 from runners.guest.debian import PackageSources
 from runners.guest.kernels import DEFAULT, SERIES
 from runners.guest.store import Cache
@@ -28,7 +28,7 @@ def fill(kind: str) -> None:
         for cpus in sorted(set(CPUS.values())):
             prepare_guest(cache, kernel, say, cpus=cpus)
     with PackageSources(store := Cache(cache, say)) as sources:
-        for name in PROGRAMS.keys() - {"bpftrace"}:  # for one knob: a tenth of the image
+        for name in GUEST_PROGRAMS.keys() - {"bpftrace"}:  # for one knob: a tenth of the image
             program_files(store, sources, name)
 
 

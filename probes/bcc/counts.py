@@ -51,7 +51,7 @@ TASKS = {
     "elsewhere": "own ? 0 : nobodys()",
 }
 Name = tuple[str, str]
-Points = dict[str, list[str] | ReasonError]  # hook → its attach points here, or what it lacks
+PointsByHook = dict[str, list[str] | ReasonError]  # hook → its attach points here, or what it lacks
 # Words of counters.tsv in C; numbers are as wide as their type.
 C = (
     (r"\buint32\b", "u32"),
@@ -67,7 +67,7 @@ class CounterPlan:
     """What this kernel can count, and why the rest is missing."""
 
     chosen: tuple[Counter, ...]
-    points: Points
+    points: PointsByHook
     missing: dict[Name, list[Reason]]
 
     @property
@@ -79,7 +79,7 @@ class CounterPlan:
         return list(dict.fromkeys(counter.hook for counter in self.chosen))
 
 
-def make_plan(counters: Iterable[Counter], points: Points) -> CounterPlan:
+def make_plan(counters: Iterable[Counter], points: PointsByHook) -> CounterPlan:
     """Take the first script of each counter that has all its hooks."""
     choices: dict[Name, dict[str, list[Counter]]] = {}
     for counter in counters:
@@ -161,7 +161,7 @@ def maps(bpf: Any, plan: CounterPlan, failed: Container[Name]) -> frame.Maps:
 
 
 def run(given: argparse.Namespace) -> None:
-    counters, points = read_counters("bcc"), Points()
+    counters, points = read_counters("bcc"), PointsByHook()
     for counter in counters:
         try:
             points[counter.hook] = attach_points(counter.hook)
@@ -173,9 +173,9 @@ def run(given: argparse.Namespace) -> None:
     for (quantity, key), reasons in (plan.missing | failed).items():
         for why in reasons:
             if given.json or given.windows:
-                print(frame.MISSING + json.dumps(missing([quantity], why)))
+                print(frame.MISSING_PREFIX + json.dumps(missing([quantity], why)))
             else:
-                print(f"{frame.MISSING}{quantity} {key}".rstrip() + f": {why}")
+                print(f"{frame.MISSING_PREFIX}{quantity} {key}".rstrip() + f": {why}")
     frame.serve(given, bpf, lambda: maps(bpf, plan, failed), frame.show_counts)
 
 

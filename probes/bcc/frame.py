@@ -28,7 +28,8 @@ from probes import callsite
 from probes.messages import RunError
 
 READY = "attached"
-MISSING = "missing "  # before what cannot be counted: in words, or as JSON for a reader of --json
+# Before what cannot be counted: in words, or as JSON for a reader of --json.
+MISSING_PREFIX = "missing "
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 Maps = dict[str, dict[str, int]]
 
@@ -149,7 +150,7 @@ CONFIG = """\
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
 #define LINUX_VERSION_CODE KERNEL_VERSION(5, 10, 0)
 """
-TYPES = """\
+KERNEL_TYPES = """\
 #pragma once
 typedef unsigned char u8, __u8;
 typedef unsigned short u16, __u16, __be16, __le16, __sum16;
@@ -205,14 +206,13 @@ def tool(
     program: str,
     counters: int,
     maps: Callable[[list[tuple[int, list[int]]]], Maps],
-    show: Callable[[Maps], None] | None = None,
     fields: str = "",
 ) -> int:
     """Run a tool whose `maps` are made of all windows' counters: its exit status."""
 
     def run(given: argparse.Namespace) -> None:
         bpf = load(given, program, counters, fields)
-        serve(given, bpf, lambda: maps(list(windows(bpf))), show or show_counts)
+        serve(given, bpf, lambda: maps(list(windows(bpf))), show_counts)
 
     return main(doc, run)
 
@@ -258,7 +258,7 @@ def write_headers(folder: Path) -> None:
     A program that looks into no kernel structure needs only fixed-width integers, the registers of
     x86-64, and the presence of some files.
     """
-    files = {"linux/kconfig.h": CONFIG, "linux/types.h": TYPES} | dict.fromkeys(EMPTY, "")
+    files = {"linux/kconfig.h": CONFIG, "linux/types.h": KERNEL_TYPES} | dict.fromkeys(EMPTY, "")
     for name, text in files.items():
         path = folder / "include" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,20 +37,20 @@ if __name__ == "__main__":
 from probes import callsite
 from probes.bcc import frame
 from probes.bcc.people import TICK_MS, Listeners, People, namespaces, network_counts, unix_inodes
-from probes.bpf import TYPES, Btf, Programs, enable_statistics
+from probes.bpf import BTF_FILE, Btf, Programs, enable_statistics
 from probes.messages import RunError
 from probes.watch import COUNTED, Column
 
 FORMAT = 1
 COUNTING = "counting"
-ENTRIES = 1 << 16
+MAP_ENTRIES = 1 << 16
 MOST_FILES = 1 << 17  # descriptors
 FIRST_S, PERIOD_S, LEAST_S = 0.3, 1.0, 0.02  # the first holds a whole WINDOW
 FIRST_SHARE = 1 / 8  # of the time, as long as it is not known what the probes take
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
 LEAST_NS = 1_000_000  # a second: so little is allowed beside processes that use next to nothing
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
-MOST = 0.75  # of it: `fixed_ns` may be, while they stay attached
+MOST_FIXED = 0.75  # of it: `fixed_ns` may be, while they stay attached
 WINDOW = 64  # jiffies: as in pairs.c
 CLOSED = 1 << 63  # as in pairs.c
 # A raw tracepoint's way to its program and the two clock readings of the statistics, which they do
@@ -129,7 +129,7 @@ def addresses(btf: Btf) -> dict[str, int]:
     known = {name: btf.offset(path) for name, path in OFFSETS.items()}
     alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
     known["INODE"] = alloc - btf.offset("socket_alloc.socket")
-    known |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": ENTRIES}
+    known |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": MAP_ENTRIES}
     for path in WRITE_TIMERS:
         with suppress(RunError):
             known["WRITE_TIMER_AT"] = btf.offset(path)
@@ -144,9 +144,9 @@ class Probes:
     """The programs. They stay attached and look at the clock themselves: attaching costs a CPU."""
 
     def __init__(self) -> None:
-        if not TYPES.exists():
+        if not BTF_FILE.exists():
             raise RunError("it has no type information (BTF)")
-        macros = addresses(Btf(TYPES.read_bytes()))
+        macros = addresses(Btf(BTF_FILE.read_bytes()))
         head = "".join(f"#define {name} {value}ull\n" for name, value in macros.items())
         head += f"#define COUNTED u64 {', '.join(column.field for column in COUNTED)};\n"
         self.by_functions = not callsite.has_event("sock:sock_send_length")
@@ -248,7 +248,7 @@ UNIX = 1
 FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp"}
 OPENED = ("", "connected", "accepted")
 LEADS = (None, False, True)
-WAITS = ("delayed-ack", "cork", "resent", "syn", "paced")
+TRANSPORT_WAITS = ("delayed-ack", "cork", "resent", "syn", "paced")
 
 
 def is_closed(net: int) -> bool:
@@ -276,7 +276,7 @@ def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
         "path": path_of(bytes(traffic.path)) if family == "unix" else "",
         "waits": {
             name: [count, count * traffic.wait_ns[n] // max(1, traffic.timed[n])]
-            for n, (name, count) in enumerate(zip(WAITS, traffic.waits, strict=True))
+            for n, (name, count) in enumerate(zip(TRANSPORT_WAITS, traffic.waits, strict=True))
             if count  # those that a pause cut are as long as the others
         },
         "pid": traffic.pid,
@@ -366,7 +366,7 @@ def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> fl
     # a limit of 100 % can be reached.
     if limit >= EVERY_CALL or not body:
         return 0.0
-    if fixed > MOST * allowed and probes.may_detach:
+    if fixed > MOST_FIXED * allowed and probes.may_detach:
         return max(0.0, cost / allowed - lasted)
     probes.count((allowed - fixed) / body)
     return 0.0

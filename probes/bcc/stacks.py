@@ -31,7 +31,7 @@ from probes.bcc import frame
 # The innermost of these functions in a stack is the cause. `elsewhere`: the waker is no process of
 # the workload.
 CAUSES = ("unix_write_space", "sock_def_readable")
-PROGRAM = """
+STACKS_PROGRAM = """
 struct way { u32 cell, elsewhere; int stack; };
 BPF_TABLE("stacktrace", int, struct bpf_stacktrace, stacks, WAYS);
 BPF_HASH(ways, struct way, u64, WAYS);
@@ -98,7 +98,7 @@ def show(counted: frame.Maps) -> None:
 
 def run(given: argparse.Namespace) -> None:
     ways = 1 << (given.entries - 1).bit_length()  # the kernel wants a power of two
-    bpf = frame.load(given, f"#define WAYS {ways}\n{PROGRAM}", 1)
+    bpf = frame.load(given, f"#define WAYS {ways}\n{STACKS_PROGRAM}", 1)
 
     def counted() -> frame.Maps:
         return maps(sorted({cell for cell, _ in frame.windows(bpf)}), read(bpf))

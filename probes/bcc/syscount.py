@@ -26,7 +26,7 @@ if __name__ == "__main__":
 from probes.bcc import frame
 
 NUMBERS = 512  # x86-64 has fewer; what is beyond is counted with the last one
-PROGRAM = """
+SYSCOUNT_PROGRAM = """
 TRACEPOINT_PROBE(raw_syscalls, sys_enter)
 {
 	struct window *own = mine();
@@ -58,4 +58,4 @@ def maps(windows: list[tuple[int, list[int]]]) -> frame.Maps:
 
 
 if __name__ == "__main__":
-    sys.exit(frame.tool(__doc__, PROGRAM, NUMBERS, maps))
+    sys.exit(frame.tool(__doc__, SYSCOUNT_PROGRAM, NUMBERS, maps))

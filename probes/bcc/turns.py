@@ -31,7 +31,7 @@ from probes.bcc import frame
 PARTS = 16  # of each power of two
 SLOTS = 32 * PARTS  # up to 34 s
 COUNTERS = SLOTS + 2
-PROGRAM = f"""
+TURNS_PROGRAM = f"""
 enum {{ UNIX = 1, IS_TCP = 6, SENT = {SLOTS}, RECEIVED }};
 BPF_TABLE("lru_hash", u64, u64, asked, 65536); /* socket → when its turn began */
 
@@ -96,4 +96,4 @@ def maps(windows: list[tuple[int, list[int]]]) -> frame.Maps:
 
 
 if __name__ == "__main__":
-    sys.exit(frame.tool(__doc__, PROGRAM, COUNTERS, maps, fields="u64 entered;"))
+    sys.exit(frame.tool(__doc__, TURNS_PROGRAM, COUNTERS, maps, fields="u64 entered;"))

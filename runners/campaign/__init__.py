@@ -140,9 +140,14 @@ def count(session: Session[CampaignOptions], folder: Path, commands: dict[str, s
     (folder / "jobs.json").write_text(json.dumps(commands), encoding="utf-8")
     python = Path(packages).parents[2] / "bin/python"
     argv = [
-        *(str(python), "-P", "-m", "snakemake", *(f"done/{name}" for name in commands)),
-        *("--snakefile", str(SNAKEFILE), "--directory", str(folder), "--cores", "1"),
-        *("--keep-going", "--nolock", "--quiet", "all"),
+        *(str(python), "-P", "-m", "snakemake"),
+        *(f"done/{name}" for name in commands),
+        *("--snakefile", str(SNAKEFILE)),
+        *("--directory", str(folder)),
+        *("--cores", "1"),
+        "--keep-going",
+        "--nolock",
+        *("--quiet", "all"),
     ]
     own = os.environ | {"TMPDIR": tempfile.gettempdir()}  # a folder of ours, which is removed
     with (

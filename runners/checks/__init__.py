@@ -11,7 +11,8 @@ from typing import Any
 from probes.contract import TOOLS_FILE
 from runners.process import attempt
 
-ANSWER_SECONDS = 10
+HELP_SECONDS = 10
+NEEDS_ROOT = 3  # the status of a check that has to be root
 COMPLAINTS = ("unrecognized", "unknown", "invalid option", "unexpected argument", "illegal option")
 
 
@@ -34,7 +35,7 @@ def _try_tool(name: str, wanted: Sequence[str]) -> dict[str, Any]:
 
 def _printed_by(argv: list[str]) -> str:
     try:
-        done = attempt(argv, timeout=ANSWER_SECONDS, env=os.environ | {"LC_ALL": "C"})
+        done = attempt(argv, timeout=HELP_SECONDS, env=os.environ | {"LC_ALL": "C"})
     except OSError as error:
         return str(error)
     return done.stdout + done.stderr

@@ -21,6 +21,7 @@ from threading import Timer
 from typing import Any
 
 from probes.messages import RunError
+from runners.checks import NEEDS_ROOT
 
 Facts = Iterator[tuple[dict[str, str], dict[str, Any]]]
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -105,7 +106,7 @@ def abstract_names() -> Facts:
     yield {}, facts
 
 
-NUMBER, CREDENTIALS = struct.Struct("i"), struct.Struct("iII")
+PID_STRUCT, CREDENTIALS = struct.Struct("i"), struct.Struct("iII")
 
 
 def connect_and_write(inherited: bool) -> None:
@@ -114,7 +115,7 @@ def connect_and_write(inherited: bool) -> None:
     if inherited and (child := os.fork()):
         os.waitpid(child, 0)
     else:
-        client.sendall(NUMBER.pack(os.getpid()))
+        client.sendall(PID_STRUCT.pack(os.getpid()))
 
 
 def peercred() -> Facts:
@@ -124,7 +125,7 @@ def peercred() -> Facts:
             child = in_child(partial(connect_and_write, inherited))
             served, _ = server.accept()
             with served:
-                (writer,) = NUMBER.unpack(served.recv(NUMBER.size, socket.MSG_WAITALL))
+                (writer,) = PID_STRUCT.unpack(served.recv(PID_STRUCT.size, socket.MSG_WAITALL))
                 raw = served.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
             named, uid, _ = CREDENTIALS.unpack(raw)
             os.waitpid(child, 0)
@@ -136,7 +137,6 @@ def peercred() -> Facts:
             yield {"connection": "inherited" if inherited else "own"}, facts
 
 
-NEEDS_ROOT = 3
 NOBODY = 65534
 UMASKS = (0o000, 0o022, 0o077)
 
@@ -208,7 +208,7 @@ def same_interface() -> Facts:
     yield {}, facts
 
 
-PAYLOAD = 4096
+PAYLOAD_BYTES = 4096
 
 
 def scm_rights() -> Facts:
@@ -216,19 +216,19 @@ def scm_rights() -> Facts:
 
     The sender overwrites its buffer: a receiver that reads the old contents has a copy.
     """
-    sent = bytearray(b"f" * PAYLOAD)  # f for first
+    sent = bytearray(b"f" * PAYLOAD_BYTES)  # f for first
     near, far = socket.socketpair()
     with near, far, Path("passed").open("w+b", buffering=0) as file:
         file.write(b"made up")
         socket.send_fds(near, [sent], [file.fileno()])
-        sent[:] = b"l" * PAYLOAD  # l for later
-        received, (got,), _, _ = socket.recv_fds(far, PAYLOAD, 1)
+        sent[:] = b"l" * PAYLOAD_BYTES  # l for later
+        received, (got,), _, _ = socket.recv_fds(far, PAYLOAD_BYTES, 1)
         file.seek(3)
         facts = {
             "same_file": os.path.sameopenfile(file.fileno(), got),
             "another_descriptor": got != file.fileno(),
             "offset_is_shared": os.lseek(got, 0, os.SEEK_CUR) == 3,
-            "payload_is_copied": received == b"f" * PAYLOAD,
+            "payload_is_copied": received == b"f" * PAYLOAD_BYTES,
         }
         yield {}, facts
 

@@ -22,7 +22,7 @@ from runners.exact.record import (
 ACCESS = struct.Struct("<QQIHBB")
 # Flags: else it is a load; by an address of user space; of an instruction that moves a pair of
 # registers, the second.
-STORE, USER, SECOND = 1, 2, 4
+STORE, USER_ADDRESS, SECOND = 1, 2, 4
 
 
 class Access(NamedTuple):

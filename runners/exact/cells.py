@@ -22,7 +22,7 @@ SCHEDULERS = ("fifo", "other")
 CPUS = {"same-cpu": 1, "cross-cpu": 2}  # that the emulated machine has, by placement
 # TCP's receive window settles after some thousand round trips, the last tick after four million
 # instructions: enough warm-up for the first, enough iterations to see the second for what it is.
-WARMUP = 3_000
+EXACT_WARMUP = 3_000
 MESSAGES = 600
 # Options of the workload that are a cell's.
 FACTORS = (
@@ -39,7 +39,7 @@ FACTORS = (
 )
 TIMEOUT = 3600  # of the workload, in its own time, which counts instructions
 # Larger messages overwrite nothing, they only take long: each repetition of a copy is a step.
-LARGEST = 64 << 10
+LARGEST_EXACT = 64 << 10
 # The emulated CPU has no AES instructions: above this size a cell takes more than ten minutes.
 LARGEST_ENCRYPTED = 4 << 10
 
@@ -114,7 +114,7 @@ def plan(
             pattern=pattern,
             size=size,
             messages=messages or MESSAGES // each * each,
-            warmup=WARMUP // each * each,
+            warmup=EXACT_WARMUP // each * each,
         )
         cells.append(cell)
     return [CellRun(number, cell, 0) for number, cell in enumerate(cells, 1)]

@@ -20,10 +20,10 @@ from runners.exact.replay import CallTree, Counts
 
 NAMED_DIFFERENCES = 3
 MOST_VARIANTS = 64
-IDLE = "swapper"  # how the names of the idle tasks begin
+IDLE_TASK = "swapper"  # how the names of the idle tasks begin
 # How far the rate of a guest's clock may be off: on Debian's 6.12 it is by 0.95e-6, on 7.2 by 0.
 CLOCK_RATE = 2e-6
-Check = tuple[str, bool, str]
+CheckResult = tuple[str, bool, str]
 """What must hold, whether it does, and the figures that were compared."""
 
 
@@ -129,7 +129,7 @@ def _sorted(tree: CallTree, counts: Counts) -> list[int]:
 
 def checks(
     cell: Cell, window: ReplayedWindow, result: dict[str, Any], knob: Knob
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     """Yield the checks of a cell, with `result` as the workload printed it."""
     summed = window.total.steps.total()
     yield (
@@ -168,7 +168,7 @@ def _entered(window: ReplayedWindow) -> Counter[str]:
     return calls
 
 
-def _calls(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
+def _calls(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> CheckResult:
     """Where the reader may fall behind, a call may find no room and be made again."""
     entered = _entered(window)
     path, one_way = path_of(cell), cell.pattern in ONE_WAY
@@ -186,7 +186,7 @@ def _calls(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
     )
 
 
-def _no_calls(window: ReplayedWindow) -> Check:
+def _no_calls(window: ReplayedWindow) -> CheckResult:
     entered = _entered(window)
     others = {place.function for path in read_transports().values() for place in path.sends}
     called = {name: entered[name] for name in sorted(others) if entered[name]}
@@ -197,7 +197,7 @@ def _no_calls(window: ReplayedWindow) -> Check:
     )
 
 
-def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
+def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> CheckResult:
     """A nanosecond is an instruction, except where the machine idles: its clock skips ahead then.
 
     In ping-pong on two CPUs one of them always has something to do. Where messages go one way, the
@@ -214,7 +214,7 @@ def _clock(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> Check:
             probes += steps
     cost = result["clock_cost_ns"]
     tasks = {window.tree.path(node)[0] for node in window.total.steps}
-    idles = any(task.startswith(IDLE) for task in tasks) and (
+    idles = any(task.startswith(IDLE_TASK) for task in tasks) and (
         cpus_of(cell) == 1 or cell.pattern != "pingpong"
     )
     least = (-cost if cell.pattern in ONE_WAY else 0) - drift

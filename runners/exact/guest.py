@@ -31,7 +31,7 @@ KNOB_PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 # Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
 # sleep at boot and stay so, always at the same instruction; a longer command line shifts it.
 BOOTS = ("", *(f"pathcost.boot={'1' * length}" for length in (3, 4, 5, 6, 1, 2)))
-PROGRAMS = {
+GUEST_PROGRAMS = {
     row["program"]: (row["package"], row["path"])
     for row in read_rows(Path(__file__).with_name("programs.tsv"))
 }
@@ -244,7 +244,7 @@ def program_files(
     cache: Cache, sources: PackageSources, name: str, isa: Isa = USUAL
 ) -> dict[str, Path]:
     """Return a program and all that it loads: path in the guest → file. Raises RunError."""
-    package, path = PROGRAMS[name]
+    package, path = GUEST_PROGRAMS[name]
 
     def build(partial: Path) -> dict[str, object]:
         with cache.scratch() as root:
@@ -261,7 +261,9 @@ def program_files(
                 shutil.copyfile(root / file, target)
         return {"packages": versions, "needed": needed, "what": name}
 
-    entry = cache.entry("tools", {"version": 2, "program": PROGRAMS[name], "suites": TRIXIE}, build)
+    entry = cache.entry(
+        "tools", {"version": 2, "program": GUEST_PROGRAMS[name], "suites": TRIXIE}, build
+    )
     program, loader, *libraries = read_manifest(entry)["needed"]
     places = {f"/{isa.loader}": loader, f"/{name}": program, f"/{loader}": loader}
     places |= {f"/{library}": library for library in libraries}

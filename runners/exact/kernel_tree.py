@@ -21,8 +21,8 @@ from runners.store import lock, open_folder
 CONFIG = Path(__file__).parent / "minimal.config"
 ALL_CONFIG = ".pathcost-config"  # what a build is to have, among its objects
 UNFINISHED = ".pathcost-unfinished"  # among the objects of a build that was ended
-PROGRAMS = ("make", "gcc", "flex", "bison", "bc")  # each in the package of its name
-COMPLAINT_LINES = 8
+BUILD_PROGRAMS = ("make", "gcc", "flex", "bison", "bc")  # each in the package of its name
+BUILD_ERROR_LINES = 8
 FIXED = {
     "KBUILD_BUILD_TIMESTAMP": "2026-01-01",
     "KBUILD_BUILD_VERSION": "1",
@@ -44,7 +44,7 @@ def is_tree(name: str) -> bool:
 def build_tree(cache: Path, tree: Path, say: Say, isa: Isa = USUAL) -> Path:
     """Return the kernel's file of a source tree, built if need be. Raises RunError."""
     tree = tree.resolve()
-    if lacking := [name for name in PROGRAMS if shutil.which(name, path=SEARCH) is None]:
+    if lacking := [name for name in BUILD_PROGRAMS if shutil.which(name, path=SEARCH) is None]:
         names = " ".join([*lacking, "libelf-dev"])
         raise RunError(f"to build {tree}, these are missing: apt-get install {names}")
     folder = cache / f"build-{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}"
@@ -113,4 +113,4 @@ def _make(tree: Path, folder: Path, held: int, *words: str) -> None:
         lines = output.strip().splitlines()
         errors = [line for line in lines if "error:" in line or "***" in line or "ERROR" in line]
         why = (errors or lines or ["make said nothing"])[0].strip()
-        raise BuildError(f"{tree} does not build: {why}", lines[-COMPLAINT_LINES:])
+        raise BuildError(f"{tree} does not build: {why}", lines[-BUILD_ERROR_LINES:])

@@ -14,23 +14,23 @@ from probes import program
 from probes.isa import USUAL, Isa
 from probes.scripts import read_scripts
 
-TABLE = Path(__file__).parent / "knobs.toml"
+KNOBS_TABLE = Path(__file__).parent / "knobs.toml"
 KNOB = "/knob"
 TEXT = "/knob.txt"
 # Actions of runners/exact/knob/knob.c, in the guest's program KNOB.
 OWN_ACTIONS = ["expect", "log", "packet", "cgroup-bpf", "tracer", "bpftrace", "seccomp"]
 # What `bpftrace = true` stands for.
-BPFTRACE = {
+BPFTRACE_ROW = {
     "event": "bpf_prog_????????????????_*",
     "image": ["bpftrace", "bin/sh"],
     "code": True,
     "steps": [["bpftrace", TEXT]],
 }
-NUMBER, SCRIPT, CPU = "number", "script", "cpu"
+ANY_NUMBER, ANY_SCRIPT, ANY_CPU = "number", "script", "cpu"
 # A model by QEMU's name (none: the usual one), and features: `Nehalem`, `+erms`, `max+smap=off`.
 CPU_VALUE = re.compile(r"(?=.)(\w[\w.-]*)?(\+\w[\w.-]*(=(on|off))?)*", re.ASCII)
-FORMS = {NUMBER: "=N", CPU: "=MODEL+FEATURE"}
-MOST = 65_535
+VALUE_FORMS = {ANY_NUMBER: "=N", ANY_CPU: "=MODEL+FEATURE"}
+LARGEST_NUMBER = 65_535
 ANY = "any"
 
 
@@ -84,12 +84,12 @@ def find(name: str, isa: Isa = USUAL) -> Knob:
     words = json.dumps(table[stem]).replace("{start}", isa.cpu_name(value))
     row = json.loads(words.replace("{value}", value))
     if row.pop("bpftrace", False):
-        row |= BPFTRACE
+        row |= BPFTRACE_ROW
     steps = [["run", KNOB, *s] if s[0] in OWN_ACTIONS else s for s in row.pop("steps", ())]
     if row.pop("code", False):
         steps.append(["symbols"])
     number = int(value) if "one" in row else None
-    text = row.pop("file", "") if row.pop("value", "") != SCRIPT else scripts()[value]
+    text = row.pop("file", "") if row.pop("value", "") != ANY_SCRIPT else scripts()[value]
     if each := row.pop("each", ""):
         text += "".join(each.replace("{n}", str(n)) for n in range(1, int(value) + 1))
     return Knob(name, number=number, text=text, steps=steps, **row)
@@ -97,9 +97,9 @@ def find(name: str, isa: Isa = USUAL) -> Knob:
 
 def _fits(value: str, possible: Any) -> bool:
     """Return whether a knob that has these possible values takes this one."""
-    if possible == NUMBER:
-        return value.isdecimal() and 1 <= int(value) <= MOST
-    if possible == CPU:
+    if possible == ANY_NUMBER:
+        return value.isdecimal() and 1 <= int(value) <= LARGEST_NUMBER
+    if possible == ANY_CPU:
         return CPU_VALUE.fullmatch(value) is not None
     return value in _choices(possible)
 
@@ -107,12 +107,12 @@ def _fits(value: str, possible: Any) -> bool:
 @cache
 def read_table() -> dict[str, dict[str, Any]]:
     """Return the rows of knobs.toml, by name."""
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return tomllib.loads(KNOBS_TABLE.read_text(encoding="utf-8"))
 
 
 def _choices(value: Any) -> list[str]:
     """Return the possible values of a knob that has a list of them."""
-    return list(scripts()) if value == SCRIPT else list(value or [])
+    return list(scripts()) if value == ANY_SCRIPT else list(value or [])
 
 
 @cache
@@ -133,6 +133,6 @@ def described() -> dict[str, str]:
     words = {}
     for name, row in read_table().items():
         if value := row.get("value"):
-            name += FORMS.get(str(value), f"={'|'.join(_choices(value))}")
+            name += VALUE_FORMS.get(str(value), f"={'|'.join(_choices(value))}")
         words[name] = row["what"].replace("{value}", "…")
     return words

@@ -29,7 +29,7 @@ from runners.process import WORKLOAD, RunError, UsageError, command
 
 # QEMU's migration stream, migration/ram.c: the low bits of a page's header, and how many bytes are
 # between two parts.
-FILLED, WHOLE, END, SAME_BLOCK, SECTION = 0x02, 0x08, 0x10, 0x20, 10
+FILLED, WHOLE, EOS, SAME_BLOCK, SECTION = 0x02, 0x08, 0x10, 0x20, 10
 # A run loops without an end when it takes so many times the processor time of one without a lesion.
 MOST_WORK = 2.0
 # One that prints without an end takes so many times its time, and 60 s: others may use the host.
@@ -38,7 +38,7 @@ MOST_SECONDS, LEAST = 10.0, 60.0
 # the second fills the transport until its writer has to wait.
 AGAIN = (("pingpong", 120, 64), ("stream", 1000, 4096))
 VIRTUAL_SECONDS = 10  # a second is a thousand million instructions
-STATE = (
+PROC_STATE = (
     "slabinfo",
     "sys/fs/file-nr",
     "net/sockstat",
@@ -112,7 +112,7 @@ def find_pages(isa: Isa, state: bytes) -> dict[int, int]:
     while 0 <= at < len(state):
         head = int.from_bytes(state[at : at + 8])
         address, flags, at = head & -page, head % page, at + 8
-        if flags == END:
+        if flags == EOS:
             at += SECTION
             continue
         if not flags & SAME_BLOCK:
@@ -263,7 +263,7 @@ def strict_order(run: CellRun, guest: ExactGuest) -> list[tuple[str, ...]]:
     steps = [tuple(step) for step in order(run, guest.steps, VIRTUAL_SECONDS)]
     for time in "12":
         steps += [*again, *look]
-        steps += [("hand", f"/proc/{path}", f"{Path(path).name}{time}") for path in STATE]
+        steps += [("hand", f"/proc/{path}", f"{Path(path).name}{time}") for path in PROC_STATE]
     return steps
 
 

@@ -36,11 +36,11 @@ from runners.store import lock, open_lock, place
 
 NO_PURPOSE = "unaccounted"
 DELIVERY = "delivery"
-USUAL, LEFT = "all", "left"  # rows of needs.csv: without a lesion, and with those that survive
+NO_LESION, LEFT = "all", "left"  # rows of needs.csv: without a lesion, and with those that survive
 # What a trial is.
 SOURCES = (Path(__file__).with_name("lesion.py"), *sorted(Path(isa.__file__).parent.glob("*.py")))
-CODE = digest(b"".join(path.read_bytes() for path in SOURCES))
-LOCK, PICTURE = "lock", "needs.png"
+CODE_DIGEST = digest(b"".join(path.read_bytes() for path in SOURCES))
+LOCK_FILE, PICTURE_FILE = "lock", "needs.png"
 CALLS = "calls"  # a word of --lesions: also single calls
 SPINS = ("processor time", "not finish")  # in sentences of a guest that goes on without an end
 # What may differ from the machine without a lesion: what is counted, and then what is kept, too.
@@ -82,7 +82,7 @@ class Trials:
     def run(self, patient: Patient, lesions: Sequence[Lesion]) -> Trial:
         """Return the trial of these lesions together, from the file or made now."""
         names = sorted(f"{lesion.name}={lesion.gives}" for lesion in lesions)
-        made_from = [CODE, patient.fingerprint, names]
+        made_from = [CODE_DIGEST, patient.fingerprint, names]
         key = digest(json.dumps(made_from).encode())[:20]
         if key not in self._known:
             if stopping.is_set():
@@ -98,7 +98,7 @@ class Trials:
 
 
 @dataclass
-class Subject:
+class StudiedCell:
     """A cell on a kernel: function → trials by what it gives; order → form → what survives.
 
     `taxes` are what the first order's lesions save by purpose, one purpose after the other.
@@ -120,14 +120,14 @@ def purpose_of(function: str) -> str:
 def lesions(options: ExactOptions) -> int:
     """Make the study, or go on with it: the exit status. Raises UsageError, RunError."""
     session, folder = Session(options), (options.out or REPORTS / "lesions").absolute()
-    if not (folder / LOCK).exists():
+    if not (folder / LOCK_FILE).exists():
         place(folder)
     works = by_machine(options.kernels, plan_cells(options), options.knobs)
     session.set_up_step("--exact")
     with session.scratch():
         subjects = [subject for work in works for subject in admit(session, work)]
         folder.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(open_lock(folder / LOCK)) as held:
+        with os.fdopen(open_lock(folder / LOCK_FILE)) as held:
             lock(held.fileno(), f"another study works in {folder}: wait for its end.")
             try:
                 study(session, Trials(folder / "trials.jsonl"), subjects)
@@ -136,12 +136,12 @@ def lesions(options: ExactOptions) -> int:
                     session.set_up("--analysis")
                     from analysis.paths.figures import needs
 
-                    needs(folder / "needs.csv", folder / PICTURE)
+                    needs(folder / "needs.csv", folder / PICTURE_FILE)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
                     "interrupted; finished trials are kept, for the same command to go on."
                 ) from None
-    print(folder / PICTURE)
+    print(folder / PICTURE_FILE)
     return Status.DONE
 
 
@@ -150,7 +150,7 @@ def exact(options: ExactOptions) -> int:
     return count(options) if options.lesions is None else lesions(options)
 
 
-def admit(session: Session[ExactOptions], work: Any) -> Iterator[Subject]:
+def admit(session: Session[ExactOptions], work: Any) -> Iterator[StudiedCell]:
     """Yield the subjects of a machine, each run once without a lesion. Raises RunError."""
     absent: dict[Cell, Any] = {}
     with session.progress.step(f"lesions {work.name}: preparing"):
@@ -159,7 +159,7 @@ def admit(session: Session[ExactOptions], work: Any) -> Iterator[Subject]:
             patient = Patient(guest, run)
             for name in named(session):
                 patient.lesion(name, "0")  # raises where there is no such function
-            yield Subject(patient, guest.machine.kernel.release, inside(patient))
+            yield StudiedCell(patient, guest.machine.kernel.release, inside(patient))
     if not todo:
         raise UsageError(f"no cell can be counted: {next(iter(absent.values()))}.")
 
@@ -179,7 +179,7 @@ def inside(patient: Patient) -> Counter[str]:
     return sums
 
 
-def study(session: Session[ExactOptions], trials: Trials, subjects: Sequence[Subject]) -> None:
+def study(session: Session[ExactOptions], trials: Trials, subjects: Sequence[StudiedCell]) -> None:
     """Fill the subjects: singles first, then each order, side by side on all processors."""
     progress, wanted = session.progress, named(session)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -204,7 +204,7 @@ def study(session: Session[ExactOptions], trials: Trials, subjects: Sequence[Sub
         all_of([partial(tax, trials, s) for s in subjects], "by purpose")
 
 
-def candidates(subject: Subject) -> list[str]:
+def candidates(subject: StudiedCell) -> list[str]:
     """Return the functions of the path, the largest first."""
     return [
         function
@@ -214,7 +214,7 @@ def candidates(subject: Subject) -> list[str]:
     ]
 
 
-def calls(subject: Subject) -> list[str]:
+def calls(subject: StudiedCell) -> list[str]:
     """Return the calls of what the path calls at several places, and needs at one at least."""
     of = {call: call.rpartition(">")[2] for call in subject.patient.calls}
     places, gone = Counter(of.values()), {lesion.name for lesion, _ in removable(subject)}
@@ -222,7 +222,7 @@ def calls(subject: Subject) -> list[str]:
     return sorted(call for call, name in of.items() if places[name] > 1 and name in tried)
 
 
-def alone(trials: Trials, subject: Subject, name: str) -> None:
+def alone(trials: Trials, subject: StudiedCell, name: str) -> None:
     """Try what a function may give, until the message arrives.
 
     Another value hardly changes what has leaked, and a loop without an end takes long.
@@ -235,7 +235,7 @@ def alone(trials: Trials, subject: Subject, name: str) -> None:
                 break
 
 
-def removable(subject: Subject) -> list[tuple[Lesion, Trial]]:
+def removable(subject: StudiedCell) -> list[tuple[Lesion, Trial]]:
     """Return each lesion with which the message arrives in fewer instructions, the largest first.
 
     The last value of a function is the one with which it does.
@@ -250,7 +250,7 @@ def removable(subject: Subject) -> list[tuple[Lesion, Trial]]:
     return sorted(found, key=lambda pair: (pair[1].instructions, pair[0].name))
 
 
-def combine(trials: Trials, subject: Subject, order: str) -> None:
+def combine(trials: Trials, subject: StudiedCell, order: str) -> None:
     """Take the lesions together in this order, form after form, and keep what survives.
 
     Several at once, and each half of them where these do not survive.
@@ -278,7 +278,7 @@ def combine(trials: Trials, subject: Subject, order: str) -> None:
     subject.together[order] = made
 
 
-def tax(trials: Trials, subject: Subject) -> None:
+def tax(trials: Trials, subject: StudiedCell) -> None:
     """Fill `taxes`. Where a purpose's lesions do not survive without the next's, both are one."""
     so_far, current, waiting = list[Lesion](), subject.patient.instructions, list[str]()
     for form, (lesions, _) in subject.together[MAIN].items():
@@ -294,7 +294,7 @@ def tax(trials: Trials, subject: Subject) -> None:
                 current, waiting = trial.instructions, []
 
 
-def write(folder: Path, subjects: Iterable[Subject]) -> None:
+def write(folder: Path, subjects: Iterable[StudiedCell]) -> None:
     """Write lesions.csv, together.csv, needs.csv and a file of folded stacks for each cell."""
     alone_rows, kept_rows, sums = [], [], []
     for subject in subjects:
@@ -338,7 +338,7 @@ def write(folder: Path, subjects: Iterable[Subject]) -> None:
             needed_for[purpose_of(path[-1])] += instructions * (why == DELIVERY)
             lines.append(f"{why};{';'.join(path)} {instructions}\n")
         needed = [(DELIVERY, purpose, n) for purpose, n in needed_for.most_common() if n]
-        for form, purpose, n in [("", USUAL, usual), *subject.taxes, *needed]:
+        for form, purpose, n in [("", NO_LESION, usual), *subject.taxes, *needed]:
             sums.append(key | {"order": MAIN, "form": form, "purpose": purpose, "instructions": n})
         name = "-".join(filter(None, map(str, key.values())))
         (folder / f"{name}.folded").write_text("".join(lines), encoding="utf-8")
@@ -353,7 +353,7 @@ def _saved(usual: int, trial: Trial) -> int | None:
     return None if trial.instructions is None else usual - trial.instructions
 
 
-def stacks(subject: Subject) -> Iterator[tuple[str, tuple[str, ...], int]]:
+def stacks(subject: StudiedCell) -> Iterator[tuple[str, tuple[str, ...], int]]:
     """Yield each path of the usual round trip: why it may go, or DELIVERY; its instructions."""
     counts, tree = subject.patient.window.steady.counts, subject.patient.window.tree
     names = {lesion.name for lesions, _ in subject.together[MAIN].values() for lesion in lesions}

@@ -24,10 +24,10 @@ from runners.guest.qemu import MACHINES, Ended, Qemu, Snapshot, explain, value, 
 from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError, run_tool
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
-INIT = REPOSITORY / "runners/exact/init/build/init"
+INIT_PROGRAM = REPOSITORY / "runners/exact/init/build/init"
 # A machine that skips its idle time never does nothing. One that boots takes 6 to 8 s of processor
 # time for its first line. Two CPUs may hang at boot (guest.BOOTS).
-SECONDS, IDLE_SECONDS, BOOT_WORK = 300.0, 10.0, 40.0
+RUN_SECONDS, HANG_SECONDS, BOOT_WORK = 300.0, 10.0, 40.0
 TRIES = 6  # to store a machine
 IMAGE_MEMORY = 1024  # large programs in the first file system take memory twice: packed, unpacked
 READY, DONE = "pathcost: ready", "pathcost: done"
@@ -37,7 +37,7 @@ REFUSED = "pathcost: failed: refused: pathcost-workload:"  # a cell, by the work
 NO_CPU = re.compile(r"(?:TCG doesn't support requested|unable to find CPU|Property '\S*-cpu).*")
 COMM = WORKLOAD.name[:15]  # the kernel keeps this much of a program's name
 COPIES = "spawn=deny", "spawn=allow"  # in QEMU's sandbox, where the recorder copies the machine
-TABLE = MACHINES["exact"]  # by architecture
+EXACT_MACHINES = MACHINES["exact"]  # by architecture
 
 Order = Sequence[Sequence[str]]
 """Steps for the guest's first program, each a list of words: see runners/exact/init/init.c."""
@@ -68,12 +68,12 @@ class EmulatedMachine:
     def hardware(self) -> list[str]:
         """QEMU's options that the guest can see."""
         memory = ["-m", str(IMAGE_MEMORY)] if self.image else []
-        words = TABLE[self.isa.name]["machine"].split()
+        words = EXACT_MACHINES[self.isa.name]["machine"].split()
         return [*words, "-cpu", self.cpu or self.isa.cpu, "-smp", str(self.cpus), *memory]
 
     @property
     def command_line(self) -> str:
-        return f"{TABLE[self.isa.name]['kernel']} {self.knobs}".strip()
+        return f"{EXACT_MACHINES[self.isa.name]['kernel']} {self.knobs}".strip()
 
     def files(self) -> dict[str, bytes]:
         """Return the first file system (path → contents)."""
@@ -132,7 +132,7 @@ def run_qemu(
     order: Order = (),
     files: Mapping[str, bytes] | None = None,
     stored: Path | None = None,
-    seconds: float = SECONDS,
+    seconds: float = RUN_SECONDS,
     **how: Any,
 ) -> Ended:
     """Run QEMU to its end, with `options` beside the machine's. Raises RunError beyond a limit.
@@ -154,7 +154,7 @@ def run_qemu(
         argv += ["-append", machine.command_line]
         argv += [*_files(folder), *options]
         reading = machine.qemu.reading(stored) if stored else ()
-        return watch(argv, seconds, idle=IDLE_SECONDS, reading=reading, **how)
+        return watch(argv, seconds, idle=HANG_SECONDS, reading=reading, **how)
 
 
 def boot(
@@ -217,7 +217,7 @@ def digest(data: bytes) -> str:
 
 def programs() -> dict[str, bytes]:
     """Return the guest's two programs, by their names in the guest."""
-    return {file.name: strip_elf(file.read_bytes()) for file in (INIT, WORKLOAD)}
+    return {file.name: strip_elf(file.read_bytes()) for file in (INIT_PROGRAM, WORKLOAD)}
 
 
 def _with_symbols(path: Path) -> bytes:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from probes.isa import OTHER, Isa
-from runners.exact.accesses import SECOND, STORE, USER, Access, accesses
+from runners.exact.accesses import SECOND, STORE, USER_ADDRESS, Access, accesses
 from runners.exact.record import InstructionRecord
 from runners.exact.symbols import Symbols
 
@@ -127,7 +127,7 @@ class _Origins:
             return
         for source, byte in zip(loaded.addresses, access.addresses, strict=False):
             origin = self._origin.get(source, source)
-            if access.flags & USER:
+            if access.flags & USER_ADDRESS:
                 self._handed[origin] += 1
             else:
                 self._origin[byte] = origin
@@ -168,15 +168,15 @@ class _Tracker:
             return
         count = min(size, access.size)
         direction = "kernel"
-        if loaded.flags & USER:
+        if loaded.flags & USER_ADDRESS:
             direction = "in"
-        elif access.flags & USER:
+        elif access.flags & USER_ADDRESS:
             direction = "out"
         again = self._copied_again(loaded.physical, access.physical, count)
         self.flow.copied[direction] += count - again
         self.flow.copiers[function] += count - again
         self._used.add(register)
-        if not access.flags & USER:
+        if not access.flags & USER_ADDRESS:
             self._here.update(access.addresses[:count])
 
     def _copied_again(self, start: int, target: int, size: int) -> int:

@@ -13,7 +13,7 @@ from probes.isa import Isa
 EVENT_BIT = 1 << 31
 KIND_SHIFT, KIND_MASK, VALUE_MASK = 24, 0x7F, 0xFFFFFF
 COUNT_BITS, COUNT_MASK = 10, 0x3FF
-BLOCK = struct.Struct("<QHH")
+BLOCK_HEAD = struct.Struct("<QHH")
 
 
 class RecordEvent(enum.IntEnum):
@@ -89,8 +89,8 @@ def read_record(folder: Path, isa: Isa, copy: str = "") -> InstructionRecord:
     blocks = [CodeBlock(0, b"\0", b"\x01")]
     at = 0
     while at < len(data):
-        address, count, size = BLOCK.unpack_from(data, at)
-        code = at + BLOCK.size
+        address, count, size = BLOCK_HEAD.unpack_from(data, at)
+        code = at + BLOCK_HEAD.size
         lengths = code + size
         blocks.append(CodeBlock(address, data[code:lengths], data[lengths : lengths + count]))
         at = lengths + count

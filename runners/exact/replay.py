@@ -20,7 +20,7 @@ from runners.exact.record import (
     RecordEvent,
     event_of,
 )
-from runners.exact.symbols import USER, Symbols
+from runners.exact.symbols import USER_SPACE, Symbols
 
 
 class Frame(NamedTuple):
@@ -35,7 +35,7 @@ class Frame(NamedTuple):
     resume: int = -1
 
 
-class Running(NamedTuple):
+class RunningTask(NamedTuple):
     """The task of a CPU, and the last block that ran to its end (0: it stopped inside a block).
 
     `word` is that of its last block, which need not have run to its end.
@@ -46,7 +46,7 @@ class Running(NamedTuple):
     word: int
 
 
-NO_TASK = Running(-1, 0, 0)
+NO_TASK = RunningTask(-1, 0, 0)
 
 
 class State(NamedTuple):
@@ -57,7 +57,7 @@ class State(NamedTuple):
     """
 
     cpu: int = 0
-    running: tuple[tuple[int, Running], ...] = ()
+    running: tuple[tuple[int, RunningTask], ...] = ()
     stacks: tuple[tuple[int, tuple[Frame, ...]], ...] = ()
     offset: int = 0
 
@@ -161,7 +161,7 @@ class Replay:
                 elif kind == RecordEvent.RESUME:
                     offset = value
                 elif kind == RecordEvent.CPU:
-                    stacks[current], running[cpu] = tuple(stack), Running(current, last, before)
+                    stacks[current], running[cpu] = tuple(stack), RunningTask(current, last, before)
                     cpu = value
                     current, last, before = running.get(cpu, NO_TASK)
                     stack = self._stack(stacks, current)
@@ -183,7 +183,7 @@ class Replay:
                 order.append(NodeVisit(cpu, node, ran - repeats))
             last = number if offset + ran == self._lengths[number] else 0
             before, offset = word, 0
-        stacks[current], running[cpu] = tuple(stack), Running(current, last, before)
+        stacks[current], running[cpu] = tuple(stack), RunningTask(current, last, before)
         ended = tuple(sorted(running.items())), tuple(sorted(stacks.items()))
         return State(cpu, *ended, offset), counts
 
@@ -192,7 +192,7 @@ class Replay:
         if task in stacks:
             return list(stacks[task])
         root = self.tree.child(0, self._tasks.get(task, "?"))
-        return [Frame(self.tree.child(root, USER))]
+        return [Frame(self.tree.child(root, USER_SPACE))]
 
     def _begins_within(self, before: int, number: int) -> bool:
         """Whether the block begins with the instruction in which that of the word before ended."""
@@ -202,7 +202,7 @@ class Replay:
     def _move(self, stack: list[Frame], last: int, number: int, counts: Counts) -> None:
         """Bring the stack to where block `number` runs, after `last` has run to its end."""
         place = self._places[number]
-        if place.function == USER:
+        if place.function == USER_SPACE:
             del stack[1:]
             return
         is_called = last and self._targets[last] == self._addresses[number]

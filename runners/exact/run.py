@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from probes import reasons
 from probes.cell import Cell, CellRun
 from probes.reasons import Reason, reason
-from runners.exact.cells import CPUS, LARGEST, SCHEDULERS, cpus_of, impossible, path_of, plan
+from runners.exact.cells import CPUS, LARGEST_EXACT, SCHEDULERS, cpus_of, impossible, path_of, plan
 from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
 from runners.exact.knobs import find
@@ -23,10 +23,10 @@ from runners.process import RunError, UsageError
 from runners.store import Manifest, RunFolder, Scratch, place
 
 # Counted beside probes: size → schedulers. The payload of large messages takes long to follow.
-FAST = {64: SCHEDULERS, LARGEST: ("other",)}
+FAST = {64: SCHEDULERS, LARGEST_EXACT: ("other",)}
 
 
-class Work(NamedTuple):
+class MachineCells(NamedTuple):
     """A kernel, a number of CPUs, and the cells to count on such a machine."""
 
     kernel: str
@@ -89,7 +89,11 @@ def plan_cells(options: ExactOptions) -> list[CellRun]:
     placements = options.placements or (("same-cpu",) if path_alone else tuple(CPUS))
     schedulers = options.scheds or (("fifo",) if path_alone else SCHEDULERS)
     cells = plan(
-        *(options.transports, options.sizes, options.messages, placements, schedulers),
+        options.transports,
+        options.sizes,
+        options.messages,
+        placements,
+        schedulers,
         patterns=options.patterns,
         waits=options.waits,
         in_flight=options.in_flight,
@@ -120,7 +124,7 @@ def missing(counted: list[Counted], sizes: Sequence[int] = ()) -> Entries:
 
 def by_machine(
     kernels: Sequence[str], cells: Sequence[CellRun], knobs: Sequence[str] = ()
-) -> list[Work]:
+) -> list[MachineCells]:
     """Each kernel's cells by the machine that they need, without and then with each knob.
 
     The cells with a knob, of those that can be counted, have numbers of their own.
@@ -135,12 +139,12 @@ def by_machine(
                 for name in knobs
                 for run in possible
             ]
-            works.append(Work(kernel, cpus, tuple(chosen)))
+            works.append(MachineCells(kernel, cpus, tuple(chosen)))
     return works
 
 
 def count_all(
-    session: Session[Options], raw: Path, todo: Sequence[Work], need: int
+    session: Session[Options], raw: Path, todo: Sequence[MachineCells], need: int
 ) -> tuple[list[Counted], Entries]:
     """Count on each machine; also the entries of `missing` in run.json for those that failed.
 
@@ -160,7 +164,7 @@ def count_all(
     return counted, failed
 
 
-def count(session: Session[Options], raw: Path, work: Work) -> Counted:
+def count(session: Session[Options], raw: Path, work: MachineCells) -> Counted:
     """Count the cells of a machine. Raises UsageError, RunError."""
     progress = session.progress
     absent = {run.cell: why for run in work.cells if (why := impossible(run.cell))}
@@ -184,7 +188,7 @@ def count(session: Session[Options], raw: Path, work: Work) -> Counted:
 
 
 def prepare(
-    session: Session[Options], work: Work, absent: dict[Cell, Reason]
+    session: Session[Options], work: MachineCells, absent: dict[Cell, Reason]
 ) -> tuple[ExactGuest, list[tuple[ExactGuest, CellRun]], dict[str, str]]:
     """Return the machine's guest, its cells each with their own; knob → why it is missing.
 

@@ -16,20 +16,20 @@ from probes.isa import Isa
 from probes.messages import shown
 from runners.process import RunError
 
-USER = "[user]"
+USER_SPACE = "[user]"
 UNKNOWN = "[unknown]"
 # Code that the kernel has compiled itself (eBPF): no function of its own reaches so far.
 COMPILED = "[eBPF]"
 REACH = 1 << 20
 # Padding before a function, and its part that the compiler moved away, belong to the function.
 PADDING = "__pfx_"
-COLD = re.compile(r"\.cold(\.\d+)?$")
-CODE, GLOBAL = "tTwW", "TW"  # kinds of symbols
+COLD_SUFFIX = re.compile(r"\.cold(\.\d+)?$")
+CODE_KINDS, GLOBAL_KINDS = "tTwW", "TW"  # kinds of symbols
 
 Names = Mapping[int, str]
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """The function at an address, and how it may be entered there.
 
     By a call at its `start`, its first byte; as an `entry` by the processor itself.
@@ -57,20 +57,20 @@ class Symbols:
         self._starts = sorted(names)
         self._names = [names[start] for start in self._starts]
 
-    def place(self, address: int) -> Place:
+    def place(self, address: int) -> CodePlace:
         """Return the function at `address`; all of user space is one function."""
         if address < self._isa.user_limit:
-            return Place(USER, False)
+            return CodePlace(USER_SPACE, False)
         index = bisect_right(self._starts, address) - 1
         if index < 0:
-            return Place(UNKNOWN, False)
+            return CodePlace(UNKNOWN, False)
         distance = address - self._starts[index]
         if distance > REACH:
-            return Place(COMPILED, True)
+            return CodePlace(COMPILED, True)
         name = self._names[index].removeprefix(PADDING)
-        if COLD.search(name):
-            return Place(COLD.sub("", name), False)
-        return Place(name, distance == 0, self._isa.enters(name, distance))
+        if COLD_SUFFIX.search(name):
+            return CodePlace(COLD_SUFFIX.sub("", name), False)
+        return CodePlace(name, distance == 0, self._isa.enters(name, distance))
 
     def extent(self, name: str) -> tuple[int, int]:
         """First address of a function, and of the next symbol. Raises ValueError."""
@@ -102,9 +102,9 @@ def read_symbols(isa: Isa, path: Path, modules: Path | None = None) -> Symbols:
                 place = int(address, 16)
             except ValueError:
                 raise RunError(f"{path} is damaged: {shown(line)} is no symbol.") from None
-            if kind not in CODE:
+            if kind not in CODE_KINDS:
                 continue
-            local = kind not in GLOBAL
+            local = kind not in GLOBAL_KINDS
             if place not in best or local < best[place][0]:
                 best[place] = local, name, "".join(module).strip("[]")
     kernel: dict[int, str] = {}

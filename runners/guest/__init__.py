@@ -43,14 +43,14 @@ def prepare(
     if platform.machine() != "x86_64":
         raise RunError(f"guests are x86_64 only, and this machine is {platform.machine()}")
     store = Cache(cache, say, may_build=may_build)
-    with PackageSources(store) as sources:
-        qemu = prepare_qemu(store, sources)
-        with ThreadPoolExecutor(1) as pool:
-            unpacking = pool.submit(prepare_image, store, sources, qemu)
-            chosen = prepare_kernel(store, sources, qemu, kernel)
-            works, why = kvm_boots(store, qemu, chosen)
-            say("the guest's root: unpacking packages")
-            image = unpacking.result()
+    with PackageSources(store) as sources, ThreadPoolExecutor(2) as pool:
+        emulator = pool.submit(prepare_qemu, store, sources)
+        root = pool.submit(prepare_image, store, sources, emulator.result)
+        qemu = emulator.result()
+        chosen = prepare_kernel(store, sources, qemu, kernel)
+        works, why = kvm_boots(store, qemu, chosen)
+        say("the guest's root: unpacking packages")
+        image = root.result()
     # Where the kernel comes without a module, the workload says what its transport lacks.
     wanted = [name for transport in transports for name in read_transports()[transport].modules]
     modules = chosen.modules(wanted, all_or_none=False)

@@ -9,6 +9,7 @@ runs. So neither root nor a mount is needed, and the host's packages are never t
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -22,6 +23,7 @@ from runners.process import RunError, attempt, command, find_program, plain_envi
 
 TABLES = read_toml(Path(__file__).with_name("packages.toml"))
 TRIXIE = ("trixie", "trixie-security")
+LIBRARIES = "usr/lib/x86_64-linux-gnu"  # in a folder of unpacked packages
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
 ENDED = ("bullseye-security",)  # suites whose lists may be past their date
@@ -159,11 +161,14 @@ class Archive:
         self._say(f"{what}: unpacking {len(files)} packages")
         root.mkdir(exist_ok=True)
         unpack = partial(_unpack, root=root, options=tar_options)
-        first = [archives / name for name in files if name.startswith("base-files_")]
+        # The largest first: the last one leaves a processor idle for as long as it takes.
+        largest_first = sorted(files, key=lambda name: files[name][1], reverse=True)
+        ordered = [archives / name for name in largest_first]
+        first = [package for package in ordered if package.name.startswith("base-files_")]
         for package in first:  # it makes /bin, /lib, … links into /usr
             unpack(package)
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            list(pool.map(unpack, {archives / name for name in files} - {*first}))
+            list(pool.map(unpack, [package for package in ordered if package not in first]))
         return {name: unquote(version) for name, version, _, _ in rows}
 
 
@@ -180,22 +185,27 @@ def _unpack(package: Path, root: Path, options: Sequence[str]) -> None:
 
 
 class PackageSources(ExitStack):
-    """Archives of packages, each opened at its first use and kept until the `with` block ends."""
+    """Archives of packages, each opened at its first use and kept until the `with` block ends.
+
+    Several threads may use them.
+    """
 
     def __init__(self, cache: Cache) -> None:
         super().__init__()
         self._cache = cache
         self._archives: dict[tuple[str, ...], Archive] = {}
+        self._opening = threading.Lock()
 
     def archive(self, suites: Sequence[str]) -> Archive:
         """The packages of these suites. For builders only. Raises RunError."""
         key = tuple(suites)
-        if key not in self._archives:
-            try:
-                find_program("apt-get")
-            except RunError:  # in an image
-                why = "it is not in the cache, and without apt nothing is fetched"
-                raise LackingError(why) from None
-            folder = self.enter_context(self._cache.scratch())
-            self._archives[key] = Archive(folder, find_mirror(), key, self._cache.say)
-        return self._archives[key]
+        with self._opening:
+            if key not in self._archives:
+                try:
+                    find_program("apt-get")
+                except RunError:  # in an image
+                    why = "it is not in the cache, and without apt nothing is fetched"
+                    raise LackingError(why) from None
+                folder = self.enter_context(self._cache.scratch())
+                self._archives[key] = Archive(folder, find_mirror(), key, self._cache.say)
+            return self._archives[key]

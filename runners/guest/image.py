@@ -12,7 +12,7 @@ depends on where a program was built is stripped.
 
 import shutil
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -21,8 +21,8 @@ from runners.guest.qemu import Qemu
 from runners.guest.store import Cache
 from runners.process import plain_environment, run_tool
 
-PACKAGES, UNUSED = packages("image")
-INIT = Path(__file__).parent / "init"
+IMAGE_PACKAGES, IMAGE_UNUSED = packages("image")
+INIT_SCRIPT = Path(__file__).parent / "init"
 INIT_PATH = "usr/lib/pathcost/init"
 FILES = {
     "etc/passwd": "root:x:0:0:root:/run:/bin/sh\n"
@@ -38,7 +38,7 @@ SECTOR = 512
 
 FOLDER, PROGRAM = 0o040755, 0o100755
 DEVICE = 0o020600
-CONSOLE = (5, 1)
+CONSOLE_DEVICE = (5, 1)
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")  # of a 64-bit ELF file
 SEGMENT = struct.Struct("<IIQQQQQQ")
 LOAD, NOTE = 1, 4
@@ -56,32 +56,37 @@ class Image:
         return self.file.with_name("busybox")
 
 
-def prepare_image(cache: Cache, sources: PackageSources, qemu: Qemu) -> Image:
-    """The root image from the cache; it is built there first if need be. Raises RunError."""
+def prepare_image(cache: Cache, sources: PackageSources, qemu: Callable[[], Qemu]) -> Image:
+    """The root image from the cache; it is built there first if need be. Raises RunError.
+
+    `qemu` returns QEMU, which packs the image, once it is there.
+    """
     recipe = {
         "version": 4,
         "suites": TRIXIE,
-        "packages": PACKAGES,
-        "unused": UNUSED,
-        "init": INIT.read_text(),
+        "packages": IMAGE_PACKAGES,
+        "unused": IMAGE_UNUSED,
+        "init": INIT_SCRIPT.read_text(),
         "files": list(FILES.values()),
     }
 
     def build(partial: Path) -> dict[str, object]:
         with cache.scratch() as root:
-            left_out = [f"--exclude={path}" for path in UNUSED]
+            left_out = [f"--exclude={path}" for path in IMAGE_UNUSED]
             archive = sources.archive(TRIXIE)
-            versions = archive.unpack(PACKAGES, root, "the guest's root", tar_options=left_out)
+            versions = archive.unpack(
+                IMAGE_PACKAGES, root, "the guest's root", tar_options=left_out
+            )
             for name in ("dev", "proc", "sys", "run", "tmp", "etc", "usr/lib/pathcost"):
                 (root / name).mkdir(parents=True, exist_ok=True)
             # What the guest needs of the packages' set-up scripts.
-            for name, text in {**FILES, INIT_PATH: INIT.read_text()}.items():
+            for name, text in {**FILES, INIT_PATH: INIT_SCRIPT.read_text()}.items():
                 (root / name).write_text(text)
             (root / INIT_PATH).chmod(0o755)
             shutil.copyfile(root / "usr/bin/busybox", partial / "busybox")
             _compile_python(root)
             cache.say("writing the guest's root")
-            write_disk(root, partial / "root.img", qemu)
+            write_disk(root, partial / "root.img", qemu())
         return {"packages": versions, "what": "Debian 13"}
 
     entry = cache.entry("image", recipe, build)
@@ -139,7 +144,7 @@ def initramfs(files: Mapping[str, bytes]) -> bytes:
     folders = sorted(parents - {".", "dev"})  # a folder sorts before its contents
     entries = [
         _entry("dev", FOLDER, 1),
-        _entry("dev/console", DEVICE, 2, device=CONSOLE),
+        _entry("dev/console", DEVICE, 2, device=CONSOLE_DEVICE),
         *(_entry(name, FOLDER, number) for number, name in enumerate(folders, start=3)),
         *(
             _entry(name, PROGRAM, number, data)

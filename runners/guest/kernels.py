@@ -25,16 +25,16 @@ from runners.guest.store import Cache, LackingError, read_manifest
 from runners.process import UsageError, command, plain_environment
 
 DEFAULT = "6.12"
-SUITES: Mapping[str, Sequence[str]] = TABLES["kernels"]
-SERIES = tuple(SUITES)
+KERNEL_SUITES: Mapping[str, Sequence[str]] = TABLES["kernels"]
+SERIES = tuple(KERNEL_SUITES)
 PROBED = SERIES[1:]  # exact mode alone is tested on 5.10
-PACKAGE = rf"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-{USUAL.debian})"
+KERNEL_PACKAGE = rf"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-{USUAL.debian})"
 DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
 # Modules of transports and of exact mode's knobs.
 MODULES = (*every_module(), "nf_tables", "tcp_bbr", "tcp_dctcp", "tcp_vegas", "tcp_westwood")
 PAGE = 4096
 ZEROS = bytes(PAGE)
-LARGEST = 1 << 28  # bytes of a bzImage
+LARGEST_KERNEL = 1 << 28  # bytes of a bzImage
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
 ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
@@ -104,7 +104,7 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
             orders = {name: _in_order(name, files, target) for name in (*MODULES, DRIVER)}
         return {"release": release, "version": offer.version, "what": release, "orders": orders}
 
-    recipe = {"version": 2, "name": name, "suites": SUITES, "modules": MODULES}
+    recipe = {"version": 2, "name": name, "suites": KERNEL_SUITES, "modules": MODULES}
     entry = cache.entry("kernel", recipe, build)
     made = read_manifest(entry)
     return Kernel(entry / "kernel", made["release"], made["version"], entry.name, made["orders"])
@@ -112,10 +112,10 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
 
 def _find(sources: PackageSources, name: str) -> tuple[Archive, Offer]:
     """The archive that offers a kernel. Raises UsageError."""
-    likely = SUITES.get(".".join(name.split(".")[:2]))
-    for suites in sorted(SUITES.values(), key=lambda suites: suites != likely):
+    likely = KERNEL_SUITES.get(".".join(name.split(".")[:2]))
+    for suites in sorted(KERNEL_SUITES.values(), key=lambda suites: suites != likely):
         archive = sources.archive(suites)
-        if offer := choose(archive.versions(PACKAGE), name):
+        if offer := choose(archive.versions(KERNEL_PACKAGE), name):
             return archive, offer
     raise unknown(name)
 
@@ -156,7 +156,9 @@ def check_name(name: str) -> Kernel | None:
     if "/" in name or Path(name).is_file():
         return own_kernel(Path(name))
     series = re.match(r"\d+\.\d+", name) if RELEASE.fullmatch(name) else None
-    if series is None or (series[0] not in SUITES and _numbers(series[0]) < _numbers(SERIES[-1])):
+    if series is None or (
+        series[0] not in KERNEL_SUITES and _numbers(series[0]) < _numbers(SERIES[-1])
+    ):
         raise unknown(name)
     return None
 
@@ -165,7 +167,7 @@ def unknown(name: str) -> UsageError:
     """The error for a kernel that nobody offers; it lists what is offered."""
     return UsageError(
         f'no Debian suite offers a kernel "{name}": '
-        f"take {', '.join(SUITES)}, a release of theirs, or the path of a bzImage."
+        f"take {', '.join(KERNEL_SUITES)}, a release of theirs, or the path of a bzImage."
     )
 
 
@@ -173,7 +175,7 @@ def choose(versions: Mapping[str, str], name: str) -> Offer | None:
     """The newest kernel that `name` fits: a release, a package version, or the start of either."""
     offers: dict[str, Offer] = {}
     for package, version in sorted(versions.items()):  # where there is a binary, no image counts
-        if match := re.fullmatch(PACKAGE, package):
+        if match := re.fullmatch(KERNEL_PACKAGE, package):
             kind, release = match.groups()
             more = [f"linux-modules-{release}", f"linux-base-{release}"] if kind == "binary" else []
             offers.setdefault(release, Offer(version, release, [package, *more]))
@@ -189,7 +191,7 @@ def _numbers(version: str) -> list[int]:
 def own_kernel(path: Path) -> Kernel:
     """The user's own bzImage. Raises UsageError if the file is no bzImage."""
     try:
-        data = read_regular(path, LARGEST)
+        data = read_regular(path, LARGEST_KERNEL)
     except OSError as error:
         raise UsageError(f"cannot read the kernel {path}: {error.strerror}.") from None
     release = USUAL.release_of(data)

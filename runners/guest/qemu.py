@@ -16,23 +16,23 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, BinaryIO
 
 from probes.bcc.people import stat_fields
 from probes.files import read_toml
 from probes.isa import USUAL, Isa
-from runners.guest.debian import TRIXIE, PackageSources, packages
+from runners.guest.debian import LIBRARIES, TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
-from runners.process import RunError, command, plain_environment, run_tool, stopping
+from runners.process import RunError, command, plain_environment, stopping
 from runners.store import inherited
 
-PACKAGES, UNUSED = packages("qemu")
-RECIPE = {"version": 1, "suites": TRIXIE, "packages": PACKAGES, "unused": UNUSED}
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
+QEMU_PACKAGES, QEMU_UNUSED = packages("qemu")
+RECIPE = {"version": 1, "suites": TRIXIE, "packages": QEMU_PACKAGES, "unused": QEMU_UNUSED}
 
 MACHINES = read_toml(Path(__file__).with_name("machines.toml"))
 # Options that a guest's kernel must have built in.
@@ -44,7 +44,8 @@ POLL_SECONDS = 0.5
 TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 HOUSE_KEEPING = 0.05  # seconds of QEMU's own
 MONITOR_SECONDS = 60.0
-POLL = 0.01
+UNLIMITED = 1 << 50  # bytes a second
+MONITOR_POLL = 0.01
 # A machine that goes on announces its network cards, even none, five times in the first second, by
 # timers of the host's clock. They interrupt an emulated processor at another instruction each time.
 # With an announcement each 7 ms, 7 of 12 records of two CPUs were alike; without any, 120 of 120.
@@ -85,9 +86,9 @@ def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
     """QEMU from the cache; it is unpacked there first if need be. Raises RunError."""
 
     def build(partial: Path) -> dict[str, object]:
-        left_out = [f"--exclude={path}" for path in UNUSED]
+        left_out = [f"--exclude={path}" for path in QEMU_UNUSED]
         archive = sources.archive(TRIXIE)
-        versions = archive.unpack(PACKAGES, partial / "root", "QEMU", tar_options=left_out)
+        versions = archive.unpack(QEMU_PACKAGES, partial / "root", "QEMU", tar_options=left_out)
         return {"packages": versions, "what": versions["qemu-system-x86"]}
 
     entry = cache.entry("qemu", RECIPE, build)
@@ -109,12 +110,29 @@ class Snapshot:
     stop: bool
     qemu: Qemu
 
-    def pack(self) -> None:
-        """Have the file take less room. Raises RunError."""
-        packed = self.file.with_suffix(".zst")
-        words = ["--quiet", "-1", "-T0", "--rm", str(self.file), "-o", str(packed)]
-        run_tool([*self.qemu.program("zstd"), *words], "pack a stored machine")
-        packed.rename(self.file)
+    @contextmanager
+    def packing(self) -> Iterator[int]:
+        """Yield a descriptor: what is written to it goes into the file, packed. Raises RunError."""
+        argv = command([*self.qemu.program("zstd"), "--quiet", "-1", "-T0"])
+        with (
+            self.file.open("wb") as file,
+            subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.PIPE
+            ) as packer,
+        ):
+            assert packer.stdin is not None
+            failure = None
+            try:
+                yield packer.stdin.fileno()
+            except RunError as error:
+                failure = error
+                packer.kill()  # QEMU, which is still there, has the pipe open
+            _, complaints = packer.communicate()
+        if packer.returncode > 0:  # on a full disk QEMU fails after it
+            why = complaints.decode(errors="replace").strip()
+            raise RunError(f"cannot pack a stored machine: {why}")
+        if failure:
+            raise failure
 
 
 @dataclass
@@ -192,8 +210,6 @@ def watch(
         finally:
             process.kill()
             process.wait()
-        if snapshot and ended.stored:
-            snapshot.pack()
         complaints.seek(0)
         ended.complaints = complaints.read().decode(errors="replace")
     ended.seconds = time.monotonic() - began
@@ -261,13 +277,13 @@ def _lines(
 class _Monitor:
     """A connection to QEMU's monitor (QMP), which can store the machine in a file.
 
-    That is a migration without a destination.
+    That is a migration to a program that packs what it reads.
     """
 
     def __init__(self, stack: ExitStack) -> None:
-        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
-        ours.settimeout(MONITOR_SECONDS)
-        self._stream: IO[str] = stack.enter_context(ours.makefile("rw", encoding="utf-8"))
+        self._ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+        self._ours.settimeout(MONITOR_SECONDS)
+        self._answers: IO[str] = stack.enter_context(self._ours.makefile("r", encoding="utf-8"))
         self.theirs = theirs.fileno()
         self.options = (
             # Else the stored machine would remember that it had been stopped, and stay so.
@@ -285,20 +301,32 @@ class _Monitor:
         if snapshot.stop:
             self._command("stop")
         while self._command("query-status")["running"]:
-            time.sleep(POLL)
-        self._command("migrate", uri=f"file:{snapshot.file}")
-        while (progress := self._command("query-migrate")).get("status") != "completed":
-            if progress.get("status") == "failed":
-                why = progress.get("error-desc")
-                raise RunError(f"QEMU could not store the machine in {snapshot.file}: {why}")
-            time.sleep(POLL)
-        self._command("quit")
+            time.sleep(MONITOR_POLL)
+        # Nobody waits for a network: without a limit of our own it writes 128 MiB a second.
+        self._command("migrate-set-parameters", {"max-bandwidth": UNLIMITED})
+        with snapshot.packing() as descriptor:
+            self._command("getfd", {"fdname": "packer"}, [descriptor])
+            self._command("migrate", {"uri": "fd:packer"})
+            while (progress := self._command("query-migrate")).get("status") != "completed":
+                if progress.get("status") == "failed":
+                    why = progress.get("error-desc")
+                    raise RunError(f"QEMU could not store the machine in {snapshot.file}: {why}")
+                time.sleep(MONITOR_POLL)
+            self._command("quit")
 
-    def _command(self, name: str, **arguments: str) -> dict[str, Any]:
-        """What the monitor returns: one line of JSON per command and per answer."""
-        self._stream.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
-        self._stream.flush()
-        for line in self._stream:
+    def _command(
+        self,
+        name: str,
+        arguments: Mapping[str, str | int] = MappingProxyType({}),
+        descriptors: Sequence[int] = (),
+    ) -> dict[str, Any]:
+        """What the monitor returns: one line of JSON per command and per answer.
+
+        QEMU gets copies of the `descriptors` with the command.
+        """
+        order = json.dumps({"execute": name, "arguments": dict(arguments)}) + "\n"
+        socket.send_fds(self._ours, [order.encode()], descriptors)
+        for line in self._answers:
             answer = json.loads(line)
             if "error" in answer:
                 raise RunError(f"QEMU refused {name}: {answer['error']}")

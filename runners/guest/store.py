@@ -28,7 +28,7 @@ from runners.store import OURS, hold, lock, make_folder, open_folder, publish, s
 Say = Callable[[str], None]
 FORMAT = 3  # of an entry: another one has other names
 MANIFEST, FAILED = "manifest.json", "failed"
-KEPT = Path(__file__).with_name("kept.tsv")
+KEPT_TABLE = Path(__file__).with_name("kept.tsv")
 # In kept.tsv: the digest of a recipe, and a folder of ours that is being filled.
 PATTERNS = {"KEY": "[0-9a-f]{12,16}", "OURS": OURS.pattern}
 _making: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)  # by threads of ours
@@ -217,7 +217,7 @@ class Kept(NamedTuple):
 def kept(folder: Path) -> list[Kept]:
     """All that is ours in a cache, by kind, the last used first."""
     rows = []
-    for row in read_rows(KEPT):
+    for row in read_rows(KEPT_TABLE):
         name = re.sub("|".join(PATTERNS), lambda match: PATTERNS[match[0]], row["name"])
         most = int(row["most"] or sys.maxsize)
         for path in folder.glob("*"):

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -33,12 +34,12 @@ from runners.process import RunError, User
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 MOST_HUNG = 2  # cells one after the other, each for longer than its time-out
-BLOCK, MOST = 4096, 4 << 20  # bytes of a guest's disk
-POLL = 0.02  # seconds
+DISK_BLOCK, LARGEST_PLAN = 4096, 4 << 20  # bytes of a guest's disk
+PLAN_POLL = 0.02  # seconds
 
 
 # The scripts of an instrument share one object, unless there is a class for one of them.
-KINDS: dict[str, Callable[[Sequence[Script], Context], Instrument]] = {
+INSTRUMENTS: dict[str, Callable[[Sequence[Script], Context], Instrument]] = {
     "bpftrace": Bpftrace,
     "bcc": Bcc,
     "perf stat": Stat,
@@ -63,12 +64,15 @@ class Collector:
 
     def run(self, wait: Callable[[], Plan] | None = None) -> None:
         """All passes in order. To `wait`: attach the first pass' scripts, and get the plan then."""
-        _write_json(self._out / ENVIRONMENT, environment())
         with ExitStack() as stack:
             with suppress(OSError):  # before Linux 5.8 the kernel counts no runs of BPF programs
                 stack.callback(os.close, enable_statistics())
+            with ThreadPoolExecutor(1) as pool:
+                conditions = pool.submit(environment)
+                if wait is not None:
+                    self._attach(_by_kind(self._plan.passes[0].scripts), 0)
+                _write_json(self._out / ENVIRONMENT, conditions.result())
             if wait is not None:
-                self._attach(_by_kind(self._plan.passes[0].scripts), 0)
                 self._plan = wait()
             self._passes()
         for name in self._plan.checks:  # when nothing is attached any more
@@ -103,7 +107,7 @@ class Collector:
         context = Context(self._execution.workload, transports, self._out, number, miss)
         held = {tuple(instrument.quantities) for instrument in self._held}
         new = [
-            KINDS[kind]([table[name] for name in names], context)
+            INSTRUMENTS[kind]([table[name] for name in names], context)
             for kind, names in wanted.items()
             if names not in held
         ]
@@ -193,7 +197,7 @@ def _by_kind(scripts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     by_kind: dict[str, tuple[str, ...]] = {}
     for name in scripts:
         instrument = table[name].instrument
-        kind = alone if (alone := f"{instrument} {name}") in KINDS else instrument
+        kind = alone if (alone := f"{instrument} {name}") in INSTRUMENTS else instrument
         by_kind[kind] = (*by_kind.get(kind, ()), name)
     return by_kind
 
@@ -215,9 +219,9 @@ def wait_for_plan() -> Plan:
     print(WAITING, flush=True)
     descriptor = os.open(os.environ["PATHCOST_DISK"], os.O_RDONLY | os.O_DIRECT)
     try:
-        while not _read(descriptor, BLOCK):
-            time.sleep(POLL)
-        return load(_read(descriptor, MOST))
+        while not _read(descriptor, DISK_BLOCK):
+            time.sleep(PLAN_POLL)
+        return load(_read(descriptor, LARGEST_PLAN))
     finally:
         os.close(descriptor)
 
@@ -234,7 +238,7 @@ def blank_free_memory() -> None:
     text = Path("/proc/meminfo").read_text(encoding="ascii")
     free = int(text.partition("MemFree:")[2].split()[0]) << 10
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-    mmap.mmap(-1, free * 9 // 10 // BLOCK * BLOCK, flags=flags).close()
+    mmap.mmap(-1, free * 9 // 10 // DISK_BLOCK * DISK_BLOCK, flags=flags).close()
 
 
 def _user(text: str) -> User:

@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PATHCOST = Path(__file__).parents[2]
-PROJECT = tomllib.loads((PATHCOST / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-TABLE = (PATHCOST / "analysis/spare.tsv").read_text(encoding="utf-8")
-SPARE = re.findall(r"^(\w+)\t", TABLE, re.MULTILINE)
+METADATA = tomllib.loads((PATHCOST / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SPARE_TABLE = (PATHCOST / "analysis/spare.tsv").read_text(encoding="utf-8")
+SPARE = re.findall(r"^(\w+)\t", SPARE_TABLE, re.MULTILINE)
 
 
 def depends(dependencies: list[str]) -> str:
@@ -44,8 +44,8 @@ def numbers(text: str) -> list[int]:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--depends"]:
-        print(depends(PROJECT["dependencies"]))
+        print(depends(METADATA["dependencies"]))
     else:
-        lacks = lacking(PROJECT["dependencies"])
+        lacks = lacking(METADATA["dependencies"])
         print(", ".join(lacks))
         sys.exit(bool(lacks))

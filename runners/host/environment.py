@@ -8,6 +8,7 @@ import resource
 import shutil
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -17,8 +18,8 @@ from runners.host.loopback import loopback
 from runners.process import answer
 
 SETTINGS = Path(__file__).with_name("settings.tsv")
-ROOT = Path("/")  # of their paths
-TOOLS = {
+SYSTEM_ROOT = Path("/")  # of their paths
+VERSION_COMMANDS = {
     "bpftrace": ("bpftrace", "--version"),
     "bcc": ("/usr/bin/python3", "-c", "import bcc; print('bcc', bcc.__version__)"),
     "perf": ("perf", "--version"),
@@ -58,7 +59,7 @@ def _settings() -> dict[str, str | None]:
     """
     found: dict[str, str | None] = {}
     for path in (row["path"] for row in read_rows(SETTINGS)):
-        texts = {str(file): _read(file) for file in sorted(ROOT.glob(path[1:]))}
+        texts = {str(file): _read(file) for file in sorted(SYSTEM_ROOT.glob(path[1:]))}
         if "/cpu*/" in path:
             groups = filter(None, {*texts.values()})
             in_order = sorted(groups, key=lambda group: int(re.split("[,-]", group)[0]))
@@ -75,8 +76,10 @@ def cpu_model() -> str | None:
 
 def _tool_versions() -> dict[str, str]:
     """`perf version 6.1.187`, `bpftrace v0.23.2`; nothing where a tool does not run."""
-    printed = {name: answer(argv).split() for name, argv in TOOLS.items() if shutil.which(argv[0])}
-    return {name: words[-1] for name, words in printed.items() if words}
+    programs = {name: argv for name, argv in VERSION_COMMANDS.items() if shutil.which(argv[0])}
+    with ThreadPoolExecutor() as pool:  # under emulation each takes seconds to start
+        printed = dict(zip(programs, pool.map(answer, programs.values()), strict=True))
+    return {name: text.split()[-1] for name, text in printed.items() if text.strip()}
 
 
 STEP_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")  # the unit of /proc/stat
@@ -86,7 +89,7 @@ FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
 
 
 @dataclass(frozen=True)
-class Moment:
+class CpuCounters:
     """The counters at one moment; a dict has an entry for each CPU that is online."""
 
     wall_ns: int
@@ -101,9 +104,9 @@ class Moment:
         return cls(time.monotonic_ns(), int(own * 1e9), _ticks(), _interrupts())
 
 
-def disturbance(before: Moment, pinned: Iterable[int] | None) -> dict[str, Any]:
+def disturbance(before: CpuCounters, pinned: Iterable[int] | None) -> dict[str, Any]:
     """`disturbance` of docs/run-folder.schema.json from `before` to now; not pinned: every CPU."""
-    after = Moment.now()
+    after = CpuCounters.now()
     cpus = sorted(set(before.ticks.keys() & after.ticks.keys() if pinned is None else pinned))
     return {
         "wall_ns": after.wall_ns - before.wall_ns,
@@ -114,7 +117,7 @@ def disturbance(before: Moment, pinned: Iterable[int] | None) -> dict[str, Any]:
     }
 
 
-def _cpu(cpu: int, before: Moment, after: Moment) -> dict[str, int | None]:
+def _cpu(cpu: int, before: CpuCounters, after: CpuCounters) -> dict[str, int | None]:
     ticks = zip(before.ticks[cpu], after.ticks[cpu], strict=True)
     # An idle CPU's time may be counted back by a step when it wakes up.
     grown = [max(0, last - first) * STEP_NS for first, last in ticks]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from probes.bcc.frame import MISSING, READY
+from probes.bcc.frame import MISSING_PREFIX, READY
 from probes.bcc.people import wchan
 from probes.bpf import Program, Programs
 from probes.cell import CellRun
@@ -129,7 +129,7 @@ ATTACH_SECONDS = 90
 DETACH_SECONDS = 60
 AGAIN_SECONDS = 2
 
-Kind = TypeVar("Kind", bound="Child")
+AnyChild = TypeVar("AnyChild", bound="Child")
 
 
 class Child:
@@ -250,13 +250,13 @@ class Child:
         return lines[-1].strip() if lines else "it gave no reason"
 
 
-class Tracers(Instrument, Generic[Kind]):
+class Tracers(Instrument, Generic[AnyChild]):
     """An instrument of several processes, which attach and detach side by side."""
 
     def __init__(self, scripts: Sequence[Script], context: Context) -> None:
         super().__init__(scripts, context)
-        self.all: list[Kind] = []
-        self.attached: list[Kind] = []
+        self.all: list[AnyChild] = []
+        self.attached: list[AnyChild] = []
         self._before: list[list[Program]] = []
 
     def freeze(self) -> None:
@@ -294,8 +294,8 @@ class Tracers(Instrument, Generic[Kind]):
 
 
 def grown(
-    tracers: Sequence[Kind], before: Sequence[list[Program]]
-) -> Iterator[tuple[Kind, Program]]:
+    tracers: Sequence[AnyChild], before: Sequence[list[Program]]
+) -> Iterator[tuple[AnyChild, Program]]:
     """What each program of each tracer has counted since `before`."""
     for tracer, firsts in zip(tracers, before, strict=True):
         for first, last in zip(firsts, tracer.counted(), strict=True):
@@ -318,7 +318,11 @@ WINDOWED = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15, "turns": 1024}
 def lacks(printed: str) -> list[dict[str, Any]]:
     """Entries for what a tool cannot count on this kernel, out of what it printed."""
     lines = printed.splitlines()
-    return [json.loads(line.removeprefix(MISSING)) for line in lines if line.startswith(MISSING)]
+    return [
+        json.loads(line.removeprefix(MISSING_PREFIX))
+        for line in lines
+        if line.startswith(MISSING_PREFIX)
+    ]
 
 
 class BccTool(Child):

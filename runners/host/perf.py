@@ -29,7 +29,7 @@ from runners.host.instrument import Child, Context, Instrument, Losses, WindowOp
 from runners.process import attempt, last_words
 
 ACK = b"ack\n\0"
-ANSWER_SECONDS = 60
+PERF_SECONDS = 60
 INTERVAL_MS = 100  # perf prints counts at most this long after the end of a window
 LOST = re.compile(r"lost (\d+) (?:chunks|samples|events)", re.IGNORECASE)
 UNITS = {"": 1.0, "ns": 1.0, "msec": 1e6}
@@ -70,9 +70,9 @@ class Control(Child):
             os.write(self.commands, word.encode() + b"\n")
         except BrokenPipeError:
             raise self.attach_error("ended-early", said=self.last_complaint()) from None
-        ready, _, _ = select.select([self.answers], [], [], ANSWER_SECONDS)
+        ready, _, _ = select.select([self.answers], [], [], PERF_SECONDS)
         if not ready:
-            raise self.attach_error("no-answer", seconds=ANSWER_SECONDS)
+            raise self.attach_error("no-answer", seconds=PERF_SECONDS)
         if os.read(self.answers, len(ACK)) != ACK:
             raise self.attach_error("ended-early", said=self.last_complaint())
 
@@ -83,7 +83,7 @@ class Control(Child):
 
     def finish(self) -> None:
         """Wait for its end. Its status is the signal that we sent."""
-        self.process.wait(ANSWER_SECONDS)
+        self.process.wait(PERF_SECONDS)
 
     def stop(self) -> None:
         super().stop()
@@ -178,10 +178,10 @@ class Stat(Perf):
         control.say("disable")
         # Printed after it was switched off, so that it holds the window's last events.
         beyond = len(self._blocks())
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + PERF_SECONDS
         while len(blocks := self._blocks()) <= beyond:
             if time.monotonic() > deadline:
-                raise ReasonError(reason("no-answer", tool="perf stat", seconds=ANSWER_SECONDS))
+                raise ReasonError(reason("no-answer", tool="perf stat", seconds=PERF_SECONDS))
             time.sleep(INTERVAL_MS / 5000)
         counts, unable = add_up(self._counters, blocks[self._read :])
         self._read = len(blocks)

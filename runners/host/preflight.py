@@ -17,7 +17,7 @@ from runners.host import bpftrace, ftrace, loopback
 from runners.process import answer, command, run_main, stop
 
 TRY_SECONDS = 90  # for all that are tried together; attaching takes 5 s in an emulated guest
-CPU, KVM = "CPU", "KVM"
+CPU_CHECK, KVM_CHECK = "CPU", "KVM"
 BARE = "bare loopback"
 ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
 LACKS = {row["name"]: named(row["lack"]) for row in ROWS}
@@ -90,7 +90,7 @@ def blocked(found: list[Check]) -> dict[str, list[str]]:
 
 def abilities(found: list[Check]) -> str:
     """`This machine can: counts on the host (tracepoints, …), exact counts; not: watch (BCC)`."""
-    kvm = any(check.name == KVM and check.ok for check in found)
+    kvm = any(check.name == KVM_CHECK and check.ok for check in found)
     how = {"host": ALLOWED[probe_level(found)], "guest": "under KVM" if kvm else "emulated"}
     can: list[str] = []
     cannot: list[str] = []
@@ -103,7 +103,7 @@ def abilities(found: list[Check]) -> str:
 
 def emulated(found: list[Check]) -> bool:
     """Whether this kernel runs on an emulated CPU, whose times are not times."""
-    return any(check.name == CPU and not check.ok for check in found)
+    return any(check.name == CPU_CHECK and not check.ok for check in found)
 
 
 def why_not_function(found: list[Check]) -> str:
@@ -186,11 +186,11 @@ def _function_tracer() -> Check:
 def cpu() -> Check:
     """Whether QEMU emulates this CPU. A virtual CPU is real enough; systemd reads CPUID."""
     if not shutil.which("systemd-detect-virt"):
-        return tried(CPU, True, "taken for real: there is no systemd-detect-virt to ask")
+        return tried(CPU_CHECK, True, "taken for real: there is no systemd-detect-virt to ask")
     kind = answer(["systemd-detect-virt", "--vm"]).strip()
     if kind == "qemu":  # systemd-detect-virt(1): "software virtualization, without KVM"
-        return tried(CPU, False, "emulated by QEMU, without KVM")
-    return tried(CPU, True, f"virtual: {kind}" if kind not in ("", "none") else "real")
+        return tried(CPU_CHECK, False, "emulated by QEMU, without KVM")
+    return tried(CPU_CHECK, True, f"virtual: {kind}" if kind not in ("", "none") else "real")
 
 
 def bare_loopback() -> Check:

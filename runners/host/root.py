@@ -27,12 +27,21 @@ from probes.messages import UsageError, shown
 from probes.scripts import PROBES
 from runners.host import ftrace, instrument, preflight
 from runners.process import REPOSITORY, SIGNALS, WORKLOAD, RunError, attempt, command, stop
-from runners.store import LOCK, ROOT, Invoker, inherited, invoker, measuring, sweep, workspace
+from runners.store import (
+    LOCK_VARIABLE,
+    ROOT,
+    Invoker,
+    inherited,
+    invoker,
+    measuring,
+    sweep,
+    workspace,
+)
 
 CHANNEL = "PATHCOST_MONITOR"  # in the environment of the user's process: the descriptor's number
-LARGEST = 1 << 16  # bytes of a message
-GONE = "root's process has ended, so nothing more can be measured."
-PATIENCE = 20.0  # for a program that is to end: it detaches its probes first
+LARGEST_MESSAGE = 1 << 16  # bytes of a message
+ROOT_ENDED = "root's process has ended, so nothing more can be measured."
+END_SECONDS = 20.0  # for a program that is to end: it detaches its probes first
 NO_CHANGE = 127  # setpriv(1): it could not change user or capabilities
 # -s: where sudo keeps HOME, the user's own packages would be root's.
 MODULE = (sys.executable, "-B", "-P", "-s", "-m")
@@ -43,7 +52,7 @@ MEASURING = (
     "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
 )  # fmt: skip
 # What root's programs may have of a user's environment. PATH is sudo's own (secure_path).
-KEPT = re.compile(
+KEPT_VARIABLES = re.compile(
     "PATH|PYTHONPATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|SUDO_[A-Z]+|PATHCOST_[A-Z_]+|[A-Za-z]+_(proxy|PROXY)"
 )
 CLONE_NEWNS = 0x00020000
@@ -102,11 +111,11 @@ class RootProgram:
 def read_answer(channel: socket.socket) -> dict[str, Any]:
     """What root's process answers to a request, and keep its lock. Raises RunError."""
     with channel:
-        message, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 1)
+        message, descriptors, _, _ = socket.recv_fds(channel, LARGEST_MESSAGE, 1)
     if not message:
-        raise RunError(GONE)
+        raise RunError(ROOT_ENDED)
     for descriptor in descriptors:  # the lock, which ends with the last process that measures
-        os.environ[LOCK] = str(descriptor)
+        os.environ[LOCK_VARIABLE] = str(descriptor)
     answer: dict[str, Any] = json.loads(message)
     if "error" in answer:
         raise RunError(answer["error"])
@@ -145,7 +154,7 @@ class Root:
     def start(
         self, name: str, words: Sequence[str] = (), stderr: int = subprocess.DEVNULL
     ) -> RootProgram:
-        """Start a program of PROGRAMS. Raises RunError, and so does its end if it did not start."""
+        """Start one of ROOT_COMMANDS. Raises RunError; its end does, too, if it did not start."""
         (stdin, to_program), (from_program, stdout) = os.pipe(), os.pipe()
         errors = os.open(os.devnull, os.O_WRONLY) if stderr == subprocess.DEVNULL else stderr
         try:
@@ -165,7 +174,7 @@ class Root:
             try:
                 socket.send_fds(self._channel, [message], [theirs.fileno(), *descriptors])
             except OSError as error:
-                raise RunError(GONE) from error
+                raise RunError(ROOT_ENDED) from error
         return ours
 
 
@@ -211,16 +220,17 @@ SETUP_WORDS = frozenset(
         "--campaign",
     )
 )
-PROGRAMS: dict[str, RootCommand] = {
+ROOT_COMMANDS: dict[str, RootCommand] = {
     "setup": RootCommand(lambda who, out: [str(REPOSITORY / "runners/setup.sh")], SETUP_WORDS),
     "preflight": RootCommand(lambda who, out: [*MODULE, "runners.host.preflight"]),
     "collect": RootCommand(
         lambda who, out: [
-            *(*MODULE, "runners.host", str(out), "--workload", str(WORKLOAD)),
+            *(*MODULE, "runners.host", str(out)),
+            *("--workload", str(WORKLOAD)),
             *(["--user", "{}:{}".format(*who.drop)] if who.drop else []),
         ]
     ),
-    "watch": RootCommand(
+    "counting": RootCommand(
         lambda who, out: [*MODULE, "runners.programs.counting", str(who.uid)],
         frozenset(instrument.WINDOWED),
     ),
@@ -234,7 +244,7 @@ PROGRAMS: dict[str, RootCommand] = {
 UNBOUND = "setup"
 
 
-class Running(NamedTuple):
+class RunningProgram(NamedTuple):
     """A program that the user's process has asked for, and the socket for the answer."""
 
     process: subprocess.Popen[bytes]
@@ -250,7 +260,7 @@ class Monitor:
         self._folder: Path | None = None
         self._held = ExitStack()
         self._numbers = itertools.count(1)
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, RunningProgram] = {}
         self._removed = sweep(ROOT)  # at each start, whatever it is to do
 
     def serve(self, channel: socket.socket) -> None:
@@ -269,13 +279,13 @@ class Monitor:
                 pass  # the other end is closed, or it is no process of ours
             finally:
                 for running in self._running.values():
-                    stop(running.process, PATIENCE)
+                    stop(running.process, END_SECONDS)
                     with suppress(ProcessLookupError):  # of a shell's children
                         os.killpg(running.process.pid, signal.SIGKILL)
 
     def _obey(self, channel: socket.socket) -> int | None:
         """Do what one request says; of a program that it started, what tells its end."""
-        message, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 4)
+        message, descriptors, _, _ = socket.recv_fds(channel, LARGEST_MESSAGE, 4)
         streams = descriptors[1:]
         try:
             # Without a message the other end is closed, and there is no descriptor either.
@@ -308,7 +318,7 @@ class Monitor:
     def _start(
         self, name: str, words: list[str], streams: Sequence[int], answer: socket.socket
     ) -> int:
-        program, bound = PROGRAMS[name], name != UNBOUND
+        program, bound = ROOT_COMMANDS[name], name != UNBOUND
         # A number of ours: the folder of an earlier one belongs to the user by now.
         out = self._workspace() / str(next(self._numbers))
         argv = [*program.argv(self._who, out), *program.take(name, words)]
@@ -325,7 +335,7 @@ class Monitor:
             pass_fds=inherited() if bound else (),
         )
         ended = os.pidfd_open(process.pid)
-        self._running[ended] = Running(process, out, answer)
+        self._running[ended] = RunningProgram(process, out, answer)
         return ended
 
     def _finish(self, ended: int) -> None:
@@ -341,7 +351,7 @@ def variables_for(who: Invoker) -> dict[str, str]:
     """The variables of root's programs: for a user, those alone that we know to be harmless."""
     if who.drop is None:
         return dict(os.environ)
-    kept = {name: value for name, value in os.environ.items() if KEPT.fullmatch(name)}
+    kept = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.fullmatch(name)}
     return kept | {"HOME": "/root"}  # settings of the user's, such as perf's, are not root's
 
 
@@ -363,7 +373,7 @@ def _send(channel: socket.socket, answer: dict[str, Any], descriptors: Sequence[
 def main(argv: list[str]) -> int:
     """Start the user's process, and serve it; its exit status. Raises UsageError, RunError."""
     who = invoker()
-    for name in (CHANNEL, LOCK):  # descriptors of ours, which nobody else may number
+    for name in (CHANNEL, LOCK_VARIABLE):  # descriptors of ours, which nobody else may number
         os.environ.pop(name, None)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own = {"PATHCOST_CACHE": str(who.cache), CHANNEL: str(theirs.fileno())}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from runners.host.root import PROGRAMS
+from runners.host.root import ROOT_COMMANDS
 from runners.process import REPOSITORY, command
 from runners.store import Invoker, measuring, refuse_beside_root
 
@@ -58,10 +58,10 @@ class Unprivileged:
     def start(
         self, name: str, words: Sequence[str] = (), stderr: int = subprocess.DEVNULL
     ) -> OwnProgram:
-        """Start a program of PROGRAMS."""
+        """Start one of ROOT_COMMANDS."""
         # Only the collector makes it, in a run's own temporary folder.
         out = Path(tempfile.gettempdir(), f"{name}-{secrets.token_hex(4)}")
-        program = PROGRAMS[name]
+        program = ROOT_COMMANDS[name]
         process = subprocess.Popen(
             command([*program.argv(self.invoker, out), *program.take(name, words)]),
             stdin=subprocess.PIPE,

@@ -15,7 +15,8 @@ from typing import Any
 
 from probes.cell import CellRun, Plan
 from probes.transports import read_transports
-from runners.host.environment import Moment, disturbance
+from runners.checks import NEEDS_ROOT
+from runners.host.environment import CpuCounters, disturbance
 from runners.host.instrument import WindowOptions
 from runners.process import REPOSITORY, User, attempt, command, last_words, stop
 
@@ -83,7 +84,7 @@ def run_cell(
 
 
 def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str, Any]:
-    before = Moment.now()
+    before = CpuCounters.now()
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -110,8 +111,7 @@ def _run(argv: list[str], timeout: int, descriptors: Sequence[int]) -> dict[str,
     return {"result": result, "disturbance": disturbance(before, cpus)}
 
 
-SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
-NEEDS_ROOT = 3  # the status of a check that has to be root
+KERNEL_CHECK_SECONDS = 30  # a check takes milliseconds, but an emulated CPU may be busy
 
 
 def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def run_check(name: str, user: User | None) -> list[dict[str, Any]]:
     program = [sys.executable, "-B", "-s", "-m", "runners.checks", name]
     for runner in (user, None):
         with private_directory(runner) as directory:
-            done = attempt([*program, directory], runner, SECONDS, cwd=REPOSITORY)
+            done = attempt([*program, directory], runner, KERNEL_CHECK_SECONDS, cwd=REPOSITORY)
         if done.returncode != NEEDS_ROOT:
             break
     if done.returncode != 0:

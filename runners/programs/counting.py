@@ -5,7 +5,7 @@ Root runs `python3 -m runners.programs.counting UID TOOL…`, which attaches BCC
 that need only tracepoints, limited to processes of this user (`--windows`): all threads of the
 client and of its server, and their children. It prints a line of JSON when it has attached, with
 `attached` and `lacks`, and one for each line of its input: `open PID,PID…` begins a window, and
-`close` ends it. `Probes` starts it, and `Watch` talks to it.
+`close` ends it. `Probes` starts it, and `AttachedProbes` talks to it.
 """
 
 import json
@@ -38,7 +38,7 @@ NOT_KEPT = ("wakeup_stacks",)  # the causes of wake-ups are derived from these
 PROC = Path("/proc")
 GONE = (FileNotFoundError, ProcessLookupError)
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-ANSWER_SECONDS = 20
+TOOL_SECONDS = 20
 
 
 def time_wait() -> int | None:
@@ -97,7 +97,7 @@ def between(before: Counters, after: Counters) -> dict[str, int]:
     return counts
 
 
-class Watch:
+class AttachedProbes:
     """The user's half. `open` begins a window, and `close` ends it and returns the counts."""
 
     def __init__(self, program: RootProgram | OwnProgram) -> None:
@@ -136,15 +136,15 @@ class Probes:
     tools: Sequence[str] = COUNTING
 
     @contextmanager
-    def attached(self) -> Iterator[Watch | None]:
+    def attached(self) -> Iterator[AttachedProbes | None]:
         """Attach the tools for the block; None where nothing can be attached."""
-        program = self.starter.start("watch", self.tools, stderr=sys.stderr.fileno())
+        program = self.starter.start("counting", self.tools, stderr=sys.stderr.fileno())
         try:
-            watch = Watch(program)
-            ready = watch.answer()
+            attached = AttachedProbes(program)
+            ready = attached.answer()
             for lack in ready["lacks"]:
                 add(self.lacks, lack)
-            yield watch if ready["attached"] else None
+            yield attached if ready["attached"] else None
         finally:
             program.wait()
 
@@ -172,12 +172,12 @@ class WindowedTool(Child):
         with suppress(BrokenPipeError):
             self.process.stdin.write(f"{words}\n".encode())
             self.process.stdin.flush()
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + TOOL_SECONDS
         while not (answer := self.printed()[self._heard :]).endswith("\n"):
             if self.process.poll() is not None:
                 raise self.attach_error("ended-early", said=self.last_complaint())
             if time.monotonic() > deadline:
-                raise self.attach_error("no-answer", seconds=ANSWER_SECONDS)
+                raise self.attach_error("no-answer", seconds=TOOL_SECONDS)
             time.sleep(0.005)
         self._heard += len(answer)
         return answer

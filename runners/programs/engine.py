@@ -25,7 +25,7 @@ from typing import Any
 from probes.messages import shown
 from runners.host.workload import private_directory
 from runners.process import RunError, command, last_words, stop
-from runners.programs.counting import Watch, between, counters_of, time_wait
+from runners.programs.counting import AttachedProbes, between, counters_of, time_wait
 from runners.programs.keeper import PATIENCE, descendants
 from runners.programs.place import Place, answers, run_as, socket_address
 from runners.programs.printed import MOST_BYTES, Printed, attempt_theirs
@@ -43,12 +43,12 @@ COUNT_SECONDS = 10  # for the server's own count
 SETTLE_SECONDS = 0.3  # before processes are watched: who served the counter ends
 WARM_UP = 10  # the part of a case's requests that comes before
 # What a client that prints JSON may say: for a time of several kinds, the kinds.
-USUAL: dict[str, tuple[str, ...]] = {
+JSON_FIGURES: dict[str, tuple[str, ...]] = {
     "requests": (),
     "window_ns": (),
     "latency_ns": ("mean", "p50", "p99"),
 }
-MOST = 1 << 53  # JSON has no larger whole number for every reader
+LARGEST_IN_JSON = 1 << 53  # JSON has no larger whole number for every reader
 
 
 @contextmanager
@@ -98,25 +98,25 @@ class Service:
         case: Case,
         transport: str,
         requests: int | None = None,
-        watch: Watch | None = None,
+        attached: AttachedProbes | None = None,
         alone: bool = False,
     ) -> Result:
         """Run the client to its end; the case says how long, unless `requests` do.
 
         Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
-        `window_ns`, `latency_ns` (of what the client prints), `counters` (the
-        kernel's, of the client and of all of the server's processes, or of the client `alone`),
-        `probed` with a watch; and `error`, null or a sentence. Raises RunError where the server
-        does not answer its counter.
+        `window_ns`, `latency_ns` (of what the client prints), `counters` (the kernel's, of the
+        client and of all of the server's processes, or of the client `alone`), `probed` with
+        probes `attached`; and `error`, null or a sentence. Raises RunError where the server does
+        not answer its counter.
         """
         values = self.place.values(case, transport)
         numbers = case.counts(requests or case.requests)
         values |= {name: str(number) for name, number in numbers.items()}
-        if watch is not None:
+        if attached is not None:
             values["run"] = "probed"
         argv = client_command(self.program, values)
         before, closed = self._count(values), time_wait()
-        if watch is not None:
+        if attached is not None:
             time.sleep(SETTLE_SECONDS)
         began = time.monotonic_ns()
         result = run_beside(
@@ -125,7 +125,7 @@ class Service:
             lambda: [] if alone else [keeper.pid for keeper in self.keepers] + self.pids,
             lambda text: self._figures(text, numbers["requests"], time.monotonic_ns() - began),
             self.place.cwd,
-            watch,
+            attached,
             self.program.client.waits,
             self.place.client,
             self.program.client.seconds,
@@ -224,7 +224,10 @@ class Service:
             except ValueError:
                 last = f"its last line: {last_words(text)}"
                 raise RunError(f"the client printed no {key} = '{pattern}' ({last})") from None
-            if not (0 <= figures[key] < MOST or (key == "metric" and math.isfinite(figures[key]))):
+            if not (
+                0 <= figures[key] < LARGEST_IN_JSON
+                or (key == "metric" and math.isfinite(figures[key]))
+            ):
                 raise RunError(f"the client printed {key} = {figures[key]}, which cannot be right")
         if failed := figures.get("failed"):
             raise RunError(f"{failed:.0f} requests failed")
@@ -237,7 +240,7 @@ class Service:
         if rate := figures.get("per_second"):
             times.setdefault("window", round(requests / rate * 1e9))
         window = times.pop("window", 0) or took_ns
-        if not (requests >= 1 and max(window, *times.values(), 0) < MOST):
+        if not (requests >= 1 and max(window, *times.values(), 0) < LARGEST_IN_JSON):
             raise RunError(f"the client printed figures that cannot be right: {shown(figures)}")
         counts = {"requests": requests, "window_ns": window, "counted": None}
         own = {"metric": figures["metric"]} if "metric" in figures else {}
@@ -252,9 +255,9 @@ class Service:
             raise RunError(f"the client printed no JSON object (its last line: {last})") from None
         if self.program.file.parent == HERE:
             return printed
-        usual = {name: value for name, value in printed.items() if name in USUAL}
+        usual = {name: value for name, value in printed.items() if name in JSON_FIGURES}
         for name, value in usual.items():
-            if not is_right(value, USUAL[name]):
+            if not is_right(value, JSON_FIGURES[name]):
                 what = f"{name} = {shown(value)}"
                 raise RunError(f"the client printed {what}, which cannot be right")
         return {"window_ns": took_ns, "latency_ns": {}, **usual}
@@ -295,9 +298,10 @@ class Service:
 def is_right(value: object, kinds: tuple[str, ...]) -> bool:
     """Whether a client's JSON has a count here or, where there are `kinds`, one for each."""
     if not kinds:
-        return type(value) is int and 0 < value < MOST
+        return type(value) is int and 0 < value < LARGEST_IN_JSON
     return isinstance(value, dict) and all(
-        kind in kinds and type(count) is int and 0 <= count < MOST for kind, count in value.items()
+        kind in kinds and type(count) is int and 0 <= count < LARGEST_IN_JSON
+        for kind, count in value.items()
     )
 
 
@@ -325,7 +329,7 @@ def run_beside(
     servers: Callable[[], list[int]],
     parse: Callable[[str], Result] = json.loads,
     cwd: Path | None = None,
-    watch: Watch | None = None,
+    attached: AttachedProbes | None = None,
     waits: bool = False,
     wrap: Callable[[Sequence[str]], list[str]] = command,
     seconds: float | None = None,
@@ -333,12 +337,12 @@ def run_beside(
     """Run a client, which `wrap` makes a full command of, beside the processes of its server.
 
     Returns what `parse` makes of its output, with `error` null, or only `error`. The result also
-    has the kernel's counts of all these processes as `counters`; with a watch, `probed` has what
-    the watch counted. A client that `waits` is counted from its "ready" to its result, any other
-    over its entire life, by a watch alone where there is one.
+    has the kernel's counts of all these processes as `counters`; with probes `attached`, `probed`
+    has what these counted. A client that `waits` is counted from its "ready" to its result, any
+    other over its entire life, by the probes alone where there are any.
     """
     more, seconds = Result(error=None), seconds or CLIENT_SECONDS
-    whole = watch is None and not waits
+    whole = attached is None and not waits
     before, text, overdue = counters_of(servers()), "", Event()
     # What `wrap` does comes before the shell, so that it is not counted.
     with (
@@ -364,8 +368,8 @@ def run_beside(
         try:
             if not whole and printed.line() == "ready\n":
                 pids = [process.pid, *descendants(process.pid), *servers()]
-                if watch is not None:
-                    watch.open(pids)
+                if attached is not None:
+                    attached.open(pids)
                 before = counters_of(pids)
                 with suppress(BrokenPipeError):
                     process.stdin.write(b"go\n")
@@ -376,8 +380,8 @@ def run_beside(
                 else:
                     # It may close its output, but what it does until its end also counts.
                     printed.rest()
-                if watch is not None:
-                    more["probed"] = watch.close()
+                if attached is not None:
+                    more["probed"] = attached.close()
             with suppress(BrokenPipeError):
                 process.stdin.close()
             printed.rest()

@@ -22,13 +22,13 @@ from runners.host.root import Root
 from runners.host.unprivileged import Unprivileged
 from runners.process import Progress, RunError
 from runners.programs import PROGRAMS, engine
-from runners.programs.counting import Probes, Watch
+from runners.programs.counting import AttachedProbes, Probes
 from runners.programs.place import unpacked
 from runners.programs.program import Program, find, start_of
 
 REPEATS = 6  # of each timed case
 PROBED_REPEATS = 2  # the second run shows that counts repeat
-Case = TypeVar("Case")
+Interleaved = TypeVar("Interleaved")
 Records = Iterator[dict[str, Any]]  # one for each line of programs.jsonl
 
 
@@ -37,7 +37,7 @@ def described() -> dict[str, str]:
     return {name: experiment(name).program.about for name in PROGRAMS}
 
 
-def interleaved(cases: Sequence[Case], repeats: int) -> Iterator[tuple[int, Case]]:
+def interleaved(cases: Sequence[Interleaved], repeats: int) -> Iterator[tuple[int, Interleaved]]:
     """Yield each (repeat, case) in the order A B B A."""
     for repeat in range(repeats):
         for case in cases if repeat % 2 == 0 else reversed(cases):
@@ -72,22 +72,26 @@ class Experiment:
                 if why := services[key].warm_up(case, transport)["error"]:
                     raise RunError(f"{program.name}, {case.name} over {transport}: {why}.")
 
-            def driven(repeats: int, watch: Watch | None = None) -> Records:
+            def driven(repeats: int, attached: AttachedProbes | None = None) -> Records:
                 for repeat, (case, transport) in interleaved(cases, repeats):
-                    if watch and not case.probed:
+                    if attached and not case.probed:
                         continue
                     say(f"{program.name} {case.name} {transport}, repeat {repeat}")
                     service = services[start_of(program, case, transport)]
-                    result = service.drive(case, transport, watch=watch)
+                    result = service.drive(case, transport, attached=attached)
                     yield {
-                        **{"program": program.name, **case.record, "clients": case.clients},
-                        **{"transport": transport, "size": case.size, "repeat": repeat},
+                        "program": program.name,
+                        **case.record,
+                        "clients": case.clients,
+                        "transport": transport,
+                        "size": case.size,
+                        "repeat": repeat,
                         **result,
                     }
 
             yield from driven(REPEATS)
-            if probes and (watch := stack.enter_context(probes.attached())):
-                yield from driven(PROBED_REPEATS, watch)
+            if probes and (attached := stack.enter_context(probes.attached())):
+                yield from driven(PROBED_REPEATS, attached)
 
 
 @cache

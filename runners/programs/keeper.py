@@ -19,7 +19,7 @@ from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 5.0  # seconds
-MOST_BYTES = 64 << 20  # of what the server prints
+MOST_LOG_BYTES = 64 << 20  # of what the server prints
 LOOK_SECONDS = 0.5  # so often we look how much that is
 
 
@@ -43,7 +43,7 @@ def descendants(pid: int) -> list[int]:
 def shorten(log: int) -> None:
     """Empty a file, where it has too much: to who appends to it, it begins anew."""
     status = os.fstat(log)
-    if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES:
+    if stat.S_ISREG(status.st_mode) and status.st_size > MOST_LOG_BYTES:
         os.ftruncate(log, 0)
 
 

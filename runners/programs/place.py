@@ -16,22 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from probes.files import read_rows
-from runners.guest.debian import PackageSources
+from runners.guest.debian import LIBRARIES, PackageSources
 from runners.guest.store import Cache, Say
 from runners.process import RunError, User, command, free_port, last_words
 from runners.programs.printed import attempt_theirs
 from runners.programs.program import HERE, Case, Program, Values
 
-TOOLS = HERE / "tools/build"
-SUITES = ("bookworm", "bookworm-security")
+TOOLS_FOLDER = HERE / "tools/build"
+PROGRAM_SUITES = ("bookworm", "bookworm-security")
 MERGED = ("bin", "sbin", "lib", "lib64")  # links to the same below usr
 LEFT_OUT = {row["package"] for row in read_rows(HERE / "left-out.tsv")}
 # A program reads nothing below these. No file keeps the right to run as its owner.
-OPTIONS = (
+TAR_OPTIONS = (
     *(f"--exclude=./usr/share/{name}" for name in ("doc", "man", "info", "locale", "lintian")),
     "--no-same-permissions",
 )
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
 BUILD_SECONDS = 600
 # For a command in a mount namespace that ends with it: the packages ($0) at a place of their own,
 # and some of their folders over the machine's, whose files stay visible.
@@ -57,7 +56,7 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
     here = program.file.parent.absolute()
     recipe = {
         "packages": sorted(program.packages),
-        "suites": SUITES,
+        "suites": PROGRAM_SUITES,
         "build": program.build,
         "path": program.path,
         "sources": {
@@ -75,8 +74,8 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
                 (partial / "usr" / name).mkdir(parents=True)
                 (partial / name).symlink_to(f"usr/{name}")
             left_out = LEFT_OUT - {*program.packages}
-            versions = packages.archive(SUITES).unpack(
-                program.packages, partial, program.name, tar_options=OPTIONS, left_out=left_out
+            versions = packages.archive(PROGRAM_SUITES).unpack(
+                program.packages, partial, program.name, tar_options=TAR_OPTIONS, left_out=left_out
             )
         for words in program.build:
             argv = Values(program, program.cases[0], "unix", root=partial).command(words)
@@ -148,7 +147,7 @@ class Place:
 
     def values(self, case: Case, transport: str) -> Values:
         """The values of the placeholders of a running server."""
-        folders = {"directory": self.directory, "root": self.root, "tools": TOOLS}
+        folders = {"directory": self.directory, "root": self.root, "tools": TOOLS_FOLDER}
         return Values(self.program, case, transport, self.end, **folders)
 
     @property
@@ -161,7 +160,7 @@ class Place:
         if not self.mode:
             return []
         where = self.end("port"), str(self.rerouted)
-        return [str(TOOLS / "reroute"), self.mode, *where, role]
+        return [str(TOOLS_FOLDER / "reroute"), self.mode, *where, role]
 
     def client(self, argv: Sequence[str]) -> list[str]:
         """The command of a client, which need not use the port: it may speak to a front."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from probes.contract import PRICES, PRICES_FORMAT
+from probes.transports import PAIR
 from runners.guest.store import read_json, write_json
 from runners.host.environment import cpu_model
 from runners.host.session import Session
@@ -22,13 +23,12 @@ from runners.options import Options
 from runners.process import WORKLOAD, RunError, attempt, last_words
 from runners.programs.experiments import interleaved
 
-REPEATS = 9
-TRANSPORTS = ("unix", "tcp")
+PRICE_REPEATS = 9
 SIZES = {64: 6000, 1024: 6000, 8192: 4000, 65536: 1000, 1 << 20: 60}  # → messages
 ALONE = "selfecho"  # one process holds both ends: no switch, no wake-up
 FITS = 65536  # bytes that a socket holds while nobody reads
 CONNECTIONS = 600
-COLD = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
+COLD_MESSAGES = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
 SMALL = 64  # bytes
 TAKES = 20  # seconds, as seen on two cores
 
@@ -92,7 +92,7 @@ def cells() -> Iterator[Priced]:
             yield Priced(ALONE, size, "same-cpu", messages)
     for placement in ("same-cpu", "cross-cpu"):
         yield Priced("connect", SMALL, placement, CONNECTIONS)
-    for pattern, messages in COLD.items():
+    for pattern, messages in COLD_MESSAGES.items():
         yield Priced(pattern, SMALL, "same-cpu", messages, cold=True)
 
 
@@ -105,7 +105,7 @@ def fingerprint() -> dict[str, Any]:
         "cpu": cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
         "workload": WORKLOAD.stat().st_size if WORKLOAD.exists() else 0,
-        "list": [PRICES_FORMAT, REPEATS, *SIZES],
+        "list": [PRICES_FORMAT, PRICE_REPEATS, *SIZES],
     }
 
 
@@ -139,7 +139,7 @@ def measured() -> dict[str, Any]:
     """Run each cell over both transports, interleaved. Raises RunError."""
     listed: dict[tuple[str, Priced], dict[str, Any]] = {}
     began = time.time()
-    for _, (cell, transport) in interleaved(list(product(cells(), TRANSPORTS)), REPEATS):
+    for _, (cell, transport) in interleaved(list(product(cells(), PAIR)), PRICE_REPEATS):
         unmeasured = cell.names(transport) | {"cold": cell.cold}
         entry = listed.setdefault((transport, cell), unmeasured)
         for name, value in cell.figures(transport).items():

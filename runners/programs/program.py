@@ -18,11 +18,11 @@ from probes.transports import PAIR
 HERE = Path(__file__).parent
 TRANSPORT = re.compile(r"(unix|tcp)(-[a-z0-9-]+)?")
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
-PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 TAKEN = re.compile(r"\.{0,2}|root|rerouted|[0-9]+\.log")  # by us, in the program's directory
 WORD = re.compile(r"[a-z][a-z0-9_]*")
 PLACEHOLDER = re.compile(rf"\{{({WORD.pattern})\}}")
-END = re.compile(r"(port|socket)(_[a-z0-9_]+)?")
+END_NAME = re.compile(r"(port|socket)(_[a-z0-9_]+)?")
 # What a client may print besides `requests`, `failed` and `per_second`: a time, with its unit.
 TIME = re.compile(r"(window|mean|p50|p99)_(s|ms|us|ns)")
 FIGURE = re.compile(rf"requests|failed|per_second|{TIME.pattern}")
@@ -246,7 +246,7 @@ def _check(program: Program) -> None:
                 "directory: leave out folders, and name it otherwise than root or 0.log."
             )
     for package in program.packages:
-        if not PACKAGE.fullmatch(str(package)):
+        if not PACKAGE_NAME.fullmatch(str(package)):
             raise UsageError(f"{place}: {shown(str(package))} is no name of a package.")
     if not program.cases or len({case.name for case in program.cases}) < len(program.cases):
         raise UsageError(f"{place} needs cases ([[case]]), each with a name of its own.")
@@ -286,8 +286,10 @@ class Values(Words):
             {
                 **{name: f"<{name}>" for name in ("directory", "root", "tools")},
                 **(numbers | case.counts(case.requests)),
-                **{"transport": transport, "here": str(program.file.parent.absolute())},
-                **{"run": "timed", "end": "{socket}" if transport[:4] == "unix" else "{port}"},
+                "transport": transport,
+                "here": str(program.file.parent.absolute()),
+                "run": "timed",
+                "end": "{socket}" if transport[:4] == "unix" else "{port}",
                 **program.words,
                 **program.transports.get(transport, {}),
                 **{key: str(value) for key, value in case.record.items()},
@@ -303,7 +305,7 @@ class Values(Words):
 
     def value(self, name: str) -> Word:
         """Raises UsageError."""
-        if END.fullmatch(name):
+        if END_NAME.fullmatch(name):
             self.asked.add(name)
             if name not in self:
                 self[name] = self._end(name)

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 from probes.bcc.people import listening
 from probes.contract import PRICES, PROOF, PROOF_FORMAT, WATCH, Status
 from probes.messages import PROGRAM
+from probes.transports import PAIR, read_transports
 from runners.host.root import Root
 from runners.host.session import Session
 from runners.options import ProveOptions
 from runners.process import RunError, UsageError, command
 from runners.programs import engine
-from runners.programs.counting import Probes, Watch
+from runners.programs.counting import AttachedProbes, Probes
 from runners.programs.experiments import interleaved
 from runners.programs.place import Place, death_of, unpacked
 from runners.programs.prices import kept
@@ -33,11 +34,10 @@ from runners.programs.program import Case, Client, Process, Program, Values, cas
 from runners.programs.watch import USUAL_SECONDS, observe, write_files
 from runners.store import RunFolder, place
 
-SECONDS = 3600  # for one run of a client
-PROBED_REPEATS = 6
+OWN_CLIENT_SECONDS = 3600  # for one run of a client
+TURNS_REPEATS = 6
 NARROW = 0.02  # of the ratio, to either side: then no further repeat is worth its time
 LISTENS = 0x10000  # of a line's flags in /proc/net/unix: __SO_ACCEPTCON
-WORDS = {"plain": "TCP without the filter", "tcp": "TCP", "unix": "a Unix socket"}
 
 
 class Arm(NamedTuple):
@@ -48,8 +48,14 @@ class Arm(NamedTuple):
     mode: str = ""
 
 
-ARMS = (Arm("plain"), Arm("tcp", mode="tcp"), Arm("unix", mode="unix"))
+PLAIN = Arm("plain")
+ARMS = (PLAIN, *(Arm(name, mode=name) for name in PAIR[::-1]))
 OWN = Arm("own", "unix")  # a program's own option
+OVER = {
+    PLAIN.name: "TCP without the filter",
+    **{name: read_transports()[name].called for name in PAIR},
+    OWN.name: "its own Unix socket",
+}
 
 
 class Verbatim(Values):
@@ -119,13 +125,15 @@ class Subject:
             self._kept[arm].warm_up(self.case, arm.transport)
         yield self._kept[arm]
 
-    def run(self, arm: Arm, stack: ExitStack, watch: Watch | None = None) -> dict[str, Any]:
+    def run(
+        self, arm: Arm, stack: ExitStack, attached: AttachedProbes | None = None
+    ) -> dict[str, Any]:
         """What one run of the client gave. Raises RunError."""
-        over = WORDS.get(arm.name, "its own Unix socket")
+        over = OVER[arm.name]
         try:
             with self.served(arm, stack) as service:
-                alone = watch is not None
-                result = service.drive(self.case, arm.transport, watch=watch, alone=alone)
+                alone = attached is not None
+                result = service.drive(self.case, arm.transport, attached=attached, alone=alone)
         except RunError as error:
             raise RunError(f"over {over}, {error}") from None
         if result["error"]:
@@ -156,20 +164,23 @@ def prove(options: ProveOptions) -> int:
         with session.progress.step("timed runs"):
             timed = list(timed_runs(subject, options.repeats, session, stack))
         probes = Probes(root, tools=("turns",))
-        with session.progress.step("probed runs"), probes.attached() as watch:
+        with session.progress.step("probed runs"), probes.attached() as attached:
             probed = [
-                {"repeat": repeat} | subject.run(arm, stack, watch)
-                for repeat, arm in interleaved(subject.arms[1:], PROBED_REPEATS if watch else 0)
+                {"repeat": repeat} | subject.run(arm, stack, attached)
+                for repeat, arm in interleaved(subject.arms[1:], TURNS_REPEATS if attached else 0)
             ]
         proof = {
-            **{
-                "format": PROOF_FORMAT,
-                "date": date.today().isoformat(),
-                "kernel": os.uname().release,
-            },
-            **{"cpus": len(os.sched_getaffinity(0))},
-            **{"argv": options.argv, "program": subject.program.name, "case": subject.case.name},
-            **{"narrow": NARROW, "timed": timed, "probed": probed, "lacks": probes.lacks},
+            "format": PROOF_FORMAT,
+            "date": date.today().isoformat(),
+            "kernel": os.uname().release,
+            "cpus": len(os.sched_getaffinity(0)),
+            "argv": options.argv,
+            "program": subject.program.name,
+            "case": subject.case.name,
+            "narrow": NARROW,
+            "timed": timed,
+            "probed": probed,
+            "lacks": probes.lacks,
         }
         write_files(folder.path, files | {PROOF: proof})
         folder.move()
@@ -181,12 +192,11 @@ def prove(options: ProveOptions) -> int:
 
 def watched(subject: Subject, root: Root, stack: ExitStack) -> dict[str, Any]:
     """What `watch` sees of runs over TCP, and of all calls: samples miss runs. Raises RunError."""
-    plain = subject.arms[0]
     with ThreadPoolExecutor(1) as pool:
         seen = pool.submit(observe, root, USUAL_SECONDS, 100.0)
         while not seen.done():
-            subject.run(plain, stack)
-    port = subject.port or int(subject._kept[plain].place.end("port"))
+            subject.run(PLAIN, stack)
+    port = subject.port or int(subject._kept[PLAIN].place.end("port"))
     return seen.result() | {"only": {"pids": [], "ports": [port]}}
 
 
@@ -219,7 +229,7 @@ def subject_of(options: ProveOptions) -> Subject:
     figures = {"metric": options.metric} if options.metric else {}
     program = Program(
         "the user's own",
-        Client(client, figures=figures, seconds=SECONDS),
+        Client(client, figures=figures, seconds=OWN_CLIENT_SECONDS),
         processes=(Process(server),),
         file=Path(server[0]).absolute(),
     )

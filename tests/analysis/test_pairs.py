@@ -16,10 +16,10 @@ def test_two_ends_make_a_pair_and_the_smaller_port_is_the_server() -> None:
     (pair,) = made(*TALK)
     assert (pair.client.comm, pair.server.comm, pair.place) == ("p1", "p2", SERVER)
     seen = pair.observed
-    assert (pair.requests, seen.rate, seen.answer_us) == (10, 5.0, 80.0)
+    assert (pair.requests, seen.requests.rate, seen.waits.answer_us) == (10, 5.0, 80.0)
     assert seen.near == 0.4
     assert pair.slept(pair.client) == 2.0  # 20 in 2 s, 5 requests a second
-    assert seen.waiting == 1.0
+    assert seen.waits.waiting == 1.0
     assert pair.server.busy == 0.2
 
 

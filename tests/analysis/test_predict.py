@@ -14,7 +14,7 @@ from analysis.__main__ import main
 from analysis.predict import page as watched_page
 from analysis.predict.document import entry
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
-from analysis.predict.observed import Observed
+from analysis.predict.observed import CpuUse, Observed, Requests, Waits
 from analysis.predict.page import change_text, heading, row
 from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
@@ -37,9 +37,23 @@ ROUND = {
 }
 EXACT = Fitted()
 PING = Observed(
-    rate=10_000, request=64, answer=64, sends=2, opened=0, near=1.0, bound=False, waiting=1.0,
-    at_once=0.9, answer_us=80, server_wants=0.4, server_busy=0.4, busy=0.8, idle=1.2,
-)  # fmt: skip
+    Requests(rate=10_000, request=64, answer=64, sends=2, opened=0),
+    Waits(waiting=1.0, at_once=0.9, answer_us=80),
+    CpuUse(server_wants=0.4, server_busy=0.4, busy=0.8, idle=1.2),
+    near=1.0,
+    bound=False,
+)
+
+
+def but(seen: Observed, **changes: Any) -> Observed:
+    """The same with other fields, in whichever part they are."""
+
+    def of(part: Any) -> dict[str, Any]:
+        return {name: changes.pop(name) for name in vars(part) if name in changes}
+
+    requests = replace(seen.requests, **of(seen.requests))
+    waits, cpu = replace(seen.waits, **of(seen.waits)), replace(seen.cpu, **of(seen.cpu))
+    return Observed(requests, waits, cpu, **({"near": seen.near, "bound": seen.bound} | changes))
 
 
 def price_list() -> dict[str, Any]:
@@ -108,8 +122,8 @@ def test_a_price_lies_on_the_line_between_two_sizes(prices: Prices) -> None:
 
 def test_what_a_request_saves_by_hand(prices: Prices) -> None:
     def time(**changes: Any) -> float:
-        seen = replace(PING, **changes)
-        return float(saved(seen, prices, State(seen.waiting, seen.near))[0])
+        seen = but(PING, **changes)
+        return float(saved(seen, prices, State(seen.waits.waiting, seen.near))[0])
 
     assert time() == pytest.approx(4)  # 13 - 9
     assert time(waiting=0.0) == pytest.approx(5)  # 8 - 3
@@ -127,7 +141,7 @@ def test_own_work_makes_the_path_colder_and_the_difference_larger() -> None:
         listed["cells"].append(cell | cpu)
     prices = Prices(PriceList.model_validate_json(json.dumps(listed)).cells)
     # 93 µs of CPU for a request, 13 the path's: 40 of own work for each message.
-    seen = replace(PING, bound=True, busy=0.93, answer_us=93)
+    seen = but(PING, bound=True, busy=0.93, answer_us=93)
     found = predict(seen, prices, Fitted(half_cold_us=40)).time
     assert found.value == pytest.approx(4 + 0.5 * 6)
     assert predict(seen, prices, EXACT).time.value == pytest.approx(4)
@@ -137,38 +151,38 @@ def test_the_interval_is_what_pairs_of_this_kind_were_off(prices: Prices) -> Non
     fitted = Fitted(ratios={"plain": (0.5, 1.5), "connecting": (0.8, 2.0), "working": (0.1, 3.0)})
 
     def ends(**changes: Any) -> tuple[float, float]:
-        return predict(replace(PING, bound=True, **changes), prices, fitted).time.ends
+        return predict(but(PING, bound=True, **changes), prices, fitted).time.ends
 
     assert ends() == pytest.approx((2, 6))  # of 4 µs
     assert ends(more_sleeps=True) == pytest.approx((0.4, 12))
     assert ends(rate=5000) == pytest.approx((0.4, 12))  # 160 µs of CPU, 13 of them the path's
     assert ends(opened=1.0) == pytest.approx((40, 100))  # of 50 µs, in 100
-    noisy = predict(replace(PING, bound=True), prices, Fitted(noise=0.1)).time
+    noisy = predict(but(PING, bound=True), prices, Fitted(noise=0.1)).time
     assert (noisy.low, noisy.high) == pytest.approx((4 - 13.16, 4 + 13.16))  # 1.645 * 0.1 * 80
 
 
 def test_a_path_takes_no_more_than_the_request(prices: Prices) -> None:
     """Two CPUs by the prices: 39 µs over TCP, 17 less over a Unix socket. It took 13 µs."""
-    seen = replace(PING, near=0.0, bound=True, answer_us=13)
+    seen = but(PING, near=0.0, bound=True, answer_us=13)
     assert predict(seen, prices, EXACT).time.value == pytest.approx(17 * 13 / 39)
     wide = replace(EXACT, ratios=dict.fromkeys(EXACT.ratios, (0.5, 5.0)))
     assert predict(seen, prices, wide).time.high == 13, "no request takes less than nothing"
     # A watch that ended before an answer bounds nothing.
-    assert predict(replace(PING, answer_us=0.0), prices, EXACT).time.value == pytest.approx(4)
+    assert predict(but(PING, answer_us=0.0), prices, EXACT).time.value == pytest.approx(4)
 
 
 def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) -> None:
     # CPU time falls by 4 µs, on one CPU as the time does: 2/3 of it are the server's.
     cases = {
         Limit.TURNS: (PING, 4.0),
-        Limit.SERVER: (replace(PING, at_once=8, server_wants=0.95, server_busy=0.8), 8 / 3 / 0.8),
-        Limit.MACHINE: (replace(PING, at_once=8, busy=1.9, idle=0.1), 4 / 1.9),
-        Limit.BETWEEN: (replace(PING, at_once=8), (4 / 0.8 + 4 / 8) / 2),
+        Limit.SERVER: (but(PING, at_once=8, server_wants=0.95, server_busy=0.8), 8 / 3 / 0.8),
+        Limit.MACHINE: (but(PING, at_once=8, busy=1.9, idle=0.1), 4 / 1.9),
+        Limit.BETWEEN: (but(PING, at_once=8), (4 / 0.8 + 4 / 8) / 2),
     }
-    others = replace(PING, at_once=8, busy=0.01, idle=0.0)
+    others = but(PING, at_once=8, busy=0.01, idle=0.0)
     assert limit_of(others) is Limit.BETWEEN  # others fill the CPUs, which they do not need
-    assert limit_of(replace(others, queued=4.0)) is Limit.MACHINE
-    alone = replace(PING, at_once=8, server_wants=0.95, bound=True, idle=0.0)
+    assert limit_of(but(others, queued=4.0)) is Limit.MACHINE
+    alone = but(PING, at_once=8, server_wants=0.95, bound=True, idle=0.0)
     assert limit_of(alone) is Limit.MACHINE  # they share their only CPU
     for limit, (observed, gain) in cases.items():
         assert limit_of(observed) is limit
@@ -177,13 +191,13 @@ def test_what_the_clients_wait_for_decides_how_the_rate_grows(prices: Prices) ->
 
 def test_where_a_cpu_is_full_a_request_gains_as_often_as_others_wait(prices: Prices) -> None:
     """Eight wait for one CPU: each request's 4 µs of CPU time less are 32 for each of them."""
-    full = replace(PING, at_once=8, bound=True, busy=1.0, idle=0.0, answer_us=100)
-    client = replace(PING, at_once=8, bound=True, near=0.5, client_wants=0.95, client_busy=0.8)
+    full = but(PING, at_once=8, bound=True, busy=1.0, idle=0.0, answer_us=100)
+    client = but(PING, at_once=8, bound=True, near=0.5, client_wants=0.95, client_busy=0.8)
     assert predict(full, prices, EXACT).time.value == pytest.approx(8 * 4)
     assert limit_of(client) is Limit.CLIENT
     assert predict(client, prices, EXACT).time.value == pytest.approx(8 * 10.5 / 3 / 0.8)
     # Nobody is full: how long the others wait is not known.
-    assert predict(replace(full, idle=1.0), prices, EXACT).time.value == pytest.approx(4)
+    assert predict(but(full, idle=1.0), prices, EXACT).time.value == pytest.approx(4)
 
 
 PUSH = (
@@ -219,7 +233,7 @@ def test_datagrams_meet_who_receives_them_and_has_no_peer() -> None:
     log: dict[str, Any] = {"family": "unix", "datagram": True, "turns": 1}
     (pair,) = made(end("1", "2", 1, **log), end("2", "0", 2, **log | {"sends": 0, "path": "/log"}))
     assert (pair.client.comm, pair.place, pair.requests) == ("p1", "/log", 10)
-    assert pair.observed.one_way
+    assert pair.observed.requests.one_way
 
 
 def test_a_wait_for_a_timer_is_told_with_its_count_and_remedy(prices: Prices) -> None:
@@ -266,7 +280,7 @@ def test_what_touches_a_pair_is_noted_on_its_row(changes: dict[str, Any], noted:
 
 def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
     """Twenty wait 2 ms each, 100 µs apart, and one of a thousand opens a connection."""
-    seen = replace(PING, at_once=20, answer_us=2000, opened=0.001, bound=True)
+    seen = but(PING, at_once=20, answer_us=2000, opened=0.001, bound=True)
     fitted = Fitted(ratios={"plain": (1, 50)})
     assert predict(seen, prices, fitted).time.high == pytest.approx(50 * 4.05, rel=0.01)
 
@@ -277,14 +291,14 @@ def test_verdicts(prices: Prices) -> None:
             return super().saved(pattern, near, size, cold) * -1
 
     worse = Dear(PriceList.model_validate_json(json.dumps(price_list())).cells)
-    slow = replace(PING, answer_us=44_000, rate=22, busy=0.9)
+    slow = but(PING, answer_us=44_000, rate=22, busy=0.9)
     cases = {
-        "would take": (replace(PING, bound=True), prices, Verdict.GAIN),
-        "you would lose": (replace(PING, bound=True), worse, Verdict.LOSS),
+        "would take": (but(PING, bound=True), prices, Verdict.GAIN),
+        "you would lose": (but(PING, bound=True), worse, Verdict.LOSS),
         "36.0 µs more": (PING, prices, Verdict.PLACED),  # half of 80 to either side
         "no measurable gain": (slow, prices, Verdict.NONE),
-        "was not observed": (replace(slow, busy=0.01), prices, Verdict.OPEN),  # Nagle's case
-        "73729 B": (replace(PING, answer=FITS + 1), prices, Verdict.LARGE),
+        "was not observed": (but(slow, busy=0.01), prices, Verdict.OPEN),  # Nagle's case
+        "73729 B": (but(PING, answer=FITS + 1), prices, Verdict.LARGE),
     }
     for said, (seen, priced, verdict) in cases.items():
         found = predict(seen, priced, Fitted(noise=0.02, unbound=0.5, unbound_us=99))
@@ -356,7 +370,7 @@ def test_what_if_names_the_command_that_measures_it() -> None:
 def test_what_if_prices_each_way_where_both_run(prices: Prices) -> None:
     def answer(cpus: str, back: int) -> float:
         changes = {"request": 64, "answer": back, "cpus": cpus, "work_us": 0, "rate": 2}
-        return DESCRIBED.model_copy(update=changes).observed(prices).answer_us
+        return DESCRIBED.model_copy(update=changes).observed(prices).waits.answer_us
 
     # A round trip takes 13 µs on one CPU, 39 on two, and 1000 times that at 64,064 B.
     assert (answer("1", 64), answer("2", 64), answer("free", 64)) == (13, 39, 26)
@@ -431,6 +445,6 @@ def test_what_ended_too_soon_to_be_read_has_no_cpu_time(prices: Prices) -> None:
     told = tell(pair, None)
     assert row(told)["in the kernel, client / server"] == "0 % / ?"
     assert entry(told)["server"]["cpu"] is None
-    seen = (replace(PING, busy=0.0, read=read) for read in (False, True))
+    seen = (but(PING, busy=0.0, read=read) for read in (False, True))
     unread, idle = (predict(each, prices, Fitted(unbound=0.5)).cpu.ends for each in seen)
     assert unread[0] < idle[0] < idle[1] < unread[1]

@@ -90,3 +90,13 @@ def test_each_kernel_has_its_figure_and_the_newest_is_the_ledgers(analysed: Anal
     assert list(rows["kernel"]) == [older, old, USUAL, newest]
     assert set(rows["value"]) == {1.0}
     assert {row.kernel for row in analysis.ledgers[0].rows if row.target == "guest"} == {newest}
+
+
+def test_a_run_with_the_output_of_a_script_that_is_gone_is_read(analysed: Analyse) -> None:
+    maps = {"@gone_count": {"3,way": 8}, "@gone_ns": {"3,way": 888}}
+    entry = {"what": ["gone_ns"], "code": "not-run", "requested": False, "target": "host"}
+    lacks = [entry | {"values": {"script": name}} for name in ("gone", "slab")]
+    tables = analysed(MadeUp(maps=maps, missing=lacks)).tables
+    assert one(tables.tidy, quantity="gone_count") == 8
+    assert "gone_ns" not in set(tables.tidy["quantity"]), "a guest has no times"
+    assert [lack.why for lack in tables.missing] == ["not run (add --instruments slab)"]

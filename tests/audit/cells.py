@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.audit import validity, workload
-from tests.audit.folder import TIMES, Figure, Figures, Folder, Where, timed, unit
+from tests.audit.folder import Figure, Figures, Folder, Where, is_time, timed, unit
 from tests.audit.probes import Count, Scripts, ftrace
 
 # A field of a cell, and its usual value, which the conditions do not name.
@@ -41,7 +41,7 @@ def _cell(raw: Path, target: dict[str, Any], scripts: Scripts, cell: dict[str, A
     of_cell = [
         count
         for count in counts(raw, target, scripts, cell)
-        if timed(target) or count[1] not in TIMES
+        if timed(target) or not is_time(count[1])
     ]
     valid = not any(validity.broken(cell, of_cell))
     found: Figures = {}

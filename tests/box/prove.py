@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 from runners import guest
-from runners.guest.qemu import LIBRARIES
+from runners.guest.debian import LIBRARIES
 from runners.process import REPOSITORY, command
 from runners.store import invoker
 

@@ -29,7 +29,7 @@ from runners.exact.guest import guest_for, prepare_guest
 from runners.exact.iterations import ReplayedWindow
 from runners.exact.knobs import find
 from runners.exact.lesion import LEAKS, Patient
-from runners.exact.lesion_study import DELIVERY, FORMS, LEFT, NO_PURPOSE, USUAL, inside
+from runners.exact.lesion_study import DELIVERY, FORMS, LEFT, NO_LESION, NO_PURPOSE, inside
 from runners.guest.kernels import DEFAULT
 from runners.process import REPOSITORY
 from runners.store import invoker
@@ -74,7 +74,7 @@ class Rows:
         self.compared = PAIR
         self.release = self.needs["kernel"].iloc[0]
         self._main = self.needs[self.needs["order"] == FIRST_ORDER]
-        parts = self._main[~self._main["purpose"].isin([USUAL, LEFT])]
+        parts = self._main[~self._main["purpose"].isin([NO_LESION, LEFT])]
         shown = parts[parts["cell"].isin(self.compared)]
         sums = shown.groupby("purpose")["instructions"].sum().sort_values(ascending=False)
         self.taxes, self.purposes = parts[parts["form"] != DELIVERY], list(sums.index)
@@ -90,7 +90,7 @@ class Rows:
 
     def usual(self, cell: str) -> int:
         """Instructions of a round trip without a lesion."""
-        return self._sum(cell, USUAL)
+        return self._sum(cell, NO_LESION)
 
     def left(self, cell: str, form: int, order: str = FIRST_ORDER) -> int:
         """Instructions with all lesions of a form."""

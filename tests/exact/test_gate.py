@@ -111,7 +111,7 @@ def test_a_build_that_is_ended_leaves_no_process(tmp_path: Path, end: signal.Sig
 def test_the_compilers_error_is_the_reason_and_other_objects_stay(
     broken_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree, "PROGRAMS", ("make",))
+    monkeypatch.setattr(tree, "BUILD_PROGRAMS", ("make",))
     for _ in range(2):
         with pytest.raises(tree.BuildError, match="error: no such thing"):
             tree.build_tree(tmp_path / "cache", broken_tree, print)

@@ -28,7 +28,7 @@ def test_pages_are_found_in_what_qemu_stored() -> None:
         page(0x9000, 4, USUAL.main_memory + struct.pack(">Q", 0x9000)),
         page(0, code.WHOLE, USUAL.main_memory + b"a" * USUAL.page),
         page(0x1000, code.FILLED | code.SAME_BLOCK, b"\0"),
-        page(0, code.END, bytes(code.SECTION)),
+        page(0, code.EOS, bytes(code.SECTION)),
         page(0x7000, code.WHOLE | code.SAME_BLOCK, b"b" * USUAL.page),
         page(0x1000, code.WHOLE, b"\4vram" + b"v" * USUAL.page),
     ])  # fmt: skip
@@ -66,7 +66,7 @@ def test_what_survives_together_is_kept_and_a_study_goes_on_without_a_run_twice(
 ) -> None:
     patient = MadeUp()
     for _ in range(2):
-        subject = study.Subject(patient, "6.12", Counter())
+        subject = study.StudiedCell(patient, "6.12", Counter())
         trials = study.Trials(tmp_path / "trials.jsonl")
         for name in "abcd":
             trial = trials.run(patient, [Lesion(name, "0", 0, b"")])
@@ -92,7 +92,7 @@ def test_what_survives_together_is_kept_and_a_study_goes_on_without_a_run_twice(
 def test_single_calls_are_tried_of_what_is_called_twice_and_cannot_go() -> None:
     patient = MadeUp()
     patient.calls = dict.fromkeys(("f+0x1>d", "f+0x2>d", "f+0x3>a", "f+0x4>a", "f+0x5>e"), 0)
-    subject = study.Subject(patient, "6.12", Counter("ade"))
+    subject = study.StudiedCell(patient, "6.12", Counter("ade"))
     for name, trial in (
         ("a", Trial("arrives", (), 90)),
         ("d", Trial("hangs")),

@@ -11,7 +11,7 @@ import pytest
 
 from runners import guest, process
 from runners.guest.kernels import DEFAULT
-from runners.run import GUEST_MEMORY, PAYLOAD, source_only
+from runners.run import COLLECTOR_FOLDERS, GUEST_MEMORY, source_only
 from tests import alone
 from tests.alone import MESSAGES
 from tests.build import or_skip
@@ -32,7 +32,7 @@ def out(kernel: str, cache_folder: Path, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("calls")
     machine = or_skip(lambda: guest.prepare(cache_folder, kernel))
     with tarfile.open(folder / "in.tar", "w") as tar:
-        for name in PAYLOAD:
+        for name in COLLECTOR_FOLDERS:
             tar.add(process.REPOSITORY / name, name, filter=source_only)
         for name in ("tests/__init__.py", "tests/alone.py"):
             tar.add(process.REPOSITORY / name, name)

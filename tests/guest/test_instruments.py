@@ -112,16 +112,6 @@ def test_stacks_tell_the_causes_that_kprobes_tell(collected: Collected) -> None:
             assert any(re.search("recvmsg.*;unix_write_space;", way) for way in ways)
 
 
-def test_latency_has_every_message(collected: Collected) -> None:
-    for cell in collected.running("latency"):
-        counts = collected.counts(cell, "bcc")
-        arrived = counts["path_count send-return"] + counts["path_count not-woken"]
-        assert arrived == cell["messages"], cell["id"]
-        for part in ("send-wakeup", "wakeup-running", "running-return", "send-return"):
-            slots = [v for name, v in counts.items() if name.startswith(f"path_latency {part} ")]
-            assert sum(slots) == counts[f"path_count {part}"]
-
-
 def test_perf_record_leaves_folded_stacks(collected: Collected) -> None:
     cells = collected.running("profile")
     assert cells

@@ -65,7 +65,7 @@ def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     machine = guest.prepare(invoker().cache, DEFAULT)
     init = root / image.INIT_PATH
     init.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(image.INIT, init)
+    shutil.copy(image.INIT_SCRIPT, init)
     image.write_disk(root, folder / "root.img", machine.qemu)
     with tarfile.open(folder / "input.tar", "w") as tar:
         tar.add(root / "root/pathcost", ".")

@@ -112,10 +112,10 @@ def told_of(pair: Pair) -> dict[str, str]:
     listens = pair.client.ends[0].own == pair.place or pair.client.ends[0].opened == "accepted"
     return {column.title: text for column, text in cells(pair)} | {
         "requests": str(pair.requests),
-        "opened": str(round(pair.observed.opened * pair.requests)),
-        "sends": number(pair.observed.sends),
+        "opened": str(round(pair.observed.requests.opened * pair.requests)),
+        "sends": number(pair.observed.requests.sends),
         "asks": "listener" if listens else "connector",
-        "slow": str(pair.observed.answer_us > 70_000),  # two delayed ACKs of 40 ms
+        "slow": str(pair.observed.waits.answer_us > 70_000),  # two delayed ACKs of 40 ms
     }
 
 

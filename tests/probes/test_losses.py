@@ -105,7 +105,7 @@ def test_one_of_several_hooks_with_a_wrong_name_is_missing(tmp_path: Path, progr
     assert any("sched:no_such_event" in why for why in whys)
 
 
-@pytest.mark.parametrize("tool", ["bpftrace switches", "bcc counts", "bcc stacks", "bcc latency"])
+@pytest.mark.parametrize("tool", ["bpftrace switches", "bcc counts", "bcc stacks"])
 def test_a_window_for_which_there_is_no_room_is_invalid(tmp_path: Path, tool: str) -> None:
     analysis = analysed(tmp_path, (tool.split()[1],), environment=TINY)
     assert f"{tool} lost" in reasons(analysis)

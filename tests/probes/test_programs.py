@@ -12,7 +12,7 @@ import pytest
 
 from runners.host.root import Monitor, Root
 from runners.programs import engine, experiments
-from runners.programs.counting import Probes, Watch
+from runners.programs.counting import AttachedProbes, Probes
 from runners.programs.engine import Service
 from runners.programs.experiments import Experiment
 from runners.programs.program import find
@@ -42,10 +42,10 @@ def root(probe_level: str) -> Iterator[Root]:
 
 
 @pytest.fixture(scope="module")
-def watch(root: Root) -> Iterator[Watch]:
-    with Probes(root).attached() as attached:
-        assert attached is not None
-        yield attached
+def attached(root: Root) -> Iterator[AttachedProbes]:
+    with Probes(root).attached() as probes:
+        assert probes is not None
+        yield probes
 
 
 def as_many(count: int, wanted: int, found: dict[str, Any]) -> bool:
@@ -81,16 +81,16 @@ sys.stdin.read()
 """
 
 
-def yielding(client: str, watch: Watch) -> dict[str, Any]:
+def yielding(client: str, attached: AttachedProbes) -> dict[str, Any]:
     argv = [sys.executable, "-c", client]
     with running("sleep", 60) as server:
-        return engine.run_beside(argv, lambda: [server.pid], watch=watch, waits=True)
+        return engine.run_beside(argv, lambda: [server.pid], attached=attached, waits=True)
 
 
-def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> None:
+def test_all_threads_and_children_are_counted_and_nobody_else(attached: AttachedProbes) -> None:
     busy_loop = "import os\nwhile True: os.sched_yield()"
     with running(sys.executable, "-c", busy_loop):
-        found = yielding(YIELDS, watch)
+        found = yielding(YIELDS, attached)
     assert found["error"] is None
     counted = found["probed"]["counts"]
     # Early, three more threads, two children, and the main thread.
@@ -98,8 +98,8 @@ def test_all_threads_and_children_are_counted_and_nobody_else(watch: Watch) -> N
     assert set(found["probed"]["lost"].values()) == {0}
 
 
-def test_a_window_forgets_the_one_before(watch: Watch) -> None:
-    found = yielding(YIELDS.replace("os.sched_yield()", "pass"), watch)
+def test_a_window_forgets_the_one_before(attached: AttachedProbes) -> None:
+    found = yielding(YIELDS.replace("os.sched_yield()", "pass"), attached)
     assert found["error"] is None
     assert "sched_yield" not in found["probed"]["counts"]["syscount"]["syscalls"]
 
@@ -120,7 +120,7 @@ def probed(
 
 
 def test_each_request_to_redis_is_a_send_and_a_read_on_either_side(
-    watch: Watch, root: Root, monkeypatch: pytest.MonkeyPatch
+    attached: AttachedProbes, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cases = ("new", "keep", "new-20-clients", "keep-20-clients")
     found = probed("redis", cases, root, monkeypatch)

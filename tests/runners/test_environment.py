@@ -21,7 +21,7 @@ SIBLINGS = {0: "0,10", 1: "1,11", 10: "0,10", 11: "1,11"}
 
 
 def test_cpus_that_share_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setattr(environment, "SYSTEM_ROOT", tmp_path)
     cpus = "/sys/devices/system/cpu"
     for number, siblings in SIBLINGS.items():
         folder = tmp_path / f"{cpus[1:]}/cpu{number}/topology"

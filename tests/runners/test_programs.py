@@ -74,7 +74,7 @@ def test_a_name_may_be_any_bytes() -> None:
 
 
 def test_a_log_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "MOST_BYTES", 4)
+    monkeypatch.setattr(keeper, "MOST_LOG_BYTES", 4)
     with (tmp_path / "log").open("ab", buffering=0) as log:
         for text, size in ((b"1234", 4), (b"5", 0), (b"6", 1)):
             log.write(text)
@@ -98,7 +98,7 @@ def test_a_package_brings_no_right_of_roots(tmp_path: Path) -> None:
     (folder / "tool").touch()
     (folder / "tool").chmod(0o6755)
     subprocess.run(["dpkg-deb", "-b", folder, tmp_path / "tool.deb"], check=True)
-    debian._unpack(tmp_path / "tool.deb", root, place.OPTIONS)
+    debian._unpack(tmp_path / "tool.deb", root, place.TAR_OPTIONS)
     assert (root / "tool").stat().st_mode & 0o7700 == 0o700
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runners.process import REPOSITORY, free_port
-from runners.programs.place import TOOLS
+from runners.programs.place import TOOLS_FOLDER
 from tests.build import make
 from tests.processes import wait_for
 
@@ -115,7 +115,7 @@ def built() -> None:
 
 def words(mode: str, port: int, folder: Path, role: str, program: str) -> list[str]:
     command = [sys.executable, "-c", program, str(port)]
-    return [str(TOOLS / "reroute"), mode, str(port), str(folder / "socket"), role, *command]
+    return [str(TOOLS_FOLDER / "reroute"), mode, str(port), str(folder / "socket"), role, *command]
 
 
 @contextmanager

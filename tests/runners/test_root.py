@@ -12,7 +12,7 @@ import pytest
 
 from runners import store
 from runners.host import root
-from runners.host.root import LARGEST, Monitor, RootCommand
+from runners.host.root import LARGEST_MESSAGE, Monitor, RootCommand
 from runners.process import RunError
 from runners.store import Invoker
 
@@ -24,7 +24,9 @@ USER = (12345, 12345)
 def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The user's end, where `collect` makes its folder and no more."""
     monkeypatch.setattr(store, "ROOT", tmp_path / "run")
-    monkeypatch.setitem(root.PROGRAMS, "collect", RootCommand(lambda _, out: ["mkdir", str(out)]))
+    monkeypatch.setitem(
+        root.ROOT_COMMANDS, "collect", RootCommand(lambda _, out: ["mkdir", str(out)])
+    )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     who = Invoker(USER[0], tmp_path, USER, named=False)
     serving = Thread(target=Monitor(who).serve, args=(ours,))
@@ -68,4 +70,4 @@ def test_what_no_process_of_ours_asks_ends_the_service(
     answer = ask(channel, ["collect"])
     answer.settimeout(0.5)
     with pytest.raises(TimeoutError):
-        answer.recv(LARGEST)
+        answer.recv(LARGEST_MESSAGE)

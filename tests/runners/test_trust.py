@@ -103,7 +103,7 @@ def ask(channel: socket.socket, *request: str) -> dict[str, object]:
     [
         ("setup", "--environment", "--version", "--y"),
         ("setup", "--no-python", "--dev"),
-        ("watch", "counts", "people"),
+        ("counting", "counts", "people"),
         ("pairs", "1", "1", "1"),
         ("pairs", "1.2.3", "5"),
         ("preflight", "--help"),

@@ -10,7 +10,7 @@ import struct
 import sys
 from collections import Counter
 
-SECONDS = 60
+CONNECTION_SECONDS = 60
 # The FastCGI Specification 1.0: sections 3.3 (records), 3.4 (name-value pairs) and 5.1.
 BEGIN_REQUEST, END_REQUEST, PARAMS, STDIN, STDOUT, STDERR = 1, 3, 4, 5, 6, 7
 PARAMETERS = {
@@ -37,7 +37,7 @@ def ask(address: str | tuple[str, int]) -> str:
     """Send the request: the answer is `fastcgi`, `http`, something `else`, or `nothing`."""
     family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
     with socket.socket(family) as connection:
-        connection.settimeout(SECONDS)
+        connection.settimeout(CONNECTION_SECONDS)
         connection.connect(address)
         connection.sendall(REQUEST)
         connection.shutdown(socket.SHUT_WR)  # a server that reads lines would wait for a line feed
