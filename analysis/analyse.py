@@ -84,7 +84,7 @@ class Analysis(Figures):
         self.verdicts = _concerned(run, verdicts)
         self.comparisons = df_pairs(tidy)
         self.disagreements = self.comparisons[~self.comparisons["agree"]]
-        self.disturbed = share_disturbed(run)
+        self.disturbed = share_disturbed(run, tidy)
         self.wakeups = functions.df_wakeups(tidy)
         self.profiles = functions.profiles(run, self.tables.invalid_cells)
         self.kernels = df_kernels(self.figures)

@@ -107,12 +107,14 @@ class LedgerCount(Part):
     figures: dict[str, str]  # of each transport, as the report writes them
     values: dict[str, float]  # the first of them
     alike: bool
+    probed: bool  # in cells in which probes change the switches
     kernel: str
     counted: str  # where
 
     @property
     def name(self) -> str:
-        return f"{self.words} a round trip" if self.per == "round trip" else self.words
+        words = f"{self.words} a round trip" if self.per == "round trip" else self.words
+        return f"{words} (with probes, which change the switches)" if self.probed else words
 
     @property
     def times(self) -> str:
@@ -199,6 +201,7 @@ class Document(Part):
     times: list[FlatRow]  # of each transport and conditions: p50_ns, p99_ns, messages_per_s
     ratios: list[FlatRow]  # of two transports: median, all (the time of all iterations)
     verdicts: list[FlatRow]
+    disturbed: str  # what else ran beside the times; empty in a run without times
     machines: list[FlatRow]
     missing: list[FlatRow]  # what, target, why
 
@@ -273,6 +276,7 @@ def _count(run: Run, row: Row, names: tuple[str, ...], cpu: str) -> LedgerCount 
         figures=figures,
         values=values,
         alike=len(set(figures.values())) == 1,
+        probed=bool(row.probed),
         kernel=kernel_text(row.kernel),
         counted=counter_text(run, row.target, row.kernel, cpu, one_cpu),
     )
@@ -293,6 +297,7 @@ def document(
             "times": _records(found.timings, TIME_FIELDS),
             "ratios": _records([t for t in found.timings if t.ratio], RATIOS),
             "verdicts": [_verdict(verdict) for verdict in found.verdicts],
+            "disturbed": found.disturbed.words() if found.timings else "",
             "machines": _machines(found),
             "missing": [
                 {"what": lack.what, "target": lack.target, "why": lack.why}

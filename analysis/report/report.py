@@ -24,13 +24,13 @@ from analysis.report.requested import Requested
 from analysis.statistics import LEAST_REPEATS, Compared
 from analysis.times.timing import Times
 from analysis.wording import (
+    added,
     amount,
     amounts,
     capital,
     counted,
     listed,
     size_text,
-    spanned,
     title_of,
 )
 from probes.messages import PROGRAM
@@ -204,7 +204,7 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
 
 def _both(ns: Compared) -> tuple[str, str, str]:
     """Both times, and by how much the second is longer."""
-    return amount(ns.first.value, "ns"), amount(ns.second.value, "ns"), spanned(ns.added, "ns")
+    return amount(ns.first.value, "ns"), amount(ns.second.value, "ns"), added(ns.added, "ns")
 
 
 def shares(found: Answer) -> pd.DataFrame:
@@ -216,5 +216,5 @@ def shares(found: Answer) -> pd.DataFrame:
 
 
 def _share(share: Share) -> str:
-    text = spanned(share.cpu_share * 100, "%")
+    text = added(share.cpu_share * 100, "%")
     return f"{text}*" if share.beyond else text

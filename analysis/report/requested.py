@@ -26,7 +26,7 @@ from analysis.report.answer import Answer
 from analysis.report.frames import measure_name
 from analysis.statistics import Estimate
 from analysis.times.timing import Times
-from analysis.wording import ABSENT, amount, conditions_text, number, spanned, title_of
+from analysis.wording import ABSENT, added, amount, conditions_text, number, title_of
 from probes.cell import ONE_WAY
 from probes.scripts import read_scripts
 from probes.transports import PAIR
@@ -223,7 +223,7 @@ def text_programs(analysis: Analysis) -> Iterator[FigureRow]:
             figures = {
                 "unix": amount(side.ns.first.value, "ns"),
                 "tcp": amount(side.ns.second.value, "ns"),
-                "tcp takes longer by": spanned(side.ns.added, "ns"),
+                "tcp takes longer by": added(side.ns.added, "ns"),
             }
             yield FigureRow(f"{group.unit}: {conditions_text(side)}", figures)
 
