@@ -16,6 +16,7 @@ from analysis.report.requested import (
     FigureRow,
     columns_of,
     text_counts,
+    text_exact,
     text_kernels,
     text_programs,
     text_times,
@@ -125,6 +126,7 @@ def _requested(report: Report) -> Iterator[str]:
             where = listed([title_of(conditions) for conditions in ledger.conditions])
             name = f"{ledger.pattern}, {size_text(ledger.size)}, {where}: a message"
             yield from _rows(name, list(text_counts(ledger, counts)))
+        yield from _rows("exact: instructions of a message", list(text_exact(analysis.cells)))
     yield from _rows("program", list(text_programs(analysis)))
     yield from _lacks(report)
 

@@ -404,8 +404,10 @@ def main() -> int:
     """The tool's exit status."""
     seconds, limit = map(float, sys.argv[1:])
     frame.hold_signals()
-    with suppress(OSError, ValueError):  # each network namespace takes a descriptor
-        resource.setrlimit(resource.RLIMIT_NOFILE, (MOST_FILES, MOST_FILES))
+    # Each network namespace takes a descriptor. Not every root may have more than its limit.
+    for most in (resource.getrlimit(resource.RLIMIT_NOFILE)[1], MOST_FILES):
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         statistics = enable_statistics()
         probes = Probes()
