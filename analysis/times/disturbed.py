@@ -54,11 +54,12 @@ class Disturbed(NamedTuple):
 
     watched: int  # none in an older run
     runs: tuple[tuple[Target, Cell, Shares], ...]
-    repeats: dict[int, str]  # repeat → why it is marked
+    repeats: dict[int, Shares]  # of all their cells
+    slow: dict[int, str]  # repeat → how many of its cells are slow
     least: tuple[float, float, float]  # that shows in a cell and in a repeat (medians), in the run
     run: Shares
     own: dict[str, float]  # transport → the processes' part of the median cell on one CPU
-    interrupts_apart: bool  # as the kernel's configuration says
+    apart: bool  # the kernel accounts interrupts apart from CPU time
 
     @property
     def many(self) -> bool:
@@ -71,7 +72,7 @@ class Disturbed(NamedTuple):
 
     def words(self) -> str:
         """All that a report says of it."""
-        return " ".join(filter(None, (self.sentence(), self.marked(), self.processes())))
+        return " ".join(filter(None, (self.sentence(), self.slow_ones(), self.processes())))
 
     def sentence(self) -> str:
         """How many were disturbed, by what, and how much would have shown."""
@@ -83,8 +84,10 @@ class Disturbed(NamedTuple):
             for share, what in zip(self.least, ("a cell", "a repeat", "the run"), strict=True)
             if share < 1  # steps may hide all of a short cell
         ]
+        repeats = [repeat for repeat, shares in self.repeats.items() if shares.disturbed]
         return (
-            f"{self.how_many()} were disturbed (the hypervisor took more than "
+            f"{self.how_many()}, and {len(repeats)} of {counted(len(self.repeats), 'repeat')}, "
+            f"were disturbed (the hypervisor took more than "
             f"{100 * MOST_STOLEN:.0f} % of a CPU, other processes {100 * MOST_TAKEN:.0f} %, or on "
             f"one CPU {100 * MOST_LOST:.0f} % of the time was neither process's). In the whole run "
             f"the hypervisor took at least {stolen} %, and {lost} % on one CPU was neither "
@@ -92,11 +95,11 @@ class Disturbed(NamedTuple):
             f"{listed(shown)} on{'' if self.least[0] < 1 else '; most cells are too short for it'}."
         )
 
-    def marked(self) -> str:
-        """Which repeats are marked; empty without any."""
-        each = [f"{repeat} ({why})" for repeat, why in self.repeats.items()]
-        words = f"{counted(len(each), 'repeat is', 'repeats are')} marked: {listed(each)}."
-        return words if each else ""
+    def slow_ones(self) -> str:
+        """The repeats that are slow; empty without any."""
+        each = [f"{repeat} ({cells})" for repeat, cells in self.slow.items()]
+        words = f"Slow in several cells, by more than {SLOWER} times their median: repeats"
+        return f"{words} {listed(each)}." if each else ""
 
     def processes(self) -> str:
         """How much of the wall time on one CPU both processes have, and where the rest is."""
@@ -106,10 +109,11 @@ class Disturbed(NamedTuple):
         )
         if not each or 1 - min(self.own.values()) <= MOST_LOST:
             return text if each else ""
-        why = f" ({INTERRUPTS_APART}=y)" if self.interrupts_apart else ""
+        if not self.apart:
+            return f"{text} Something else had the rest: other processes, or the hypervisor."
         return (
-            f"{text} The rest is in no CPU time of this report: a kernel that accounts interrupts "
-            f"apart{why} takes softirqs out of it, with what TCP's receive side costs."
+            f"{text} This kernel accounts interrupts apart ({INTERRUPTS_APART}): no CPU time of "
+            "this report has softirqs, and with them what TCP's receive side costs."
         )
 
 
@@ -166,19 +170,23 @@ def share_disturbed(run: Run, tidy: pd.DataFrame) -> Disturbed:
     cells = [cell for _, cell in timed]
     parts = [(cell.transport, part) for cell in cells if (part := own_part([cell])) is not None]
     own = {name: median(part for by, part in parts if by == name) for name, _ in parts}
-    usual = min([1.0, *own.values()])  # what every cell lacks is the kernel's way to account
+    settings = [target.environment.settings for target in run.targets if target.timed]
+    told = {each.get(INTERRUPTS_APART) for each in settings}
+    # Interrupts come with TCP alone; what else takes a CPU takes it from both.
+    less = own.get(PAIR[0], 1.0) - own.get(PAIR[1], 1.0)
+    apart = "n" not in told and less > MOST_LOST
+    usual = own[PAIR[1]] if apart else 1.0
     watched = [(target, cell, shares_of([cell], usual)) for target, cell in timed]
     repeats = {
         repeat: shares_of([cell for cell in cells if cell.repeat == repeat], usual)
         for repeat in sorted({cell.repeat for cell in cells})
     }
     whole = shares_of(cells, usual) if cells else Shares(0, 0, 0, 0)
-    why = {repeat: "disturbed" for repeat, shares in repeats.items() if shares.disturbed}
-    settings = [target.environment.settings for target in run.targets if target.timed]
     return Disturbed(
         watched=len(watched),
         runs=tuple(each for each in watched if each[2].disturbed),
-        repeats=why | _slow(tidy),
+        repeats=repeats,
+        slow=_slow(tidy),
         least=(
             median([shares.least for *_, shares in watched] or [0]),
             median([shares.least for shares in repeats.values()] or [0]),
@@ -186,15 +194,14 @@ def share_disturbed(run: Run, tidy: pd.DataFrame) -> Disturbed:
         ),
         run=whole,
         own=own,
-        interrupts_apart=any(each.get(INTERRUPTS_APART) == "y" for each in settings),
+        apart=apart,
     )
 
 
 def _slow(tidy: pd.DataFrame) -> dict[int, str]:
-    """Repeat → in how many of its cells it is slow, of those repeats that are."""
+    """Repeat → in how many of its cells it is slow, of those repeats that are: `3 of 8 cells`."""
     medians = of_times(tidy).query("key == 'p50'")
     table = medians.pivot_table("value", "repeat", [*WORKLOAD, "transport"])
     slow, cells = (table > SLOWER * table.median()).sum(axis=1), table.notna().sum(axis=1)
     marked = slow.index[slow >= np.maximum(SLOW_CELLS, SLOW_PART * cells)]
-    why = "more than {} times its median in {} of {} cells"
-    return {int(repeat): why.format(SLOWER, slow[repeat], cells[repeat]) for repeat in marked}
+    return {int(repeat): f"{slow[repeat]} of {cells[repeat]} cells" for repeat in marked}

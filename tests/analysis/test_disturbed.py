@@ -98,19 +98,25 @@ def test_what_another_takes_of_one_cpu_is_missing_in_the_cpu_time(analysed: Anal
     whole = {"unix": 1.0, "tcp": 0.99}
     found = analysed(MadeUp(change=beside_the_wall(whole, also={1: 0.85}))).disturbed
     assert [cell.repeat for _, cell, _ in found.runs] == [1, 1]
-    assert found.repeats == {1: "disturbed"}
+    assert [repeat for repeat, shares in found.repeats.items() if shares.disturbed] == [1]
     assert found.own["tcp"] == pytest.approx(0.99, abs=0.001)
-    assert "apart" not in found.processes()
+    assert not found.apart
+
+
+def test_what_both_transports_lack_another_had(analysed: Analyse) -> None:
+    busy = beside_the_wall({"unix": 0.5, "tcp": 0.5}, also={})
+    found = analysed(MadeUp(change=busy)).disturbed
+    assert found.many and not found.apart
 
 
 def test_interrupts_that_a_kernel_accounts_apart_are_said(analysed: Analyse) -> None:
     apart = beside_the_wall({"unix": 1.0, "tcp": 0.75}, also={})
     found = analysed(MadeUp(change=apart)).disturbed
-    assert "accounts interrupts apart" in found.processes()
+    assert found.apart and "TCP's receive side" in found.processes()
     assert found.runs == ()  # what all cells lack, nobody took
 
 
-@pytest.mark.parametrize(("cells", "marked"), [(2, {}), (3, {2: "3 of 4"})])
+@pytest.mark.parametrize(("cells", "marked"), [(2, {}), (3, {2: "3 of 4 cells"})])
 def test_a_repeat_that_is_slow_in_several_cells_is_marked(
     analysed: Analyse, cells: int, marked: dict[int, str]
 ) -> None:
@@ -119,9 +125,8 @@ def test_a_repeat_that_is_slow_in_several_cells_is_marked(
     def rtt(transport: str, placement: str, repeat: int) -> int:
         return 128_000 if repeat == 2 and (transport, placement) in slow else 100_000
 
-    found = analysed(MadeUp(rtt=rtt, repeats=7, change=disturbing)).disturbed.repeats
-    assert found.keys() == marked.keys()
-    assert all(words in found[repeat] for repeat, words in marked.items())
+    found = analysed(MadeUp(rtt=rtt, repeats=7, change=disturbing)).disturbed
+    assert found.slow == marked
 
 
 def test_a_disturbed_repeat_is_marked_and_counted(analysed: Analyse) -> None:
