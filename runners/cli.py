@@ -387,9 +387,11 @@ def has_effect(option: Option, verb: str, values: Mapping[str, Any]) -> bool:
         return False  # these choose what is sent
     if not option.needs:
         return True
-    flag, words = option.needs.split()
+    flag, _, words = option.needs.partition(" ")
     needed = next(row for row in options_of(verb) if row.flag == flag)
     value = values[needed.field]
+    if not words:  # a switch
+        return bool(value)
     return bool({*words.split(",")} & ({value} if isinstance(value, str) else {*value}))
 
 

@@ -168,6 +168,7 @@ class Report:
             "counted_beside": self._counted,
             "exact": exact_frames,
             "exact_groups": exact.items(),
+            "line_groups": list(exact_frames.line_groups(analysis.exact)),
             "needed_for": needed,
             "drawn": next(map(one_of_each_family, alike_first(analysis.exact)), None),
             "knob_groups": [(key, list(pairs)) for key, pairs in groups],
