@@ -115,7 +115,7 @@ class ExactCell(ExactLine):
 
     @property
     def frequency(self) -> str:
-        return f"{self.identical} of {self.iterations} alike"
+        return f"in {self.identical} of {self.iterations} iterations"
 
     def functions(self) -> Counter[str]:
         """The self instructions of each function."""

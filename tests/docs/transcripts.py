@@ -131,6 +131,8 @@ def clone(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    from tests.docs import figures  # which imports this module
+
     with tempfile.TemporaryDirectory() as place:
         clone(Path(place))
         for page in sys.argv[1:]:
@@ -139,3 +141,4 @@ if __name__ == "__main__":
                 refresh(Path(page).resolve(), Path(place))
             except RuntimeError as error:
                 sys.exit(f"{page} is as it was, since a command of it failed: {error}")
+    figures.fill()
