@@ -24,7 +24,7 @@ from analysis.claims.rules import (
     Measured,
     Names,
     OptionRule,
-    Part,
+    PartOfDifference,
     Rule,
 )
 from analysis.counts.measures import CALLS, MEASURE_BY_ID, Measure, is_time, measure_of, program_of
@@ -164,7 +164,7 @@ class ClaimEntry(Model):
         if self.scope.programs and "conditions" not in self.scope.model_fields_set:
             raise ValueError("scope.conditions is missing: those in which the program runs")
         where = {("pingpong", conditions) for conditions in STACK_CELLS}
-        if isinstance(self.rule, Part) and not where.issuperset(self.scope.cells):
+        if isinstance(self.rule, PartOfDifference) and not where.issuperset(self.scope.cells):
             raise ValueError("scope: rule 'part' is of pingpong in " + ", ".join(STACK_CELLS))
         if unknown := set(transports(self.rule)) - TRANSPORTS.keys():
             raise ValueError(f"rule: no transport is {shown(min(unknown))}")
@@ -307,7 +307,7 @@ def _cells(claim: Claim) -> Iterator[tuple[Any, ...]]:
         return
     sizes = scope.size or (USUAL_SIZE,)
     cells = scope.cells
-    if isinstance(claim.rule, Part):
+    if isinstance(claim.rule, PartOfDifference):
         cells += [STACK_CELLS[name][0] for name in scope.conditions]
     for (pattern, conditions), size, name in product(cells, sizes, claim.transports):
         yield pattern, size, conditions, name

@@ -20,7 +20,7 @@ import pandas as pd
 from analysis import statistics
 from analysis.claims import answers, rules, verdict
 from analysis.claims.files import EXACT_ONLY, PLACEHOLDER, USUAL_SIZE, Claim, Scope
-from analysis.claims.rules import Across, Measured, Part, Quotient
+from analysis.claims.rules import Across, Measured, PartOfDifference, Quotient
 from analysis.claims.verdict import Evidence, Judged
 from analysis.counts import measures
 from analysis.counts.ledger import why_missing
@@ -126,7 +126,7 @@ def _evidence(
     claim: Claim, rule: Measured, measured: pd.DataFrame, scope: Scope
 ) -> Iterable[Evidence]:
     """Yield it for each condition in which one source has figures of all sides of the rule."""
-    if isinstance(rule, Part):
+    if isinstance(rule, PartOfDifference):
         yield from _parts(claim, rule, measured)
         return
     figures = _in_scope(claim.quantity, measured, scope)
@@ -192,7 +192,7 @@ def _one_condition(
     )
 
 
-def _parts(claim: Claim, rule: Part, measured: pd.DataFrame) -> Iterable[Evidence]:
+def _parts(claim: Claim, rule: PartOfDifference, measured: pd.DataFrame) -> Iterable[Evidence]:
     """Of what one transport takes longer in a cell, what it takes longer in the stack's cell."""
     times = measured[(measured["measure"] == claim.quantity) & measured["valid"].astype(bool)]
     times = times[times["size"].isin(claim.scope.size or [USUAL_SIZE])]

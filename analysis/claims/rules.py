@@ -176,7 +176,7 @@ class Across(Quotient):
         return self.key
 
 
-class Part(Limits):
+class PartOfDifference(Limits):
     """Of the time that one transport takes longer, so much is left where nobody sleeps or switches.
 
     The cells that show it are those of `analysis.times.parts`, which divides the time in reports.
@@ -337,7 +337,7 @@ class Unsettled(Model):
         return ""
 
 
-Measured = ValuesRule | Bounds | RatioRule | Present | Across | Part
+Measured = ValuesRule | Bounds | RatioRule | Present | Across | PartOfDifference
 Rule = Annotated[
     Measured | Consistent | CheckRule | OptionRule | Unsettled, Field(discriminator="kind")
 ]

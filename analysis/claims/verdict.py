@@ -133,7 +133,7 @@ class Judged:
         rule, measure = self.claim.rule, self.claim.measure
         if not isinstance(rule, rules.Limits) or measure is None:
             return ""
-        quotient = isinstance(rule, rules.Quotient | rules.Part)
+        quotient = isinstance(rule, rules.Quotient | rules.PartOfDifference)
         unit = "" if quotient else measure.unit
         return ", ".join(
             f"{label} {_accepted(*limits, unit)}" for label, limits in rule.ranges.items()

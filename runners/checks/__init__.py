@@ -14,12 +14,18 @@ from runners.process import attempt
 # What `python3 -m runners.checks` takes: a plan may name no other function.
 CHECK_NAMES = (
     "abstract-names",
+    "connecting",
     "datagram-limits",
     "descriptor-limits",
+    "events",
+    "message-priority",
     "peercred",
     "permissions",
     "same-interface",
     "scm-rights",
+    "shared-socket",
+    "short-connections",
+    "socket-file",
     "stale-file",
     "sun-path",
 )

@@ -215,7 +215,7 @@ def same_interface() -> Facts:
 
 
 PAYLOAD_BYTES = 4096
-FAMILIES = {"tcp": socket.AF_INET, "unix": socket.AF_UNIX}
+SOCKET_FAMILIES = {"tcp": socket.AF_INET, "unix": socket.AF_UNIX}
 
 
 def listener(family: socket.AddressFamily, backlog: int) -> socket.socket:
@@ -259,7 +259,7 @@ def told(family: socket.AddressFamily) -> dict[str, list[object]]:
 
 def events() -> Facts:
     """Do select, poll and epoll say the same of a TCP socket and of a Unix socket?"""
-    tcp, unix = (told(family) for family in FAMILIES.values())
+    tcp, unix = (told(family) for family in SOCKET_FAMILIES.values())
     yield {}, {f"{name}_alike": tcp[name] == unix[name] for name in tcp}
 
 
@@ -282,7 +282,7 @@ def taken(family: socket.AddressFamily, backlog: int) -> int:
 
 def connecting() -> Facts:
     """How many connections wait in listen()'s queue, and what does accept() return?"""
-    for kind, family in FAMILIES.items():
+    for kind, family in SOCKET_FAMILIES.items():
         few, many = (taken(family, backlog) for backlog in BACKLOGS)
         with listener(family, 1) as server, stream(family) as client:
             client.connect(server.getsockname())
@@ -350,7 +350,7 @@ IP_LOCAL_PORT_RANGE, PORTS = 51, (45_000, 45_003)  # in/in.h; since Linux 6.3
 
 def short_connections() -> Facts:
     """Do four ports last for five connections, one after another, that the client closes?"""
-    for kind, family in FAMILIES.items():
+    for kind, family in SOCKET_FAMILIES.items():
         with listener(family, 8) as server:
             for _ in range(PORTS[1] - PORTS[0] + 2):
                 with stream(family) as client:

@@ -24,6 +24,8 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment
 
+from analysis.claims.files import load_claims
+from analysis.claims.rules import Unsettled
 from analysis.predict.prices import Prices
 from analysis.raw.programs import PriceList
 from analysis.statistics import Estimate, compared
@@ -123,6 +125,25 @@ def held(figure: str, *attempts: str) -> tuple[int, int]:
     table = rows("docs/predictions.tsv")
     table = table[table["attempt"].astype(str).isin(attempts) & (table["figure"] == figure)]
     return int((table["inside"] == "yes").sum()), len(table)
+
+
+def claims(kind: str) -> int:
+    """How many claims that others make: `all`, `judged` without a program, of a `program`, open.
+
+    `sources` are those who make them, `ours` the claims of our own pages.
+    """
+    every = load_claims()
+    others = [claim for claim in every if not claim.source.ours]
+    unsettled = sum(isinstance(claim.rule, Unsettled) for claim in others)
+    programs = sum(bool(claim.scope.programs) for claim in others)
+    return {
+        "all": len(others),
+        "judged": len(others) - unsettled - programs,
+        "program": programs,
+        "open": unsettled,
+        "sources": len({claim.source.id for claim in others}),
+        "ours": len(every) - len(others),
+    }[kind]
 
 
 def gates(name: str) -> Counter[str]:
@@ -245,7 +266,7 @@ def seconds(run: str, step: str = "") -> float:
 
 
 SOURCES = (
-    cell, code, events, extra, gate, gates, grown, held, knob, longer, missed, opened, overlaps,
+    cell, claims, code, events, extra, gate, gates, grown, held, knob, longer, missed, opened, overlaps,
     pairs, said, seconds, shown, slower, stored, tree, unsettled, woken,
 )  # fmt: skip
 # Lines of transcripts, with a group for each figure.
