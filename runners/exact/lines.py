@@ -19,7 +19,7 @@ from typing import NamedTuple
 from probes.files import read_rows
 from runners.exact.accesses import DEVICE_REGISTER, STORE, accesses
 from runners.exact.iterations import find, find_iterations
-from runners.exact.objects import MemoryKind, Objects
+from runners.exact.objects import CPU_SHIFT, MemoryKind, Objects
 from runners.exact.record import (
     COUNT_BITS,
     COUNT_MASK,
@@ -403,7 +403,7 @@ def line_key(recorded: Recorded, touch: Touch) -> LineKey:
     if place.kind in NOT_ONE_LINE:
         return place.kind, place.name, None
     name = (
-        f"{place.name} of CPU {place.base >> 48}"
+        f"{place.name} of CPU {place.base >> CPU_SHIFT}"
         if place.kind == MemoryKind.PER_CPU
         else place.name
     )

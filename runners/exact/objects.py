@@ -21,10 +21,11 @@ from runners.process import RunError
 
 TABLE = Path(__file__).with_name("objects.tsv")
 PAGE_BYTES, STRUCT_PAGE = 4096, 64
+ADDRESSES = (1 << 64) - 1  # offsets may be negative
+CPU_SHIFT = 48  # where the base of what is a CPU's own has the number of the CPU
 LINE = 64
 LONGEST_LIST = 10_000  # of a list of the kernel's: a damaged one may be a circle
 DATA = "dDbBrRvV"  # kinds of symbols
-LOWEST_PER_CPU = 1 << 20  # where symbols of per-CPU data end, which begin at 0
 RESERVED = (8 << 10) + (28 << 10)  # of the first per-CPU chunk, for modules and for what is dynamic
 LABELS = "__per_cpu_start", "const_"  # symbols that are no variables
 SKB_HEADS = "skbuff_small_head", "kmalloc-cg-"  # caches whose objects end in a skb_shared_info
@@ -119,8 +120,8 @@ class Objects:
             raise RunError("the guest's kernel has its memory at another address than expected.")
         offsets = self._symbol("__per_cpu_offset")
         self._cpus = [self.memory.number(offsets + 8 * cpu) for cpu in range(cpus)]
-        self._per_cpu_end = self._symbol("__per_cpu_end")
-        self._unit = (self._per_cpu_end + RESERVED + PAGE_BYTES - 1) & -PAGE_BYTES
+        size = self._per_cpu_end - self._per_cpu_start
+        self._unit = (size + RESERVED + PAGE_BYTES - 1) & -PAGE_BYTES
         self.structures: dict[str, str] = {}  # name of an object → its type
         self._caches: dict[int, tuple[str, int]] = {}  # by address: name and size of an object
         self._types: dict[str, str] = {}  # name of a cache → the structure of its objects
@@ -142,19 +143,29 @@ class Objects:
         self._page_of = cache(self._page)
 
     def _read_symbols(self, names: Path) -> None:
+        """Symbols of variables; of each CPU's own, to which that CPU's offset is to be added.
+
+        Until Linux 6.14 symbols of CPUs' own data began at 0, since then they are in the image.
+        """
+        rows = [line.split() for line in names.read_text(encoding="utf-8").splitlines()]
         self._symbols: dict[str, int] = {}
+        for address, _, name, *_ in rows:
+            self._symbols.setdefault(name, int(address, 16))
+        self._per_cpu_start = self._symbol("__per_cpu_start")
+        self._per_cpu_end = self._symbol("__per_cpu_end")
         variables, per_cpu = [], []
-        for line in names.read_text(encoding="utf-8").splitlines():
-            address, kind, name, *module = line.split()
+        for address, kind, name, *module in rows:
             place = int(address, 16)
-            self._symbols.setdefault(name, place)
             if module or name.startswith(LABELS):
                 continue
-            if place < LOWEST_PER_CPU:
+            if self._is_per_cpu(place):
                 per_cpu.append((place, name))
             elif kind in DATA and place >= self._isa.text:
                 variables.append((place, name))
         self._variables, self._per_cpu = sorted(variables), sorted(per_cpu)
+
+    def _is_per_cpu(self, address: int) -> bool:
+        return self._per_cpu_start <= address < self._per_cpu_end
 
     def _symbol(self, name: str) -> int:
         if name not in self._symbols:
@@ -165,7 +176,11 @@ class Objects:
         return self.memory.number(self._symbol(name))
 
     def _at_cpu(self, cpu: int, symbol: str) -> int:
-        return self._cpus[cpu] + self._symbol(symbol)
+        return self._of_cpu(cpu, self._symbol(symbol))
+
+    def _of_cpu(self, cpu: int, address: int) -> int:
+        """Where a CPU has its own copy of what lies at the address of a symbol or pointer."""
+        return (self._cpus[cpu] + address) & ADDRESSES
 
     def _list(self, head: int, offset: int) -> Iterator[int]:
         """The objects of a `struct list_head`, which they have at `offset`."""
@@ -191,9 +206,10 @@ class Objects:
     def _follow(self, path: str) -> int:
         """Where a path of objects.tsv leads; 0 where this kernel does not have it."""
         variable, _, steps = path.partition(":")
-        at = self._symbols.get(variable, 0)
-        if at < LOWEST_PER_CPU:
-            at += self._cpus[0]
+        if (at := self._symbols.get(variable)) is None:
+            return 0
+        if self._is_per_cpu(at):
+            at = self._of_cpu(0, at)
         for step in steps.split(">"):
             if not at or not self.btf.has(step):
                 return 0
@@ -301,24 +317,24 @@ class Objects:
             start, name = _before(self._variables, address)
             return MemoryPlace(MemoryKind.VARIABLE, name, start, address - start)
         for cpu, start in enumerate(self._cpus):
-            if place := self._place_of_cpu(cpu, address - start):
+            if place := self._place_of_cpu(cpu, (address - start) & ADDRESSES):
                 return place
         if self._isa.direct_map <= address < self._memory_map:
             return self._place_in_memory(address)
         return MemoryPlace(MemoryKind.OTHER, "other", address & -PAGE_BYTES, address % PAGE_BYTES)
 
     def _place_of_cpu(self, cpu: int, inside: int) -> MemoryPlace | None:
-        owner = cpu << 48  # one base for each CPU
-        if 0 <= inside < self._per_cpu_end:
+        """What a CPU has at an address from which its offset is taken off; None for nothing."""
+        if self._is_per_cpu(inside):
             start, name = _before(self._per_cpu, inside)
-            return MemoryPlace(MemoryKind.PER_CPU, name, start | owner, inside - start)
-        if found := _within(self._per_cpu_extents, inside):
-            return MemoryPlace(
-                MemoryKind.PER_CPU, found.name, found.base | owner, inside - found.base
-            )
-        if 0 <= inside < self._unit:
-            return MemoryPlace(MemoryKind.PER_CPU, "dynamic per-CPU memory", owner, inside)
-        return None
+        elif found := _within(self._per_cpu_extents, inside):
+            start, name = found.base, found.name
+        elif 0 <= inside - self._per_cpu_start < self._unit:
+            start, name = self._per_cpu_end, "dynamic per-CPU memory"
+        else:
+            return None
+        base = (cpu << CPU_SHIFT) + start - self._per_cpu_start  # another one for each CPU
+        return MemoryPlace(MemoryKind.PER_CPU, name, base, inside - start)
 
     def _place_in_memory(self, address: int) -> MemoryPlace:
         if found := _within(self._extents, address):

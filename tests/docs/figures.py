@@ -266,8 +266,8 @@ def seconds(run: str, step: str = "") -> float:
 
 
 SOURCES = (
-    cell, claims, code, events, extra, gate, gates, grown, held, knob, longer, missed, opened, overlaps,
-    pairs, said, seconds, shown, slower, stored, tree, unsettled, woken,
+    cell, claims, code, events, extra, gate, gates, grown, held, knob, longer, missed, opened,
+    overlaps, pairs, said, seconds, shown, slower, stored, tree, unsettled, woken,
 )  # fmt: skip
 # Lines of transcripts, with a group for each figure.
 LINES = {
