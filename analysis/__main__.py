@@ -82,7 +82,8 @@ def carry_out(arguments: list[str] | None) -> int:
 def folder(name: str) -> Path:
     """The name of a folder. Raises UsageError where nobody could read it."""
     if not messages.is_plain(name):
-        raise UsageError(f"{shown(name)} is empty or has a control character: rename the folder.")
+        why = "is empty, or has a control character or a byte that is not UTF-8"
+        raise UsageError(f"{shown(name)} {why}: rename the folder.")
     return Path(name)
 
 

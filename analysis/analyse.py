@@ -39,19 +39,21 @@ class Counts:
     def __init__(self, run: Run, named: Collection[str] = ()) -> None:
         self.run, self.cells = run, read_exact(run)
         self.tables = build_tables(run, self.cells)
-        self.everything = self._requested()
+        self.everything = self._rows()
         self.measured = measure_all(self.everything, named)
+        # A claim may ask what the cells show that divide a time.
+        self.judged = pd.concat([self.measured, measure_all(self._rows(extra=True))])
 
-    def _requested(self) -> pd.DataFrame:
-        """Rows of the cells that the user requested: the others ran for their times only.
+    def _rows(self, *, extra: bool = False) -> pd.DataFrame:
+        """Rows of the cells that the user requested, or of those that ran for their times only.
 
         What a knob changes has a table of its own: elsewhere it would pass for another placement.
         """
         tidy, knobs = self.tables.tidy, {str(c.conditions) for c in self.cells if c.knob}
         tidy = tidy[~tidy["conditions"].isin(knobs) & ~of_two_ends(tidy)]
-        extra = {(at.kind, at.kernel, cell.id) for at, cell in self.run.cells() if cell.extra}
+        timed = {(at.kind, at.kernel, cell.id) for at, cell in self.run.cells() if cell.extra}
         cells = zip(tidy["target"], tidy["kernel"], tidy["cell"], strict=True)
-        asked = pd.Series([cell not in extra for cell in cells], tidy.index, dtype=bool)
+        asked = pd.Series([(cell in timed) is extra for cell in cells], tidy.index, dtype=bool)
         return exact.as_sources(tidy[asked])
 
 
@@ -80,11 +82,11 @@ class Analysis(Figures):
         super().__init__(run, quantities(claims))
         tidy = self.tables.tidy
         self.folders = _folders(run)
-        verdicts = judge(claims, self.measured, self.tables.missing, read_observed(run))
+        verdicts = judge(claims, self.judged, self.tables.missing, read_observed(run))
         self.verdicts = _concerned(run, verdicts)
         self.comparisons = df_pairs(tidy)
         self.disagreements = self.comparisons[~self.comparisons["agree"]]
-        self.disturbed = share_disturbed(run)
+        self.disturbed = share_disturbed(run, tidy)
         self.wakeups = functions.df_wakeups(tidy)
         self.profiles = functions.profiles(run, self.tables.invalid_cells)
         self.kernels = df_kernels(self.figures)
@@ -132,6 +134,6 @@ def judge_again(runs: Sequence[Run], claims: tuple[Claim, ...]) -> tuple[Judged,
         counts = Counts(run, quantities(claims))
         missing += counts.tables.missing
         name = {"run": run.name} if len(runs) > 1 else {}
-        measured.append(counts.measured.assign(**name))
+        measured.append(counts.judged.assign(**name))
         observed += read_observed(run)
     return judge(claims, pd.concat(measured, ignore_index=True), missing, observed)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How figures, sizes and sources are written.
 
-A figure has four forms: `amount` is a value with its unit, `extent` from where to where it lies,
-`spanned` both of an estimate, and `times` a ratio. `number` decides how many digits each has.
+A figure has five forms: `amount` is a value with its unit, `extent` from where to where it lies,
+`spanned` both of an estimate, `added` one that may be nothing, and `times` a ratio. `number`
+decides how many digits each has.
 """
 
 from collections.abc import Iterable, Sequence
@@ -102,6 +103,14 @@ def spanned(figure: HasEnds | None, unit: str = "") -> str:
         return value
     ends = extent(*figure.ends, unit)
     return f"{value} ({ends.removesuffix(_ending((value, low, high)))})"
+
+
+def added(figure: HasEnds, unit: str) -> str:
+    """`spanned`, and whether the figure is told from nothing."""
+    text = spanned(figure, unit)
+    if figure.low is None or figure.high is None or not figure.low <= 0 <= figure.high:
+        return text
+    return f"{text}, not resolved"
 
 
 def times(ratio: HasEnds, than: str = "") -> str:

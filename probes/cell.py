@@ -34,6 +34,7 @@ USUAL_BACKLOG = 1  # of a listener, which holds one connection more
 USUAL_RATE, MOST_RATE = 1_000, 1_000_000  # requests a second
 MOST_WORK = 1_000_000  # microseconds
 LARGEST = 1 << 30  # bytes of payload
+MOST_TIMEOUT = 3_600  # seconds
 # A guest that is stored waits for its plan: the line that says so, and where on a disk it comes.
 WAITING, PLAN_START = "@waiting", 65536
 
@@ -194,10 +195,14 @@ def load(text: str) -> Plan:
     """Read what `Plan.text` wrote, in a process with fewer rights. Raises ValueError."""
     try:
         plan: Plan = _made(Plan, json.loads(text))
-    except (TypeError, AttributeError, KeyError) as error:
+    except (TypeError, AttributeError, KeyError, RecursionError) as error:
         raise ValueError(f"no plan: {error}") from error
     if unknown := plan.scripts - {*read_scripts()}:
         raise ValueError(f"no plan: there is no script {shown(sorted(unknown)[0])}")
+    if unknown := {cell.transport for cell in plan.cells} - {*TRANSPORTS}:
+        raise ValueError(f"no plan: there is no transport {shown(sorted(unknown)[0])}")
+    if not 0 < plan.cell_timeout <= MOST_TIMEOUT:
+        raise ValueError(f"no plan: cells of {shown(plan.cell_timeout)} s")
     return plan
 
 

@@ -28,6 +28,7 @@ PROOF = "prove.json"
 PRICES = "prices.json"
 REPORT = "report.html"
 GATE = "gate.txt"
+DOCUMENT = "document.tsv"
 
 # Files of a target's folder below raw/.
 ENVIRONMENT = "environment.json"

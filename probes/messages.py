@@ -2,6 +2,7 @@
 """What both halves say to a user: one printable line on stderr, however the streams are."""
 
 import argparse
+import errno
 import io
 import os
 import re
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from reprlib import Repr
-from typing import NoReturn
+from typing import Any, NoReturn
 
 # A clone builds its C programs; a package brings them, and its command is in PATH.
 CLONE = Path(__file__).parents[1].joinpath("runners/c.mk").exists()
@@ -19,6 +20,10 @@ PROGRAM = "./runners/run.sh" if CLONE else "pathcost"
 FOLDER = "reports" if CLONE else "pathcost-reports"  # where runs lie without --out
 NO_MEMORY = "there is not enough memory, or a limit on it or on processes is low (see ulimit -a)."
 NO_THREAD = "can't start new thread"  # Python's words
+REMEDIES = {
+    errno.ENOSPC: ": make room for temporary files (TMPDIR), in the cache and for --out",
+    errno.EMFILE: ": the limit on open files is low (see ulimit -n)",
+}
 LONGEST = 1000  # characters of a sentence
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
@@ -93,7 +98,19 @@ def complain(sentence: object) -> None:
 def failure(error: OSError) -> str:
     """What an operation of the system's failed at."""
     place = f" {shown(str(error.filename))}" if error.filename else ""
-    return f"reading or writing{place} failed ({error.strerror or error})."
+    hint = "" if error.filename else REMEDIES.get(error.errno or 0, "")
+    return f"reading or writing{place} failed ({error.strerror or error}){hint}."
+
+
+class Output(io.FileIO):
+    """Standard output, whose errors name it."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = "standard output"
+            raise
 
 
 def open_streams() -> None:
@@ -103,7 +120,10 @@ def open_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    if sys.stdout is sys.__stdout__:
+        words = {"encoding": getattr(sys.stdout, "encoding", None), "line_buffering": os.isatty(1)}
+        raw = io.BufferedWriter(Output(1, "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(raw, **words)
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # no locale has to know every character of ours

@@ -27,7 +27,7 @@ from runners.exact.kernel_tree import is_tree
 from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
-from runners.process import REPORTS, Progress, UsageError, version
+from runners.process import REPORTS, REPOSITORY, Progress, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.prove import prove
 from runners.programs.watch import watch
@@ -89,7 +89,8 @@ def whole(least: int, most: int = MILLIONS) -> ValueReader:
 def text(word: str) -> str:
     """Read a name that messages and files can hold."""
     if not is_plain(word):
-        raise ArgumentTypeError(f"{shown(word)} is empty or has a control character")
+        why = "is empty, or has a control character or a byte that is not UTF-8"
+        raise ArgumentTypeError(f"{shown(word)} {why}")
     return word
 
 
@@ -256,6 +257,7 @@ def read_option(row: dict[str, str]) -> Option:
 
 
 OPTIONS = tuple(map(read_option, read_rows(Path(__file__).with_name("options.tsv"))))
+CHOOSING = ("--claims", "--program")  # they choose what is sent
 SENT, OUTPUT = "what is sent", "output and set-up"
 GROUPS = tuple(dict.fromkeys(option.group for option in OPTIONS))
 
@@ -364,7 +366,8 @@ def parse(argv: list[str]) -> Options:
     }
     for option in options_of(verb):
         if option.flag in flags and not has_effect(option, verb, values):
-            needs = option.needs or "no --claims and no --program"
+            chosen = [f"no {row.flag}" for row in options_of(verb) if row.flag in CHOOSING]
+            needs = option.needs or " and ".join(chosen)
             raise UsageError(f"{option.flag} has no effect: it needs {needs}.")
     if verb == "run" and values["seed"] is None:
         values["seed"] = randrange(MILLIONS) + 1  # run.json keeps a number that nobody chose
@@ -384,9 +387,11 @@ def has_effect(option: Option, verb: str, values: Mapping[str, Any]) -> bool:
         return False  # these choose what is sent
     if not option.needs:
         return True
-    flag, words = option.needs.split()
+    flag, _, words = option.needs.partition(" ")
     needed = next(row for row in options_of(verb) if row.flag == flag)
     value = values[needed.field]
+    if not words:  # a switch
+        return bool(value)
     return bool({*words.split(",")} & ({value} if isinstance(value, str) else {*value}))
 
 
@@ -404,6 +409,11 @@ def main(argv: list[str]) -> int:
     if argv == ["--version"] or argv[:1] in (["--help"], ["-h"]):
         print(f"pathcost {version()}" if argv == ["--version"] else overview())
         return Status.DONE
+    if not is_plain(str(REPOSITORY)):
+        raise UsageError(
+            f"{shown(str(REPOSITORY))} has a control character or a byte that is not UTF-8, which "
+            "no file can name: move the checkout."
+        )
     options = parse(argv)
     work = WORK[options.verb]
     if "--dry-run" in options.given and options.verb != "campaign":

@@ -11,7 +11,7 @@ fail() {
 become() { exec setpriv --pdeathsig KILL -- "$@"; }
 
 # What a program said last of an error.
-why() { grep -E '^(E|Err|ERROR):|error:|Permission denied' <<<"$1" | tail -n 1 | grep . || tail -n 1 <<<"$1"; }
+why() { grep -E '^(E|Err|ERROR):|error:|Permission denied' <<<"$1" | tail -n 1 | grep . || grep -v ' Waiting for unfinished jobs' <<<"$1" | tail -n 1; }
 
 patience=1800 # seconds: for what another set-up makes
 

@@ -75,6 +75,8 @@ class ExactOptions(CellOptions):
     in_flight: int = USUAL_IN_FLIGHT
     clients: int = USUAL_CLIENTS
     every_moment: int | None = None
+    lines: bool = False
+    document: Path | None = None
     knobs: tuple[str, ...] = ()
     kernels: tuple[str, ...]
     lesions: tuple[str, ...] | None = None

@@ -8,6 +8,13 @@ set -euo pipefail
 
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 
+# PYTHONPATH is a list of folders with colons between.
+case $here in *[:$'\n']*)
+	printf 'pathcost: %q has a colon or a line feed, and no program finds what lies there: move the checkout.\n' "${here%/*}" >&2
+	exit 2
+	;;
+esac
+
 # The distribution's own Python, whatever else is first in PATH: bcc's modules belong to it.
 python=/usr/bin/python3
 if [ ! -x "$python" ]; then

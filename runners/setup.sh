@@ -26,6 +26,7 @@ lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|pro
 grep -q '^ID=debian' /etc/os-release || elsewhere='|elsewhere'
 [ -z "$elsewhere" ] || [ $manager != apt ] || kinds='run|probes' browser=
 source "$here/environment.sh"
+[[ $here != *[:$'\n']* ]] || fail "$(printf %q "${here%/*}") has a colon or a line feed, and no program finds what lies there: move the checkout."
 
 # What the user owns is made by the user: the environment and the workload, not the packages. As `become`.
 become_user() {
@@ -33,8 +34,19 @@ become_user() {
 	HOME=$home exec setpriv --reuid "$user" --regid "$group" "--$groups-groups" --pdeathsig KILL -- "$@"
 }
 
-# In a checkout of root's, root builds.
-become_owner() { if [ -O "$1" ]; then become "${@:2}"; else become_user "${@:2}"; fi; }
+# A folder's owner builds in it: what root left there, the owner could not change. Where root cannot become the owner,
+# who has no number in a user namespace, or the owner cannot write there, it is as `become_user`.
+become_owner() {
+	local own uid gid place as
+	own=$(stat -c %u "$1")
+	IFS=: read -r uid gid place < <(getent passwd "$own" | cut -d: -f3,4,6 | grep . || echo "$own:65534:/") # no entry, no group
+	as=(setpriv --reuid "$uid" --regid "$gid" --clear-groups)
+	# shellcheck disable=SC2016 # the inner shell's $0
+	if [ "$(id -u)" = 0 ] && "${as[@]}" sh -c '[ -w "$0" ] && { [ ! -e "$0/build" ] || [ -w "$0/build" ]; }' "$1" 2>/dev/null; then
+		HOME=$place exec "${as[@]}" --pdeathsig KILL -- "${@:2}"
+	fi
+	become_user "${@:2}"
+}
 
 # Whether a program is there, wherever it comes from, or a file.
 has() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null || compgen -G "$1" >/dev/null; }
@@ -124,7 +136,8 @@ for part in "${parts[@]}"; do
 	compile "$part"
 done
 [ -n "$lock" ] || exit 0
-PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store import invoker; print(invoker().cache)' "${here%/*}")
+PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store import invoker; print(invoker().cache)' "${here%/*}" 2>&1) ||
+	fail "${PATHCOST_CACHE##*Error: }"
 export PATHCOST_CACHE
 words=$(become_user mkdir -p "$PATHCOST_CACHE" 2>&1) || fail "the cache $PATHCOST_CACHE cannot be made (${words##*: })."
 # The last line is for who called: where the environment is.

@@ -24,7 +24,7 @@ from typing import Any
 
 from probes.callsite import TRACEFS
 from probes.contract import MANIFEST, MANIFEST_FORMAT
-from probes.messages import PROGRAM, failure, shown
+from probes.messages import PROGRAM, failure, is_plain, shown
 from runners.process import REPORTS, RunError, UsageError, User, folders, stopping, version
 
 NOBODY_AT_ALL = 0xFFFFFFFF  # to setresuid(2): do not change
@@ -38,6 +38,11 @@ WAIT_SECONDS = 1800  # for what another start makes: two programs' LONGEST_SECON
 POLL = 0.05  # seconds
 # A run with its figures is some 5 MB; the guest's disk with the results is sparse.
 LEAST_FREE = 100 << 20
+
+# Of a folder for temporary ones: short enough for a socket's address below it (unix(7): 107 bytes),
+# and without a character that means something in PATH, to QEMU or in a program's own settings.
+USABLE = re.compile(r"[A-Za-z0-9/._+@%~=-]{1,47}")
+USUAL_TEMPORARY = Path("/tmp")
 
 _held: dict[Path, int] = {}
 _scratch: list["Scratch"] = []  # of the running `scratch`
@@ -57,11 +62,19 @@ class Invoker:
 
     @property
     def cache(self) -> Path:
-        """The folder, outside the repository, for everything that can be made again."""
-        if given := os.environ.get("PATHCOST_CACHE"):
-            return Path(given).absolute()
+        """The folder, outside the repository, for everything that can be made again.
+
+        Raises UsageError for a name that a search path or a line of a file cannot hold.
+        """
         base = None if self.drop else os.environ.get("XDG_CACHE_HOME")
-        return Path(base or self.home / ".cache") / "pathcost"
+        usual = Path(base or self.home / ".cache") / "pathcost"
+        folder = Path(os.environ.get("PATHCOST_CACHE") or usual).absolute()
+        if not is_plain(str(folder)) or ":" in str(folder):
+            raise UsageError(
+                f"the cache {shown(str(folder))} has a colon, a control character or a byte that "
+                "is not UTF-8 in its name: name another with PATHCOST_CACHE."
+            )
+        return folder
 
     def own(self, folder: Path) -> None:
         """Give a folder with all in it to the user behind sudo, if there is one."""
@@ -208,6 +221,15 @@ class Scratch:
         return path
 
 
+def temporary(say: Callable[[str], None]) -> Path:
+    """Return where temporary folders go: TMPDIR, or /tmp where sockets and programs need that."""
+    given = tempfile.gettempdir()
+    if USABLE.fullmatch(given) or not os.access(USUAL_TEMPORARY, os.W_OK):
+        return Path(given)
+    say(f"{shown(given)} is too long or too odd a path for sockets: using {USUAL_TEMPORARY}")
+    return USUAL_TEMPORARY
+
+
 @contextmanager
 def scratch(say: Callable[[str], None] = lambda _: None) -> Iterator[Scratch]:
     """Temporary folders until the block ends; tempfile's own are in the first of them.
@@ -221,7 +243,7 @@ def scratch(say: Callable[[str], None] = lambda _: None) -> Iterator[Scratch]:
     _scratch.append(folders)
     try:
         # Others may traverse but not list: what root starts as nobody has a folder below.
-        tempfile.tempdir = str(folders.folder(Path(tempfile.gettempdir()), "run", 0o711))
+        tempfile.tempdir = str(folders.folder(temporary(say), "run", 0o711))
         yield folders
     finally:
         _scratch.clear()

@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from analysis.__main__ import main as make_report
 from analysis.analyse import analyse
-from runners.store import invoker
+from runners.store import invoker, make_folder, sweep
 
 # Fixtures that run make, and the fixture that analyses a run for each test.
 SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",
@@ -26,6 +27,7 @@ SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",
 PR_SET_PDEATHSIG = 1
 # A socket's address has 107 bytes, of which a test's own folder takes some 80.
 LONGEST_TMPDIR = 24
+TEMPORARY = Path("/tmp")
 
 
 def pytest_configure_node(node: Any) -> None:
@@ -49,10 +51,27 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("SUDO_UID", None)
     if len(tempfile.gettempdir()) > LONGEST_TMPDIR:
         os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
-    if worker := getattr(config, "workerinput", None):
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        own_temporary_folder(config)
+    else:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != worker["parent"]:
             os._exit(1)
+
+
+def own_temporary_folder(config: pytest.Config) -> None:
+    """Have tests' temporary files in one folder: killed, we leave it to the next start.
+
+    What pytest gives tests stays where it was, to be looked at after a failure.
+    """
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    sweep(TEMPORARY)
+    folder, lock = make_folder(TEMPORARY, "t", 0o700)
+    folder.chmod(0o1777)  # tests also act as other users
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    config.add_cleanup(lambda: os.close(lock))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers

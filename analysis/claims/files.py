@@ -17,9 +17,19 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from analysis.claims.rules import FOLDER, Across, CheckRule, Measured, Names, OptionRule, Rule
+from analysis.claims.rules import (
+    FOLDER,
+    Across,
+    CheckRule,
+    Measured,
+    Names,
+    OptionRule,
+    PartOfDifference,
+    Rule,
+)
 from analysis.counts.measures import CALLS, MEASURE_BY_ID, Measure, is_time, measure_of, program_of
 from analysis.raw.record import Model, Positive
+from analysis.times.parts import STACK_CELLS
 from analysis.wording import listed
 from probes.cell import PATTERNS, PLACEMENTS, TRANSPORTS, Conditions
 from probes.files import read_toml
@@ -44,6 +54,7 @@ class Source(Model):
     """Where claims were made, as far as the source itself says it."""
 
     id: str = Field(pattern=CLAIM_ID)
+    ours: bool = False  # a page of this repository, whose claims are counted apart
     description: str
     url: str = Field("", pattern=r"^(https://\S+)?$")
     title: str = ""
@@ -83,6 +94,11 @@ class Scope(Model):
             if parsed.placement not in PLACEMENTS or parsed.knob or more:
                 raise ValueError(f"no conditions of a claim are {shown(text)}")
         return self
+
+    @property
+    def cells(self) -> list[tuple[str, str]]:
+        """Each pattern in each of the conditions."""
+        return list(product(self.pattern, self.conditions))
 
     @property
     def programs(self) -> set[str]:
@@ -147,6 +163,9 @@ class ClaimEntry(Model):
             raise ValueError("workload.pattern: put programs' patterns into 'scope'")
         if self.scope.programs and "conditions" not in self.scope.model_fields_set:
             raise ValueError("scope.conditions is missing: those in which the program runs")
+        where = {("pingpong", conditions) for conditions in STACK_CELLS}
+        if isinstance(self.rule, PartOfDifference) and not where.issuperset(self.scope.cells):
+            raise ValueError("scope: rule 'part' is of pingpong in " + ", ".join(STACK_CELLS))
         if unknown := set(transports(self.rule)) - TRANSPORTS.keys():
             raise ValueError(f"rule: no transport is {shown(min(unknown))}")
         patterns = {*self.scope.pattern, *(self.workload.pattern if self.workload else ())}
@@ -285,9 +304,13 @@ def needs(claims: Iterable[Claim]) -> dict[str, Any]:
 def _cells(claim: Claim) -> Iterator[tuple[Any, ...]]:
     scope = claim.workload if claim.scope.programs else claim.scope
     if scope is None:
-        return iter(())
+        return
     sizes = scope.size or (USUAL_SIZE,)
-    return product(scope.pattern, sizes, scope.conditions, claim.transports)
+    cells = scope.cells
+    if isinstance(claim.rule, PartOfDifference):
+        cells += [STACK_CELLS[name][0] for name in scope.conditions]
+    for (pattern, conditions), size, name in product(cells, sizes, claim.transports):
+        yield pattern, size, conditions, name
 
 
 def _fields(pattern: str, size: int, conditions: str, transport: str) -> dict[str, Any]:

@@ -19,14 +19,15 @@ import pandas as pd
 
 from analysis import statistics
 from analysis.claims import answers, rules, verdict
-from analysis.claims.files import EXACT_ONLY, PLACEHOLDER, Claim, Scope
-from analysis.claims.rules import Across, Measured, Quotient
+from analysis.claims.files import EXACT_ONLY, PLACEHOLDER, USUAL_SIZE, Claim, Scope
+from analysis.claims.rules import Across, Measured, PartOfDifference, Quotient
 from analysis.claims.verdict import Evidence, Judged
 from analysis.counts import measures
 from analysis.counts.ledger import why_missing
 from analysis.counts.measures import Measure, groups, measure_of, source_rank
 from analysis.raw.run import Missing
 from analysis.statistics import LEAST_REPEATS, Estimate
+from analysis.times.parts import STACK_CELLS
 from analysis.wording import amount, capital, counted, extent, listed, size_text
 
 # `run` where the figures of several runs are judged together.
@@ -125,6 +126,9 @@ def _evidence(
     claim: Claim, rule: Measured, measured: pd.DataFrame, scope: Scope
 ) -> Iterable[Evidence]:
     """Yield it for each condition in which one source has figures of all sides of the rule."""
+    if isinstance(rule, PartOfDifference):
+        yield from _parts(claim, rule, measured)
+        return
     figures = _in_scope(claim.quantity, measured, scope)
     figures = figures[figures["valid"].astype(bool)]
     if isinstance(rule, Across):
@@ -186,6 +190,43 @@ def _one_condition(
         cells=tuple(sorted({int(cell) for cell in rows["cell"]})),
         decides=not claim.timed or len(held) >= LEAST_REPEATS,
     )
+
+
+def _parts(claim: Claim, rule: PartOfDifference, measured: pd.DataFrame) -> Iterable[Evidence]:
+    """Of what one transport takes longer in a cell, what it takes longer in the stack's cell."""
+    times = measured[(measured["measure"] == claim.quantity) & measured["valid"].astype(bool)]
+    times = times[times["size"].isin(claim.scope.size or [USUAL_SIZE])]
+    by = [name for name in ("size", "target", "kernel", "run") if name in times]
+    for (values, group), conditions in product(groups(times, *by), claim.scope.conditions):
+        rows = [
+            group[(group["pattern"] == pattern) & (group["conditions"] == where)]
+            for pattern, where in STACK_CELLS[conditions]
+        ]
+        added = []
+        for cell in rows:
+            table = cell.pivot_table(index="repeat", columns="transport", values="value")
+            added.append(table.reindex(columns=rule.labels) @ (1, -1))
+        both = pd.concat(added, axis=1).dropna().to_numpy(dtype=float).T
+        if not both.size:
+            continue
+        # What is left beyond the limit decides: a quotient of two differences has no good interval.
+        total, left, beyond = statistics.estimates(
+            lambda means: np.stack([means[1], means[0], means[0] - rule.least * means[1]]), *both
+        )
+        place = dict(zip(by, values, strict=True)) | {"conditions": conditions}
+        place |= {"pattern": "pingpong", "instrument": "workload"}
+        name = f"{rule.over} - {rule.under}"
+        held = int((both[0] >= rule.least * both[1]).sum())
+        yield Evidence(
+            place={key: _words(key, place[key]) for key in CONDITION if key in place},
+            probed=False,
+            figures={name: total, f"left of {name}": left},
+            held=held,
+            repeats=both.shape[1],
+            holds=None if beyond.spans(0) else beyond.value > 0,
+            cells=tuple(sorted({int(cell) for cell in pd.concat(rows)["cell"]})),
+            decides=both.shape[1] >= LEAST_REPEATS,
+        )
 
 
 def _words(variable: str, value: object) -> str:
@@ -287,7 +328,7 @@ def _cells_not_run(claim: Claim, measured: pd.DataFrame) -> list[str]:
 
 def _why(measure: Measure, rule: Measured, evidence: list[Evidence], condition: str) -> str:
     """The figures behind a verdict, transport by transport: as claimed and as measured."""
-    words = capital(measure.words.removeprefix("… "))
+    words = capital(measure.full_words)
     if measure.per not in ("window", "payload byte"):
         words += f" per {measure.per}"
     if condition:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kinds of rule that a claim can have. docs/adding-a-claim.md shows one of each.
 
-Rules over measured figures (`values`, `bounds`, `ratio`, `present`, `across`) compare the figures
-of one condition and one repeat. `consistent` computes with numbers that the source itself states.
-`check` and `option` read what this kernel and its tools answered.
+Rules over measured figures (`values`, `bounds`, `ratio`, `present`, `across`, `part`) compare the
+figures of one condition and one repeat. `consistent` computes with numbers that the source itself
+states. `check` and `option` read what this kernel and its tools answered.
 """
 
 from collections.abc import Callable, Sequence
@@ -176,6 +176,32 @@ class Across(Quotient):
         return self.key
 
 
+class PartOfDifference(Limits):
+    """Of the time that one transport takes longer, so much is left where nobody sleeps or switches.
+
+    The cells that show it are those of `analysis.times.parts`, which divides the time in reports.
+    """
+
+    kind: Literal["part"]
+    over: str
+    under: str
+    least: Annotated[float, Field(gt=0, lt=1)]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.over, self.under)
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        return {f"share left of {self.over} - {self.under}": (self.least, inf)}
+
+    def words(self) -> str:
+        return (
+            f"It holds where at least {number(self.least)} of the time that {self.over} takes "
+            f"longer than {self.under} is left where nobody sleeps or switches."
+        )
+
+
 class Relation(NamedTuple):
     """A row of relations.tsv."""
 
@@ -311,7 +337,7 @@ class Unsettled(Model):
         return ""
 
 
-Measured = ValuesRule | Bounds | RatioRule | Present | Across
+Measured = ValuesRule | Bounds | RatioRule | Present | Across | PartOfDifference
 Rule = Annotated[
     Measured | Consistent | CheckRule | OptionRule | Unsettled, Field(discriminator="kind")
 ]

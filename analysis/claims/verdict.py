@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf
 from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.claims.files import Claim
+from analysis.claims import rules
+from analysis.claims.files import Claim, Source
 from analysis.counts.measures import program_of
 from analysis.statistics import Estimate
-from analysis.wording import counted, listed, title_of
+from analysis.wording import amount, counted, extent, listed, title_of
 from probes import contract
 
 CONFIRMED, REFUTED = "CONFIRMED", "REFUTED"
@@ -29,12 +31,12 @@ MEASURED, ANSWERED, ARITHMETIC = "measured", "answered", "arithmetic"
 KINDS = {
     MEASURED: "measured",
     ANSWERED: "answered by the kernel or a tool",
-    ARITHMETIC: "checked against the source's own numbers",
+    ARITHMETIC: "checked by arithmetic on the source's own numbers",
     NOT_MEASURED: "not measured",
 }
 QUOTIENT = " / "  # in the label of a figure that has no unit
 CLAIM_COLUMNS = (
-    *("claim", "source", "verdict", "coverage", "lacking", "family"),
+    *("claim", "source", "verdict", "accepted", "coverage", "lacking", "family"),
     *("condition", "value", "low", "high", "unit", "why", "cells", "raw"),
 )
 # In this order a single variable is looked for that tells the sides of a mixed verdict apart.
@@ -122,8 +124,20 @@ class Judged:
         """What it is over, and where: `system calls, one CPU`; empty of an answer."""
         decisive = (item.place.get("conditions", "") for item in self.evidence if item.decides)
         places = listed(sorted({title_of(name) for name in decisive}))
-        words = self.claim.judged or (self.claim.measure.words if self.claim.measure else "")
+        words = self.claim.judged or (self.claim.measure.full_words if self.claim.measure else "")
         return ", ".join(filter(None, (words, places)))
+
+    @property
+    def accepted(self) -> str:
+        """The figures with which it holds: `tcp / unix at least 3.00`; empty of an answer."""
+        rule, measure = self.claim.rule, self.claim.measure
+        if not isinstance(rule, rules.Limits) or measure is None:
+            return ""
+        quotient = isinstance(rule, rules.Quotient | rules.PartOfDifference)
+        unit = "" if quotient else measure.unit
+        return ", ".join(
+            f"{label} {_accepted(*limits, unit)}" for label, limits in rule.ranges.items()
+        )
 
     @property
     def measured(self) -> int:
@@ -198,6 +212,12 @@ def with_families(verdicts: Iterable[Judged]) -> tuple[Judged, ...]:
     return tuple(replace(v, family=names.get(v.claim.id, ())) for v in verdicts)
 
 
+def _accepted(low: float, high: float, unit: str) -> str:
+    if low <= 0:  # no figure is below 0
+        return f"at most {amount(high, unit)}"
+    return f"at least {amount(low, unit)}" if high == inf else extent(low, high, unit)
+
+
 def joined(evidence: Sequence[Evidence], undecided: str = FLIPS) -> tuple[str, str]:
     """One verdict, and for a mixed one the condition that flips it."""
     states = {item.holds for item in evidence}
@@ -259,32 +279,53 @@ def on_each_kernel(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
 
 
 def tally(judged: Iterable[Judged]) -> str:
-    """How many claims there are of each kind; `_kind_text` has an example of one kind."""
+    """How many claims there are of each kind, ours apart from the others, in sentences.
+
+    `Of 140 claims 20 were measured: 5 confirmed and … Of 4 claims of our own 3 were measured: …`
+    """
     judged = list(judged)
-    groups = {kind: [each for each in judged if each.kind == kind] for kind in KINDS}
-    texts = [_kind_text(kind, group) for kind, group in groups.items() if group]
-    return f"{counted(len(judged), 'claim')}: {'; '.join(texts)}"
+    texts = []
+    for ours, words in ((False, "claim"), (True, "claim of our own")):
+        own = [each for each in judged if each.claim.source.ours is ours]
+        groups = {kind: [each for each in own if each.kind == kind] for kind in KINDS}
+        of = f"Of {counted(len(own), words, words.replace('claim', 'claims'))} "
+        for kind, group in groups.items():
+            if group:
+                texts.append(f"{of}{len(group)} {kind_text(kind, group)}")
+                of = ""
+    return " ".join(texts)
 
 
-def _kind_text(kind: str, group: Sequence[Judged]) -> str:
-    """`5 measured (2 confirmed; in part of their scope 3 refuted), which rest on 4 quantities`."""
-    words = f"{len(group)} {KINDS[kind]}"
-    full = _verdicts_text(each for each in group if not each.lacking)
-    part = _verdicts_text(each for each in group if each.lacking)
-    if part:
-        part = f"in part of their scope {part}"
-    if each := "; ".join(filter(None, (full, part))):
-        words += f" ({each})"
-    if kind == MEASURED:
-        quantities = {each.claim.quantity for each in group}
-        words += f", which rest on {counted(len(quantities), 'quantity', 'quantities')}"
-    return words
+def kind_text(kind: str, group: Sequence[Judged]) -> str:
+    """`were measured: 2 confirmed and 3 refuted (4 of the 5 in part of their scope).`"""
+    text = f"{'was' if len(group) == 1 else 'were'} {KINDS[kind]}"
+    if kind == NOT_MEASURED:
+        return f"{text}."
+    part = sum(bool(each.lacking) for each in group)
+    scope = f" ({part} of the {len(group)} in part of the scope)" if part else ""
+    return f"{text}: {_verdicts_text(group)}{scope}."
+
+
+def settled(verdicts: Iterable[Judged]) -> list[Judged]:
+    """The verdicts that were measured or answered here."""
+    return [verdict for verdict in verdicts if verdict.settled]
+
+
+def more_text(verdicts: Iterable[Judged], shown: Sequence[Judged]) -> str:
+    """Count the settled verdicts that are not `shown`: `21 more verdicts (3 on claims of our own)`.
+
+    Empty without any.
+    """
+    more = [verdict for verdict in settled(verdicts) if verdict not in shown]
+    ours = sum(verdict.claim.source.ours for verdict in more)
+    apart = f" ({ours} on {'a claim' if ours == 1 else 'claims'} of our own)" if ours else ""
+    return f"{counted(len(more), 'more verdict')}{apart}" if more else ""
 
 
 def _verdicts_text(group: Iterable[Judged]) -> str:
     """`2 confirmed, 1 refuted`; empty where nothing was judged."""
     numbers = Counter(each.verdict for each in group)
-    return ", ".join(f"{numbers[name]} {name.lower()}" for name in VERDICTS if name in numbers)
+    return listed([f"{numbers[name]} {name.lower()}" for name in VERDICTS if name in numbers])
 
 
 def steadiness(verdicts: Iterable[Judged]) -> str:
@@ -298,12 +339,16 @@ def steadiness(verdicts: Iterable[Judged]) -> str:
 
 def by_source(verdicts: Iterable[Judged]) -> pd.DataFrame:
     """Count the verdicts of each source that some verdict is settled for."""
-    rows = [(v.claim.source.id, v.verdict.lower()) for v in verdicts]
+    rows = [(_source_text(v.claim.source), v.verdict.lower()) for v in verdicts]
     sources, names = pd.DataFrame(rows, columns=["source", "verdict"]).to_numpy().T
     table = pd.crosstab(sources, names, rownames=["source"])
     order = [name for name in map(str.lower, (*VERDICTS, NOT_MEASURED)) if name in table]
     settled = table[[name for name in order if name != NOT_MEASURED.lower()]].any(axis=1)
     return table.loc[settled, order].reset_index()
+
+
+def _source_text(source: Source) -> str:
+    return f"{source.id} (ours)" if source.ours else source.id
 
 
 def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
@@ -317,16 +362,17 @@ def by_verdict(kernels: Iterable[tuple[str, str]]) -> str:
 def claims_table(verdicts: Iterable[Judged], folders: dict[tuple[str, str], str]) -> pd.DataFrame:
     """claims.csv: a row for each figure of a verdict, at least one for each claim.
 
-    `coverage`: how many conditions of its scope have figures, `lacking` the others. `family`: the
-    first claim of those that rest on the same figure or ratio. `cells`: the ids of the cell runs
-    that the figure was made from, `raw`: the file with them, or with what a check or a tool
-    answered. `folders`: (target, kernel) → folder of raw files.
+    `accepted`: the figures with which the claim holds, tolerance included. `coverage`: how many
+    conditions of its scope have figures, `lacking` the others. `family`: the first claim of those
+    that rest on the same figure or ratio. `cells`: the ids of the cell runs that the figure was
+    made from, `raw`: the file with them, or with what a check or a tool answered. `folders`:
+    (target, kernel) → folder of raw files.
     """
     rows: list[tuple[object, ...]] = []
     for v in verdicts:
         covered = f"{v.measured} of {v.scope}" if v.scope else ""
         scope = (covered, "; ".join(v.lacking), "".join(v.family[:1]))
-        head = (v.claim.id, v.claim.source.id, v.verdict, *scope)
+        head = (v.claim.id, v.claim.source.id, v.verdict, v.accepted, *scope)
         why = f"{v.condition}. {v.why}" if v.condition else v.why
         for item in v.evidence:
             folder = folders.get(item.machine, "")

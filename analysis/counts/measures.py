@@ -8,12 +8,13 @@ quantity for each message, each round trip or each payload byte. The ledger's ro
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from analysis.statistics import Compared, Estimate, compared
+from analysis.statistics import Compared, Estimate, compared, estimates
 from analysis.wording import listed, source_text
 from probes.cell import ONE_WAY, ROUND_TRIP_PATTERNS, Conditions
 from probes.files import read_rows, typed
@@ -72,6 +73,8 @@ TIMES, MACHINE_WIDE, HARDWARE = (
     for kind in ("time", "machine", "hardware")
 )
 
+CPU_PARTS = ("cpu_user", "cpu_system")  # of CPU time, the whole
+
 Per = Literal["message", "round trip", "payload byte", "window"]
 
 
@@ -110,12 +113,21 @@ class Measure(NamedTuple):
     # What is counted of the functions that every round trip calls: their number, or their calls.
     hit: Literal["", "number", "calls"] = ""
     again: bool = False  # another row's figure for each message, for the figure that compares all
-    over: str = ""  # for each of this quantity, or of one key, counted in the same run
+    over: str = ""  # for each of this quantity, counted in the same run
 
     @property
     def detail(self) -> bool:
         """Whether it is a part of the row above it."""
         return self.words.startswith("…")
+
+    @property
+    def full_words(self) -> str:
+        """Its words where the row above does not stand: `instructions, in the most …`."""
+        if not self.detail:
+            return self.words
+        above = MEASURES[: [measure.id for measure in MEASURES].index(self.id)]
+        whole = next(measure.words for measure in reversed(above) if not measure.detail)
+        return f"{whole.partition(',')[0]}, {self.words.removeprefix('… ')}"
 
 
 def _measure(row: dict[str, Any]) -> Measure:
@@ -206,9 +218,7 @@ def _figures(by_quantity: dict[str, pd.DataFrame], measure: Measure) -> pd.DataF
     if measure.keys:
         totals = totals[totals["count"] == len(measure.keys)]
     if measure.over:
-        quantity, _, key = measure.over.partition(" ")
-        others = by_quantity.get(quantity, rows.iloc[:0])
-        totals = _over(totals, others[others["key"] == key] if key else others)
+        totals = _over(totals, by_quantity.get(measure.over, rows.iloc[:0]))
     value = totals["count" if measure.hit == "number" else "sum"] / _divisor(totals, measure)
     return totals.assign(measure=measure.id, value=value).drop(columns=["sum", "count"])
 
@@ -253,7 +263,8 @@ def _divisor(rows: pd.DataFrame, measure: Measure) -> Any:
 
 
 def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
-    """Median of counts, mean of times, lowest and highest over repeats; valid ones if any is.
+    """A figure over repeats: of counts the median, lowest and highest; of times as everywhere the
+    trimmed mean and its interval. Of valid repeats if any is.
 
     Columns: `measure`, the conditions, `transport`, the source, `value`, `low`, `high`, `repeats`,
     `valid`.
@@ -261,27 +272,46 @@ def over_repeats(measured: pd.DataFrame) -> pd.DataFrame:
     by = ["measure", *WORKLOAD, "transport", *SOURCE]
     any_valid = measured.groupby(by)["valid"].transform("any")
     used = measured[measured["valid"] | ~any_valid.astype(bool)]
-    table = (
-        used.groupby(by, sort=True)
-        .agg(
-            value=("value", "median"),
-            mean=("value", "mean"),
-            low=("value", "min"),
-            high=("value", "max"),
-            repeats=("value", "size"),
-            valid=("valid", "all"),
-        )
-        .reset_index()
+    table = used.groupby(by, sort=True).agg(
+        value=("value", "median"),
+        low=("value", "min"),
+        high=("value", "max"),
+        repeats=("value", "size"),
+        valid=("valid", "all"),
     )
-    measures = {name: measure_of(name) for name in set(table["measure"])}
+    measures = {name: measure_of(name) for name in set(used["measure"])}
     times = [name for name, measure in measures.items() if measure and is_time(measure.quantity)]
-    timed = table["measure"].isin(times)
-    return table.assign(value=table["value"].mask(timed, table["mean"])).drop(columns="mean")
+    for where, rows in groups(used[used["measure"].isin(times)], *WORKLOAD, *SOURCE):
+        workload, source = where[: len(WORKLOAD)], where[len(WORKLOAD) :]
+        for (name, transport), figure in _times(rows):
+            ends = figure.value, figure.low, figure.high
+            table.loc[(name, *workload, transport, *source), ["value", "low", "high"]] = ends
+    return table.reset_index()
+
+
+def _times(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, str], Estimate]]:
+    """Measure and transport → a time; `rows` are of one workload and source.
+
+    The difference to another transport decides which repeats count: of a part that of the whole, so
+    that parts add up.
+    """
+    table = rows.pivot_table(index="repeat", columns=["measure", "transport"], values="value")
+    for name, transport in list[Any](table.columns):
+        parts = [part for part in CPU_PARTS if part in table] if name in CPU_PARTS else [name]
+        whole = table[parts].T.groupby("transport").sum(min_count=len(parts)).T
+        others = [each for each in (*PAIR, *whole) if each in whole and each != transport]
+        decides = whole[transport] - whole[others[0]] if others else whole[transport]
+        columns = pd.concat([decides, table[name, transport]], axis=1).dropna()
+        if columns.empty:  # no repeat has both
+            columns = pd.concat([table[name, transport]] * 2, axis=1).dropna()
+        figure = estimates(lambda means: means, *columns.to_numpy().T)[1]
+        yield (name, transport), figure.above_zero()
 
 
 def estimate_of(row: Mapping[Any, Any]) -> Estimate:
-    """The figure in a row of `over_repeats`."""
-    return Estimate(row["value"], row["low"], row["high"], row["repeats"], row["valid"])
+    """The figure in a row of `over_repeats`; no ends where repeats are too few for an interval."""
+    low, high = (None if isnan(row[end]) else row[end] for end in ("low", "high"))
+    return Estimate(row["value"], low, high, row["repeats"], row["valid"])
 
 
 def compare_transports(by_repeat: pd.DataFrame, names: Sequence[str] = PAIR) -> Compared | None:

@@ -18,9 +18,11 @@ from pydantic import TypeAdapter
 
 from analysis.counts.ledger import transport_order
 from analysis.machine import kernel_text
+from analysis.paths import lines
+from analysis.paths.lines import FieldOfObject, LineOfObject, read_fields, read_lines
 from analysis.paths.tree import Span, by_function, by_layer, calls_of, function_layer, summed
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
-from analysis.raw.record import Count, Positive, check, damaged, read_object, read_text
+from analysis.raw.record import Count, Positive, damaged, read_object, read_table
 from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 from analysis.wording import listed, number, size_text, transport_text
 from probes.cell import WHOLE, Conditions
@@ -56,6 +58,8 @@ class ExactCell(ExactLine):
     tree: tuple[Span, ...]
     broken: tuple[str, ...]
     order: tuple[Span, ...] = ()
+    line_rows: tuple[LineOfObject, ...] = ()
+    field_rows: tuple[FieldOfObject, ...] = ()
 
     def as_variant(self, number: int) -> "ExactCell":
         """The cell as its iterations of another variant went, from 1 up; 0 is the usual."""
@@ -112,7 +116,7 @@ class ExactCell(ExactLine):
 
     @property
     def frequency(self) -> str:
-        return f"{self.identical} of {self.iterations} alike"
+        return f"in {self.identical} of {self.iterations} iterations"
 
     def functions(self) -> Counter[str]:
         """The self instructions of each function."""
@@ -238,6 +242,8 @@ def _counts(cell: ExactCell) -> Iterator[tuple[str, str, float, str, int, bool]]
         share = cell.identical / cell.iterations
         yield "steady_share", "", share, "count", cell.messages_per_iteration, valid
     yield "instructions", "total", cell.window.instructions, "count", cell.messages, valid
+    for quantity, key, mean in lines.counts(cell):
+        yield quantity, key, mean, "count", cell.messages_per_iteration, valid
     if payload := cell.payload:
         for way, size in payload.copied.items():
             yield "copy_bytes", way, size, "bytes", payload.messages, payload.valid
@@ -261,19 +267,25 @@ def read_exact(run: Run) -> tuple[ExactCell, ...]:
                 tree = more["tree"] = _tree(raw / f"tree/{line.id}.tsv")
                 order = more["order"] = _order(raw / f"iteration/{line.id}.tsv", tree)
                 more["broken"] = tuple(_broken(line, tree, order))
+                more["line_rows"] = read_lines(raw, line)
+                more["field_rows"] = read_fields(raw, line)
                 cells.append(ExactCell(**dict(line), **more))
     return tuple(cells)
 
 
 def failures(run: Run) -> Iterator[Missing]:
-    """Yield the exact cells, and the payloads, that could not be counted."""
+    """Yield the exact cells, the payloads and the cache lines that could not be counted."""
     for entry, line in _lines(run):
-        what, error = f"payload of exact cell {line.id}", getattr(line, "payload_error", None)
+        lacks = [
+            (f"payload of exact cell {line.id}", getattr(line, "payload_error", None)),
+            (f"cache lines of exact cell {line.id}", getattr(line, "lines_error", None)),
+        ]
         if isinstance(line, FailedExactLine):
             knob = f", knob {line.knob.name}" if line.knob else ""
-            what, error = f"exact cell {line.id}{knob}", line.error
-        if error is not None:
-            yield Missing(what, entry.folder, error.split("\n")[0])
+            lacks = [(f"exact cell {line.id}{knob}", line.error)]
+        for what, error in lacks:
+            if error is not None:
+                yield Missing(what, entry.folder, error.split("\n")[0])
 
 
 def failed_cells(run: Run) -> list[FailedExactLine]:
@@ -296,7 +308,7 @@ def _broken(line: ExactLine, tree: Sequence[Span], order: Sequence[Span]) -> Ite
 
 
 def _tree(path: Path) -> tuple[Span, ...]:
-    rows = _rows(path, TREE_HEAD, TREE)
+    rows = read_table(path, TREE_HEAD, TREE)
     if not rows:
         raise damaged(path, "it holds no tree")
     return tuple(Span(tuple(names.split(";")), own, *counts) for names, *counts, own in rows)
@@ -304,18 +316,7 @@ def _tree(path: Path) -> tuple[Span, ...]:
 
 def _order(path: Path, tree: Sequence[Span]) -> tuple[Span, ...]:
     """Older runs have none, or one in steps."""
-    rows = _rows(path, ORDER_HEAD, ORDER) if path.exists() else []
+    rows = read_table(path, ORDER_HEAD, ORDER) if path.exists() else []
     if any(line > len(tree) for _, line, _ in rows):
         raise damaged(path, "it names a line that the tree lacks")
     return tuple(Span(tree[line - 1].path, own, cpu=cpu) for cpu, line, own in rows)
-
-
-def _rows(path: Path, head: str, adapter: TypeAdapter[list[Any]]) -> list[Any]:
-    """The columns of each line below the head; nothing below another head."""
-    text = read_text(path)
-    first, *lines = text.splitlines() or [""]
-    if first != head:
-        return []
-    if not text.endswith("\n"):
-        raise damaged(path, "its last line is not whole")
-    return check(path, adapter.validate_python, [line.split("\t") for line in lines])

@@ -338,8 +338,10 @@ def needed(kernel: str) -> list[tuple[str, int, int, int]]:
     They are of the stored study of lesions of this kernel; of another kernel there is none.
     """
     rows = [row for row in read_rows(NEEDED) if row["kernel"] == kernel]
-    counts = ("instructions", "needed", "leaking")
-    return [(row["transport"], *(int(row[name]) for name in counts)) for row in rows]
+    return [
+        (row["transport"], int(row["instructions"]), int(row["needed"]), int(row["leaking"]))
+        for row in rows
+    ]
 
 
 def plot_needs(rows: pd.DataFrame) -> Figure:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from analysis.predict.pairs import Pair, Party
 from analysis.predict.waits import a_second
-from analysis.wording import number, size_text
+from analysis.wording import ABSENT, number, size_text
 from probes.watch import COLUMNS, Column
 
 LONGEST_PLACE = 24
@@ -47,8 +47,9 @@ def of_a_request(column: Column, pair: Pair) -> str:
 
 
 def mean(column: Column, pair: Pair) -> str:
-    """How long something takes the client on average, in µs."""
-    return number(pair.client.mean_us(column.field.removesuffix("_ns")))
+    """How long something takes the client on average, in µs; absent where it never happened."""
+    took = pair.client.mean_us(column.field.removesuffix("_ns"))
+    return number(took) if took else ABSENT
 
 
 def amount(column: Column, value: float) -> str:

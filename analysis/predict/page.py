@@ -8,10 +8,10 @@ import pandas as pd
 from analysis.predict.model import Prediction, Verdict
 from analysis.predict.pairs import Pair
 from analysis.predict.remarks import Remarks
-from analysis.predict.told import Told, span
+from analysis.predict.told import Told, ends, shown_in, span
 from analysis.report.render import page, render
 from analysis.statistics import Estimate
-from analysis.wording import DASH, amount, number
+from analysis.wording import ABSENT, DASH, amount, extent, number
 from probes.messages import PROGRAM
 
 # Here it is of use how the programs use a Unix socket.
@@ -25,7 +25,7 @@ def watch_page(name: str, told: Sequence[Told], said: Remarks) -> str:
         "watch.md.j2",
         name=name,
         program=PROGRAM,
-        nothing=said.nothing,
+        heading=heading(told) or said.nothing,
         cost=said.cost,
         texts=[lines for each in told if (lines := sentences(each))],
         gains=pd.DataFrame([gain(each.pair, each.prediction) for each in told if each.prediction]),
@@ -37,6 +37,29 @@ def watch_page(name: str, told: Sequence[Told], said: Remarks) -> str:
         foreign=said.foreign,
     )
     return page(text, f"pathcost: {name}")
+
+
+def heading(told: Sequence[Told]) -> str:
+    """What the pair with most to gain would gain, and why; empty where nothing is said."""
+    saying = [each for each in told if sentences(each)]
+    if not saying:
+        return ""
+    most = max(saying, key=to_gain)
+    if most.remedies and waits(most):
+        return f"{who(most.pair)}: {most.remedies[0]}"
+    return sentences(most)[0]
+
+
+def waits(told: Told) -> float:
+    """How long a request waits for a timer of TCP, in µs."""
+    return told.pair.parts["waits for a timer of TCP"]
+
+
+def to_gain(told: Told) -> float:
+    """What a second of requests would take less, in µs, at most; 0 where nothing is predicted."""
+    made = told.prediction
+    gain = made.time.value if made and made.verdict is Verdict.GAIN else 0.0
+    return max(gain, waits(told)) * told.pair.observed.requests.rate
 
 
 def who(pair: Pair) -> str:
@@ -61,12 +84,13 @@ def parts(pair: Pair) -> dict[str, str]:
     """A line of where a request's time goes."""
     answer = number(pair.observed.waits.answer_us)
     each = {name: number(part) for name, part in pair.parts.items()}
+    each["not accounted for"] = each.pop("open")
     return {"pair": who(pair), "µs to the answer": answer, **each}
 
 
 def gain(pair: Pair, prediction: Prediction) -> dict[str, str]:
     """A line of what a Unix socket would save."""
-    seen = pair.observed
+    seen, answer = pair.observed, pair.observed.waits.answer_us
     known = {
         "time, 90 % interval": DASH,
         "CPU time, 90 % interval": DASH,
@@ -78,22 +102,27 @@ def gain(pair: Pair, prediction: Prediction) -> dict[str, str]:
         known = {
             "time, 90 % interval": change_text(prediction.time, "µs", even),
             "CPU time, 90 % interval": change_text(prediction.cpu, "µs"),
-            "requests/s at most": change_text(-prediction.growth, "", still),
+            "requests/s at most": change_text(prediction.growth, "", still, ("more", "fewer")),
             "what limits them": str(prediction.limit),
         }
     return {
         "pair": who(pair),
         "requests/s": number(seen.requests.rate),
-        "to the answer": amount(seen.waits.answer_us, "µs"),
+        "to the answer": amount(1000 * answer, "ns") if answer else ABSENT,
         **known,
     }
 
 
-def change_text(less: Estimate, unit: str, even: bool = False) -> str:
-    """Write `18.0 to 27.0 µs less`, or both sides; `even`: there is no measurable gain."""
+def change_text(
+    change: Estimate, unit: str, even: bool = False, words: tuple[str, str] = ("less", "more")
+) -> str:
+    """Write `18.0 to 27.0 µs less`; where it may be more or less, the lower end has a minus.
+
+    `words` are for above 0 and below; `even`: there is no measurable gain.
+    """
+    above, below = words
     if even:
         return "not measurable"
-    if less.spans(0):
-        low, high = less.ends
-        return f"{number(-low)} more to {amount(high, unit)} less"
-    return f"{span(less, unit)} less" if less.value > 0 else f"{span(-less, unit)} more"
+    if change.spans(0):
+        return f"{extent(*ends(change, unit), shown_in(unit))} {above}"
+    return f"{span(change, unit)} {above}" if change.value > 0 else f"{span(-change, unit)} {below}"

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from analysis.predict.cold import COLD_SIZE, stored_prices
 from analysis.predict.observed import UNKNOWN_PLACEMENT, CpuUse, Observed, Requests, Waits
 from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import Model, NotNegative, Positive, read_object
 from analysis.raw.run import read_run
+from analysis.times.cold import COLD_SIZE, stored_prices
 from analysis.wording import number
 from probes.contract import PRICES
 from probes.messages import PROGRAM, UsageError, shown

@@ -8,7 +8,6 @@ the first of them.
 import textwrap
 from pathlib import Path
 
-from analysis.predict.cold import after_work, colder, hot_difference, one_percent_ns
 from analysis.predict.document import document, figures, written
 from analysis.predict.model import predict, read_fitted
 from analysis.predict.page import watch_page
@@ -21,6 +20,7 @@ from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
 from analysis.report import output
 from analysis.report.render import sentence as worded
+from analysis.times.cold import after_work, colder, hot_difference, one_percent_ns
 from analysis.wording import amount, capital, number
 from probes.contract import WATCH
 from probes.messages import FOLDER, RunError

@@ -12,10 +12,11 @@ from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import Watched
 from analysis.report.render import sentence as worded
 from analysis.statistics import Estimate
-from analysis.wording import amount, number, size_text
+from analysis.wording import amounts, number, size_text
 from probes.messages import PROGRAM
 
 UNSETTLED = (Verdict.OPEN, Verdict.PLACED)
+MICROSECONDS = "µs"
 
 
 @dataclass(frozen=True)
@@ -90,5 +91,17 @@ def prove(pair: Pair) -> str:
 
 def span(gain: Estimate, unit: str) -> str:
     """Write `18.0 to 27.0 µs`; what may be a loss begins at 0."""
+    low, high = ends(gain, unit)
+    least, most = amounts((low, high), shown_in(unit))
+    return f"{least if low > 0 else 0} to {most}"
+
+
+def ends(gain: Estimate, unit: str) -> tuple[float, float]:
+    """Both ends, in the unit of `shown_in`."""
     low, high = gain.ends
-    return f"{number(max(0.0, low))} to {amount(high, unit)}"
+    return (1000 * low, 1000 * high) if unit == MICROSECONDS else (low, high)
+
+
+def shown_in(unit: str) -> str:
+    """Times are written from ns, so that a long one is in ms."""
+    return "ns" if unit == MICROSECONDS else unit

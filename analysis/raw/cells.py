@@ -121,10 +121,14 @@ class Disturbance(Model):
     cpus: dict[str, CpuDisturbance]  # the CPUs that the cell is pinned to; all with `free`
 
     @property
-    def others_ns(self) -> int:
-        """CPU time of all other processes on these CPUs together, give or take a step each."""
+    def rest_ns(self) -> int:
+        """CPU time of all others on these CPUs together, give or take a step each."""
         away = sum(cpu.idle_ns + cpu.steal_ns for cpu in self.cpus.values())
-        return max(0, self.wall_ns * len(self.cpus) - away - self.own_ns)
+        return self.wall_ns * len(self.cpus) - away - self.own_ns
+
+    @property
+    def others_ns(self) -> int:
+        return max(0, self.rest_ns)
 
 
 class ProgramRuns(Model):

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AliasChoices, Discriminator, Field, Tag, TypeAdapter
 
 from analysis.raw.cells import PlannedCell, Result
-from analysis.raw.record import Change, Count, Model, Name, Positive, Word, failed
+from analysis.raw.record import Change, Count, Model, Name, NotNegative, Positive, Word, failed
 from probes.cell import Cell
 
 # Call path → calls and instructions more than usual.
@@ -93,6 +93,47 @@ class Payload(Model):
         return sum(self.copied.values()) / (self.messages * size)
 
 
+class LineMoves(Model):
+    """Moves of cache lines between two CPUs, means of an iteration."""
+
+    iterations: Positive  # without the first ones, before which a line may have been anywhere
+    fetches: NotNegative  # a CPU lacks the line, and another one has it or wrote it
+    unread: NotNegative  # of them: nothing is loaded of what the other CPU has written
+    invalidations: NotNegative  # a CPU that has the line writes, and the other one loses its copy
+    usual: Count  # moves of the most frequent iteration
+
+    @property
+    def total(self) -> float:
+        return self.fetches + self.invalidations
+
+
+class LineEstimate(Model):
+    """Misses of caches that a model of them would have, means of an iteration. No counts."""
+
+    caches: dict[str, tuple[Positive, Positive]]  # `l1`, `l2` → bytes, lines of a set
+    misses: dict[str, NotNegative]  # `l1_data`, `l1_code`, `l2_data`, `l2_code`
+
+
+class Lines(Model):
+    """Cache lines of 64 bytes, means of an iteration: of `fifo` cells with --lines, on a machine of
+    its own."""
+
+    iterations: Positive
+    command_line: str  # what that machine's kernel has beside the usual options
+    instructions: NotNegative  # there; those of the cell are of the usual machine
+    loads: NotNegative
+    stores: NotNegative
+    data: NotNegative  # distinct lines
+    written: NotNegative  # of them
+    code: NotNegative
+    kinds: dict[str, NotNegative]  # distinct lines of data by what part of memory they are in
+    by_cpu: tuple[NotNegative, ...] = ()  # on two CPUs: distinct lines of data of each
+    shared: NotNegative | None = None  # of both
+    shared_written: NotNegative | None = None
+    moves: LineMoves | None = None  # on two CPUs
+    estimate: LineEstimate | None = None  # on one CPU
+
+
 class ExactPlan(PlannedCell):
     """What each exact cell has, counted or failed."""
 
@@ -141,6 +182,8 @@ class ExactLine(ExactPlan):
     valid: bool  # every check holds
     payload: Payload | None = None
     payload_error: str | None = None  # why the payload could not be followed
+    lines: Lines | None = None
+    lines_error: str | None = None  # why the cache lines could not be counted
     record_sha256: str  # digest of QEMU's record of the run: equal records are equal runs
     # How often the cell was run, and how many of these records were not as that of the last run
     records: tuple[Positive, Count] = (1, 0)

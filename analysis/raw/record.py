@@ -80,6 +80,20 @@ def check(place: object, validate: Callable[[Any], M], value: object) -> M:
         raise damaged(place, error["msg"] + (f" (it is {given})" if given else "")) from None
 
 
+def read_table(path: Path, head: str, adapter: TypeAdapter[list[Any]]) -> list[Any]:
+    """The columns of each line of a TSV file below its head; nothing below another head.
+
+    Raises RunError for a damaged file.
+    """
+    text = read_text(path)
+    first, *lines = text.splitlines() or [""]
+    if first != head:
+        return []
+    if not text.endswith("\n"):
+        raise damaged(path, "its last line is not whole")
+    return check(path, adapter.validate_python, [line.split("\t") for line in lines])
+
+
 def failed(line: Any) -> str:
     """Tell lines of what failed from the others, for a union of both."""
     return "(failed)" if isinstance(line, dict) and line.get("error") is not None else "(counted)"

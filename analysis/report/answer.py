@@ -17,8 +17,8 @@ from analysis.claims.verdict import Judged
 from analysis.counts.ledger import Ledger, Row, build_ledgers, in_conditions, version
 from analysis.counts.measures import MEASURES, WORKLOAD, compare_transports, of_times
 from analysis.machine import counter_text, kernel_text, machine_text
-from analysis.predict.cold import after_work, colder, one_percent_ns, stored_prices
 from analysis.statistics import Compared, Estimate
+from analysis.times.cold import after_work, colder, one_percent_ns, stored_prices
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
 from analysis.wording import extent, listed, number, ways
 from probes.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
@@ -26,7 +26,7 @@ from probes.transports import PAIR
 
 RATES = (100, 10_000, 100_000)  # requests a second
 EVEN = 0.05  # of an iteration's time: an unresolved difference that is surely smaller is none
-COMPARED = ("payload_copies", "instructions")  # counts beside the times, of each kernel
+BESIDE_TIMES = ("payload_copies", "instructions")  # counts beside the times, of each kernel
 MOST_NAMED = 4  # conditions in a sentence; tables have all
 # Conditions that the answer shows, and the option that measures them.
 PLACES = {
@@ -118,6 +118,7 @@ class LedgerCount(Part):
     figures: dict[str, str]  # of each transport, as the report writes them
     values: dict[str, float]  # the first of them
     alike: bool
+    probed: bool  # in cells in which probes change the switches
     kernel: str
     counted: str  # where
     # The ratio under the default scheduler, a sample: it depends on the window. Null elsewhere.
@@ -127,7 +128,9 @@ class LedgerCount(Part):
     @property
     def name(self) -> str:
         words = f"{self.words} a round trip" if self.per == "round trip" else self.words
-        return f"{words}, {self.kernel}" if self.several else words
+        if self.several:
+            words = f"{words}, {self.kernel}"
+        return f"{words} (with probes, which change the switches)" if self.probed else words
 
     @property
     def times(self) -> str:
@@ -147,7 +150,7 @@ class Answer(Part):
     iteration: str
     times: tuple[Placed, ...]
     counts: tuple[LedgerCount, ...]
-    kernels: tuple[LedgerCount, ...]  # each kernel's own of COMPARED; empty of one kernel
+    kernels: tuple[LedgerCount, ...]  # each kernel's own of BESIDE_TIMES; empty of one kernel
     host: str  # the machine of the times
 
     def count(self, measure: str) -> LedgerCount | None:
@@ -215,6 +218,7 @@ class Document(Part):
     times: list[FlatRow]  # of each transport and conditions: p50_ns, p99_ns, messages_per_s
     ratios: list[FlatRow]  # of two transports: median, all (the time of all iterations)
     verdicts: list[FlatRow]
+    disturbed: str  # what else ran beside the times; empty in a run without times
     machines: list[FlatRow]
     missing: list[FlatRow]  # what, target, why
 
@@ -241,7 +245,7 @@ def build_answer(found: Figures) -> Answer | None:
     counts = _counts(found, ledger, names, cpu)
     own = found.figures[found.figures["target"] != "host"]
     own = own[(own["pattern"] == ledger.pattern) & (own["size"] == ledger.size)]
-    by_kernel = [rows for _, rows in own[own["measure"].isin(COMPARED)].groupby("kernel")]
+    by_kernel = [rows for _, rows in own[own["measure"].isin(BESIDE_TIMES)].groupby("kernel")]
     by_kernel.sort(key=lambda rows: version(rows["kernel"].iloc[0]))
     kernels = sorted({times.kernel for times in timings})
     return Answer(
@@ -316,6 +320,7 @@ def _count(found: Figures, row: Row, names: tuple[str, ...], cpu: str) -> Ledger
         figures=figures,
         values=values,
         alike=len(set(figures.values())) == 1,
+        probed=bool(row.probed),
         default_scheduler=default[names[1]] / default[names[0]] if sampled else None,
         several=same.loc[same["target"] != "host", "kernel"].nunique() > 1,
         kernel=kernel_text(row.kernel),
@@ -338,6 +343,7 @@ def document(
             "times": _records(found.timings, TIME_FIELDS),
             "ratios": _records([t for t in found.timings if t.ratio], RATIOS),
             "verdicts": [_verdict(verdict) for verdict in found.verdicts],
+            "disturbed": found.disturbed.words() if found.timings else "",
             "machines": _machines(found),
             "missing": [
                 {"what": lack.what, "target": lack.target, "why": lack.why}
@@ -352,9 +358,11 @@ def _verdict(verdict: Judged) -> FlatRow:
     return {
         "claim": verdict.claim.id,
         "source": verdict.claim.source.id,
+        "ours": verdict.claim.source.ours,
         "url": verdict.claim.source.url,
         "statement": verdict.claim.statement,
         "verdict": verdict.verdict,
+        "accepted": verdict.accepted,
         "rests_on": verdict.kind,
         "measured_conditions": verdict.measured,
         "conditions": verdict.scope,  # of its scope

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The report's tables of exact mode: what a message costs, and what one change makes of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pandas as pd
 
 from analysis import wording
-from analysis.paths.cells import Comparison
+from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import ExactPair, Moved, knob_name
+from analysis.raw.exact import Lines
 from analysis.report.frames import Line, frame
 from analysis.report.render import code
-from analysis.wording import counted, number
+from analysis.wording import counted, number, size_text
 
 
 def costs(found: Iterable[Comparison]) -> pd.DataFrame:
@@ -106,3 +107,109 @@ def moved(
         lines.append((counted(len(others), "other function"), "", "", "", rest, ""))
     heads = ("function", "what became of it", first, second, "difference", "calls")
     return frame(heads, lines)
+
+
+SOCKETS = ("tcp_sock", "tcp6_sock", "unix_sock", "udp_sock", "udp6_sock")
+
+
+def line_groups(found: Iterable[Comparison]) -> Iterator[tuple[str, list[ExactCell]]]:
+    """Cells whose cache lines were counted, by kernel, size and pattern."""
+    groups: dict[str, list[ExactCell]] = {}
+    for comparison in found:
+        for cell in comparison.cells:
+            if cell.lines:
+                what = f"{cell.kernel}, {size_text(cell.size)}, {cell.pattern}"
+                groups.setdefault(what, []).append(cell)
+    yield from groups.items()
+
+
+def fields_shown(cell: ExactCell) -> list[str]:
+    """The objects whose fields have a table: the sockets that the cell uses, on one CPU."""
+    if cell.placement == "cross-cpu":
+        return []
+    names = {row.name for row in cell.field_rows}
+    return [name for name in SOCKETS if name in names]
+
+
+def line_totals(cells: Sequence[ExactCell]) -> pd.DataFrame:
+    """A column for each cell: accesses, lines and moves of an iteration."""
+    found = [(cell, cell.lines) for cell in cells if cell.lines]
+    heads = ("an iteration", *(_where(cell) for cell, _ in found))
+    rows: list[tuple[str, Callable[[Lines], str | None]]] = [
+        ("accesses (loads + stores)", lambda its: f"{its.loads:,.0f} + {its.stores:,.0f}"),
+        ("lines of data (written)", lambda its: f"{its.data:,.0f} ({its.written:,.0f})"),
+        ("lines of code", lambda its: f"{its.code:,.0f}"),
+        ("lines of data of both CPUs (written)", _shared),
+        (
+            "fetched from the other CPU",
+            lambda its: number(its.moves.fetches) if its.moves else None,
+        ),
+        ("of them nothing is read", lambda its: number(its.moves.unread) if its.moves else None),
+        ("copies invalidated", lambda its: number(its.moves.invalidations) if its.moves else None),
+        ("moves", lambda its: number(its.moves.total) if its.moves else None),
+        ("estimated misses of 32 KiB: data, code", _misses),
+    ]
+    lines = [(name, *(told(its) for _, its in found)) for name, told in rows]
+    return frame(heads, [line for line in lines if any(line[1:])])
+
+
+def _where(cell: ExactCell) -> str:
+    return f"{cell.transport}, {'two CPUs' if cell.placement == 'cross-cpu' else 'one CPU'}"
+
+
+def _shared(its: Lines) -> str | None:
+    if its.shared is None or its.shared_written is None:
+        return None
+    return f"{its.shared:,.0f} ({its.shared_written:,.0f})"
+
+
+def _misses(its: Lines) -> str | None:
+    if its.estimate is None:
+        return None
+    misses = its.estimate.misses
+    return f"{misses.get('l1_data', 0):,.0f}, {misses.get('l1_code', 0):,.0f}"
+
+
+def moving_lines(cell: ExactCell, most: int = 25) -> pd.DataFrame:
+    """The lines that move most, with who wrote and who takes them."""
+    heads = ("line", "moves", "read", "written", "by", "taken for", "by ")
+    moved = [row for row in cell.line_rows if row.moves]
+    return frame(
+        heads,
+        [
+            (
+                code(row.place),
+                number(row.moves),
+                f"{row.read / row.fetches:.0%}" if row.fetches else None,
+                row.written,
+                row.writer,
+                row.taken,
+                row.taker,
+            )
+            for row in moved[:most]
+        ],
+    )
+
+
+def fields(cell: ExactCell, name: str) -> pd.DataFrame:
+    """The fields of an object: loads and stores of an iteration by what the function works for."""
+    heads = ("field", "byte", "send", "softirq", "read", "poll and other", "stored by")
+    ways = (("send",), ("softirq",), ("read",), ("poll", "other"))
+    return frame(
+        heads,
+        [
+            (
+                code(row.field),
+                str(row.offset),
+                *(_loads_and_stores(*row.of(*way)) for way in ways),
+                row.storers,
+            )
+            for row in cell.field_rows
+            if row.name == name and any(row.all)
+        ],
+    )
+
+
+def _loads_and_stores(loads: float, stores: float) -> str | None:
+    """`3/1`: loads, then stores; nothing where there is neither."""
+    return f"{number(loads)}/{number(stores)}" if loads or stores else None

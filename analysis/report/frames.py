@@ -20,6 +20,7 @@ from analysis.report.render import code, link
 from analysis.statistics import Estimate
 from analysis.times.timing import Times
 from analysis.wording import (
+    added,
     amount,
     conditions_text,
     counted,
@@ -65,7 +66,8 @@ def ledger(found: Ledger, rows: Iterable[Row], timings: Iterable[Times] = ()) ->
             _entry(row.measure, e) if (e := row.entries.get(column)) else None
             for column in found.columns
         )
-        lines.append((measure_name(row.measure), *figures, row.source or row.why_missing))
+        source = f"{row.source}; {row.probed}" if row.probed else row.source
+        lines.append((measure_name(row.measure), *figures, source or row.why_missing))
     known = latencies(found, timings)
     for words_, field, unit in TIME_ROWS if known else ():
         times_ = (getattr(known.get(column), field, None) for column in found.columns)
@@ -208,8 +210,8 @@ def survivals(found: Iterable[Survival]) -> pd.DataFrame:
         sides = [(f"{conditions_text(side)}: {group.unit}", side) for side in group.programs]
         sides += [(f"in C: {conditions_text(side)}{why}", side) for side in group.c_cells]
         for name, side in sides:
-            times_ = (side.ns.first, side.ns.second, side.ns.added)
-            lines.append((name, *(spanned(time, "ns") for time in times_), spanned(side.ns.ratio)))
+            both = (spanned(time, "ns") for time in (side.ns.first, side.ns.second))
+            lines.append((name, *both, added(side.ns.added, "ns"), spanned(side.ns.ratio)))
     return frame(heads, lines)
 
 
@@ -247,7 +249,7 @@ def probe_costs(found: pd.DataFrame) -> pd.DataFrame:
                 f"{cost.transport} · {_short(cost, found)}",
                 spanned(cost.rtt_without, "ns"),
                 spanned(cost.rtt_with, "ns"),
-                cost.added and amount(cost.added, "ns"),
+                None if cost.added is None else _added_by_probes(cost),
                 spanned(cost.switches_without),
                 spanned(cost.switches_with),
                 ", ".join(map(number, (cost.events or {}).values())) or None,
@@ -258,18 +260,29 @@ def probe_costs(found: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _added_by_probes(cost: Any) -> str:
+    text = amount(cost.added, "ns")
+    return text if cost.resolved else f"{text}, not resolved"
+
+
 def probe_summary(found: pd.DataFrame) -> str:
-    """How much time and how many switches an instrument adds at least and at most."""
+    """How much time, where that is resolved, and how many switches an instrument adds at least and
+    at most.
+    """
     rows = list(rows_of(found[~found["instruments"].str.contains(",")]))
-    added = [row.added for row in rows if row.added is not None]
+    timed = [row for row in rows if row.added is not None]
+    resolved = [row.added for row in timed if row.resolved]
     more = [
         row.switches_with.value - row.switches_without.value
         for row in rows
         if row.switches_with and row.switches_without
     ]
     texts = []
-    if added:
-        texts.append(f"{amount(min(added), 'ns')} to {amount(max(added), 'ns')} to a message")
+    if resolved:
+        least, most = (amount(end(resolved), "ns") for end in (min, max))
+        among = f"in {len(resolved)} of {counted(len(timed), 'cell')}, not resolved in the others"
+        among = f" ({among})" if len(resolved) < len(timed) else ""
+        texts.append(f"{least} to {most} to a message{among}")
     if more:
         texts.append(f"{number(min(more))} to {number(max(more))} switches to a round trip")
     return f"From cell to cell it added {wording.listed(texts)}." if texts else ""
@@ -280,12 +293,12 @@ def invalid(found: Iterable[Any]) -> pd.DataFrame:
     return frame(("invalid cell run", "why"), lines)
 
 
-def disturbed(found: Iterable[tuple[Target, Cell, Iterable[float]]]) -> pd.DataFrame:
-    heads = ("disturbed cell run", "stolen from a CPU", "taken by other processes")
+def disturbed(found: Iterable[tuple[Target, Cell, Sequence[float]]]) -> pd.DataFrame:
+    heads = ("disturbed cell run", "stolen from a CPU", "taken by others", "lost on one CPU")
     return frame(
         heads,
         [
-            (_cell_run(target, cell), *(f"{number(100 * share)} %" for share in shares))
+            (_cell_run(target, cell), *(f"{number(100 * share)} %" for share in shares[:3]))
             for target, cell, shares in found
         ],
     )

@@ -19,7 +19,14 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from analysis import drawing, wording
-from analysis.claims.verdict import by_source, by_verdict, steadiness, tally
+from analysis.claims.verdict import (
+    by_source,
+    by_verdict,
+    kind_text,
+    more_text,
+    steadiness,
+    tally,
+)
 from analysis.drawing import Drawn
 from analysis.paths.cells import scheduling_text
 
@@ -121,7 +128,7 @@ def environment(*, plain: bool = False) -> Environment:
         lstrip_blocks=True,
     )
     words = {name: tool for name, tool in vars(wording).items() if callable(tool)}
-    tools = (by_verdict, by_source, tally, steadiness, scheduling_text)
+    tools = (by_verdict, by_source, tally, kind_text, more_text, steadiness, scheduling_text)
     words |= {tool.__name__: tool for tool in tools}
     made.globals |= words | {"table": table, "link": link, "preformatted": preformatted}
     made.filters |= words | {"code": code, "slug": slug}

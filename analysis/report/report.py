@@ -8,7 +8,7 @@ from itertools import groupby
 import pandas as pd
 
 from analysis.analyse import Analysis
-from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Judged, tally
+from analysis.claims.verdict import ARITHMETIC, NOT_MEASURED, Judged, settled, tally
 from analysis.counts.agreement import WITHIN_PER_MESSAGE, WITHIN_SHARE
 from analysis.counts.ledger import in_conditions
 from analysis.drawing import Drawn
@@ -25,13 +25,13 @@ from analysis.statistics import LEAST_REPEATS, Compared
 from analysis.times.timing import Times
 from analysis.wording import (
     ABSENT,
+    added,
     amount,
     amounts,
     capital,
     counted,
     listed,
     size_text,
-    spanned,
     title_of,
 )
 from probes.messages import PROGRAM
@@ -65,7 +65,7 @@ class Report:
     def headline(self) -> str:
         """The decision, or what is copied and run; of a run for claims what became of them."""
         if self.analysis.run.for_claims:
-            return f"{tally(self.analysis.verdicts)}."
+            return tally(self.analysis.verdicts)
         if self.answer is None and self.analysis.survivals:
             programs = sum(len(group.programs) for group in self.analysis.survivals)
             return f"Times of {counted(programs, 'program')} over a Unix socket and over TCP"
@@ -78,7 +78,7 @@ class Report:
     @property
     def settled(self) -> list[Judged]:
         """The verdicts of a run for claims; of another the two headlines."""
-        verdicts = [verdict for verdict in self.analysis.verdicts if verdict.settled]
+        verdicts = settled(self.analysis.verdicts)
         if self.analysis.run.for_claims:
             return verdicts
         return [verdict for verdict in verdicts if verdict.claim.headline]
@@ -149,7 +149,9 @@ class Report:
     def sleeping(self) -> Iterator[str]:
         """Say how much of the difference across two CPUs is sleeping and waking, where resolved."""
         answer = self.answer
-        for parts in self.analysis.parts if answer and answer.pattern == "pingpong" else ():
+        if answer is None or answer.pattern != "pingpong":
+            return
+        for parts in self.analysis.parts:
             compares = (parts.than, parts.transport) == answer.transports
             if not compares or parts.size != answer.size or parts.placement != "cross-cpu":
                 continue
@@ -170,7 +172,7 @@ class Report:
             exact.setdefault((comparison.kernel, comparison.size), []).append(comparison)
         groups = groupby(analysis.knobs, lambda pair: same_table(pair.after))
         return {
-            "measured_verdicts": [verdict for verdict in analysis.verdicts if verdict.settled],
+            "measured_verdicts": settled(analysis.verdicts),
             "stated_verdicts": [v for v in analysis.verdicts if v.kind == ARITHMETIC],
             "open_verdicts": [v for v in analysis.verdicts if v.kind == NOT_MEASURED],
             "least_repeats": LEAST_REPEATS,
@@ -180,6 +182,7 @@ class Report:
             "counted_beside": self._counted,
             "exact": exact_frames,
             "exact_groups": exact.items(),
+            "line_groups": list(exact_frames.line_groups(analysis.exact)),
             "needed_for": needed,
             "drawn": next(map(one_of_each_family, alike_first(analysis.exact)), None),
             "knob_groups": [(key, list(pairs)) for key, pairs in groups],
@@ -211,7 +214,7 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     for placed in found.asleep:
         if placed.cold_ns:
             name = f"{title_of(placed.conditions)}, after other work"
-            lines.append((name, ABSENT, ABSENT, spanned(placed.cold_ns, "ns"), ""))
+            lines.append((name, ABSENT, ABSENT, added(placed.cold_ns, "ns"), ""))
     for placed in found.asleep:
         if placed.cpu_ns:
             name = f"CPU time a message, {title_of(placed.conditions)}"
@@ -229,7 +232,7 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
 
 def _both(ns: Compared) -> tuple[str, str, str]:
     """Both times, and by how much the second is longer."""
-    return amount(ns.first.value, "ns"), amount(ns.second.value, "ns"), spanned(ns.added, "ns")
+    return amount(ns.first.value, "ns"), amount(ns.second.value, "ns"), added(ns.added, "ns")
 
 
 def shares(found: Answer) -> pd.DataFrame:
@@ -241,5 +244,5 @@ def shares(found: Answer) -> pd.DataFrame:
 
 
 def _share(share: Share) -> str:
-    text = spanned(share.cpu_share * 100, "%")
+    text = added(share.cpu_share * 100, "%")
     return f"{text}*" if share.beyond else text

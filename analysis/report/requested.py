@@ -6,6 +6,7 @@ cells, instruments, kernels, programs. The tables here hold what these gave.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -21,12 +22,21 @@ from analysis.counts.ledger import (
 )
 from analysis.counts.measures import MEASURE_BY_ID, MEASURES, Measure, Workload, estimate_of
 from analysis.machine import kernel_text
+from analysis.paths.cells import ExactCell
 from analysis.raw.run import Missing, Run
 from analysis.report.answer import Answer
 from analysis.report.frames import measure_name
 from analysis.statistics import Estimate
 from analysis.times.timing import Times
-from analysis.wording import ABSENT, amount, conditions_text, number, spanned, title_of
+from analysis.wording import (
+    ABSENT,
+    added,
+    amount,
+    conditions_text,
+    number,
+    size_text,
+    title_of,
+)
 from probes.cell import ONE_WAY
 from probes.scripts import read_scripts
 from probes.transports import PAIR
@@ -205,6 +215,25 @@ def text_kernels(rows: pd.DataFrame, named: Sequence[str]) -> Iterator[FigureRow
         yield FigureRow(name, figures[measure, name])
 
 
+def text_exact(cells: Sequence[ExactCell]) -> Iterator[FigureRow]:
+    """A row for each of exact mode's conditions; the ledgers have one kernel, and no knob.
+
+    A column is a transport, on a kernel where there are several.
+    """
+    names = _kernel_names(dict.fromkeys(cell.kernel for cell in cells))
+    if len(names) < 2 and not any(cell.knob for cell in cells):
+        return
+    rows: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        where = title_of(str(replace(cell.conditions, knob="")))
+        knob = f" · {cell.knob.name}" if cell.knob else ""
+        name = f"{cell.pattern} · {size_text(cell.size)} · {where}{knob}"
+        figures = rows.setdefault(name, {})
+        column = f"{cell.transport} {names[cell.kernel]}" if len(names) > 1 else cell.transport
+        figures[column] = number(cell.of_message) + ("" if cell.valid else " invalid")
+    yield from (FigureRow(name, figures) for name, figures in rows.items())
+
+
 def _kernel_names(releases: Iterable[str]) -> dict[str, str]:
     """Release → `6.1.0`, or the release itself where two kernels would have one name."""
     short = {release: kernel_text(release).removeprefix("Linux ") for release in releases}
@@ -223,7 +252,7 @@ def text_programs(analysis: Analysis) -> Iterator[FigureRow]:
             figures = {
                 "unix": amount(side.ns.first.value, "ns"),
                 "tcp": amount(side.ns.second.value, "ns"),
-                "tcp takes longer by": spanned(side.ns.added, "ns"),
+                "tcp takes longer by": added(side.ns.added, "ns"),
             }
             yield FigureRow(f"{group.unit}: {conditions_text(side)}", figures)
 

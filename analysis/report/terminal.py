@@ -10,12 +10,14 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
+from analysis.claims.verdict import Judged, more_text
 from analysis.report import frames
 from analysis.report.report import COUNTS, Report, compared
 from analysis.report.requested import (
     FigureRow,
     columns_of,
     text_counts,
+    text_exact,
     text_kernels,
     text_programs,
     text_times,
@@ -43,22 +45,26 @@ def show(report: Report, page: Path) -> None:
     """
     console = Console(width=WIDTH, highlight=False, soft_wrap=True)
     lines = [*_wrapped(report.headline, ""), *_wrapped(report.matter, ""), *_warnings(report)]
-    left, most = len(report.settled), MOST_LINES
+    verdicts, most = report.analysis.verdicts, MOST_LINES
+    shown: list[Judged] = []
+    more = more_text(verdicts, shown)
     if requested := list(_requested(report)):
         most += len(requested)
     for number, part in enumerate(_answer(report, requested)):  # the tables stand in any case
-        if number == 0 or len(lines) + len(part) < most - bool(left):
+        if number == 0 or len(lines) + len(part) < most - bool(more):
             lines += part
-        most = max(most, len(lines) + 1 + bool(left))
+        most = max(most, len(lines) + 1 + bool(more))
     for verdict in report.settled:
         claim = verdict.claim
-        words = _wrapped(f"{verdict.text}: {claim.statement} ({claim.source.id})")
-        if len(lines) + len(words) + (left > 1) >= most:
+        accepted = f" Accepted: {verdict.accepted}." if verdict.accepted else ""
+        words = _wrapped(f"{verdict.text}: {claim.statement}{accepted} ({claim.source.id})")
+        more = more_text(verdicts, [*shown, verdict])
+        if len(lines) + len(words) + bool(more) >= most:
             break
         lines += words
-        left -= 1
-    if left and len(lines) < most - 1:
-        lines.append(f"And {counted(left, 'more verdict')}: see the report.")
+        shown.append(verdict)
+    if (more := more_text(verdicts, shown)) and len(lines) < most - 1:
+        lines.append(f"{more}: see the report.")
     for line in [*lines[: most - 1], f"Report: {page}"]:
         name = next((name for name in STYLES if line.startswith(name)), "")
         console.print(Text.assemble((name, STYLES.get(name, "")), one_line(line[len(name) :])))
@@ -125,6 +131,7 @@ def _requested(report: Report) -> Iterator[str]:
             where = listed([title_of(conditions) for conditions in ledger.conditions])
             name = f"{ledger.pattern}, {size_text(ledger.size)}, {where}: a message"
             yield from _rows(name, list(text_counts(ledger, counts)))
+        yield from _rows("exact: instructions of a message", list(text_exact(analysis.cells)))
     yield from _rows("program", list(text_programs(analysis)))
     yield from _lacks(report)
 

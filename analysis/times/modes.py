@@ -35,7 +35,8 @@ LARGEST_TICK, LARGEST_TICK_SHARE = 100, 0.05
 BINS_IN_A_WIDTH = 8
 BLOCK = 256  # iterations: short against a second, long against an iteration
 PURE = 0.9  # a block is of one kind when so many of its iterations are
-ITERATIONS = "iterations"
+ITERATIONS, REPEATS = "iterations", "medians of repeats"
+BY_REPEAT = "from repeat to repeat"
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,12 @@ class Modality:
         several = ((level, modes) for level, modes in self.modes.items() if modes and modes.several)
         return next(several, None)
 
+    @property
+    def apart(self) -> str:
+        """The modes, where repeats are of one or of another; empty where they are alike."""
+        modes = self.modes[ITERATIONS if self.rhythm == BY_REPEAT else REPEATS]
+        return modes.words() if modes and modes.several else ""
+
     def words(self) -> str:
         """A clause about what has several modes, and one about repeats that stand alone."""
         level, modes = self.several() or (ITERATIONS, None)
@@ -96,7 +103,7 @@ def modality(repeats: Sequence[Values]) -> Modality | None:
     blocks = [part for times, n in counts if n for part in np.array_split(times, n)]
     rhythm = _rhythm(repeats, blocks, iterations.cuts) if iterations.several else ""
     modes: dict[str, Modes | None] = {ITERATIONS: iterations}
-    for level, parts in (("medians of blocks", blocks), ("medians of repeats", repeats)):
+    for level, parts in (("medians of blocks", blocks), (REPEATS, repeats)):
         modes[level] = find_modes(np.array(list(map(np.median, parts))))
     return Modality(modes, rhythm, _outliers(repeats))
 
@@ -200,7 +207,7 @@ class _Density:
 def _rhythm(repeats: Sequence[Values], blocks: Sequence[Values], cuts: tuple[float, ...]) -> str:
     """When the mode changes: with the repeat, from time to time, or with each iteration."""
     if all(_pure(repeat, cuts) for repeat in repeats):
-        return "from repeat to repeat"
+        return BY_REPEAT
     if blocks and np.mean([_pure(block, cuts) for block in blocks]) >= PURE:
         return f"in blocks of {BLOCK} iterations or more"
     return "from iteration to iteration"

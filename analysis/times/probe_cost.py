@@ -26,9 +26,10 @@ def probe_costs(
     `probes` says what was attached, instruments and scripts, by (folder, cell), `folders` the
     folder of (target, kernel). Columns: those of CELL and ATTACHED; rtt and switches, _without and
     _with: Estimates over repeats (rtt: rtt_without of `timings`, rtt_with the trimmed mean, lowest,
-    highest; switches: median, lowest, highest), or None; added, nanoseconds a message;
-    events, for each message by instrument (runs of BPF programs by the kernel's statistics; perf
-    has no program: what it counted); added_per_event.
+    highest; switches: median, lowest, highest), or None; added, nanoseconds a message; resolved,
+    whether the range with probes and the interval without lie apart; events, for each message by
+    instrument (runs of BPF programs by the kernel's statistics; perf has no program: what it
+    counted); added_per_event.
     """
     rows = tidy[tidy["valid"] & tidy["pattern"].isin(ROUND_TRIP_PATTERNS)]
     cells = zip(rows["target"], rows["kernel"], rows["cell"], strict=True)
@@ -68,11 +69,13 @@ def probe_costs(
     costs = costs.where(costs.notna(), None)
     pairs = zip(costs["rtt_with"], costs["rtt_without"], strict=True)
     added = [(a.value - b.value) / 2 if a and b else None for a, b in pairs]  # two messages
+    pairs = zip(costs["rtt_with"], costs["rtt_without"], strict=True)
+    costs["resolved"] = [bool(a and b and _apart(a, b)) for a, b in pairs]
     each = [
         more / sum(events.values())
-        if events and any(events.values()) and more and more > 0
+        if events and any(events.values()) and resolved and more and more > 0
         else None
-        for more, events in zip(added, costs["events"], strict=True)
+        for more, resolved, events in zip(added, costs["resolved"], costs["events"], strict=True)
     ]
     costs["added"] = pd.Series(added, dtype=object)
     costs["added_per_event"] = pd.Series(each, dtype=object)
@@ -91,6 +94,10 @@ def probe_costs(
             strict=True,
         ),
     )
+
+
+def _apart(one: Estimate, other: Estimate) -> bool:
+    return one.ends[0] > other.ends[1] or one.ends[1] < other.ends[0]
 
 
 def _over_repeats(groups: Any, middle: Any) -> "pd.Series[Any]":

@@ -10,7 +10,7 @@ from analysis.counts.ledger import all_conditions, in_conditions, transport_orde
 from analysis.counts.measures import SAMPLED, Workload, compare_transports, of_times
 from analysis.raw.files import read_samples
 from analysis.raw.run import Run
-from analysis.statistics import Compared, Estimate, Values, mean
+from analysis.statistics import Compared, Estimate, Values, mean, pooled
 from analysis.times.modes import Modality, modality
 from probes.cell import ONE_WAY
 
@@ -21,14 +21,16 @@ ROUND_TRIP = "round trip"
 ITERATION = {"selfloop": "message", **dict.fromkeys(ONE_WAY, "send"), "paced": "paced request"}
 # In a stream the time of a send says when there was room, not what a message costs.
 BY_THROUGHPUT = (*ONE_WAY, "asyncio-stream", "uvloop-stream")
+LEAST_ITERATIONS = 100  # of a p99 that is more than the slowest one
 QUANTITIES = ("rtt_ns", *SAMPLED.values(), "messages_per_s")
 
 
 @dataclass(frozen=True)
 class Times(Workload):
-    """A transport's times under one set of conditions, as means over repeats.
+    """A transport's times under one set of conditions.
 
-    p50 and p99 are of the iterations of each cell run, in ns; the runs of one repeat count once.
+    p50 is the mean over repeats of their median iterations, in ns; the runs of one repeat count
+    once. p99 is of all iterations of all repeats together.
     p50 is of the repeats that count in the difference from `than`, that of `than` in the one from
     the next transport; in a stream, which is compared otherwise, of its own.
     `by_median` and `by_all` hold it against `than`, the first transport: by the p50, and by the
@@ -99,22 +101,26 @@ def build_timings(tidy: pd.DataFrame, iterations: Iterations) -> tuple[Times, ..
             p50s = {}
         for name in names:
             own = rows[rows["transport"] == name]
-            p50 = p50s.get(name)
+            p50, clusters = p50s.get(name), iterations.get((*workload, name), ())
             results.append(
                 Times(
                     *workload,
                     transport=name,
                     kernel=str(own["kernel"].iloc[0]),
                     p50=p50.above_zero() if p50 else _estimate(own, sample, "p50"),
-                    p99=_estimate(own, sample, "p99"),
+                    p99=_p99(clusters),
                     messages_per_s=_estimate(own, "messages_per_s", ""),
-                    modality=modality(iterations.get((*workload, name), ())),
+                    modality=modality(clusters),
                     than=than,
                     by_median=pairs.get(name),
                     by_all=compare_transports(windows, (than, name)) if name in pairs else None,
                 )
             )
     return tuple(results)
+
+
+def _p99(clusters: Sequence[Values]) -> Estimate | None:
+    return pooled(clusters, 0.99) if sum(map(len, clusters)) >= LEAST_ITERATIONS else None
 
 
 def iteration_times(times: pd.DataFrame, pattern: str) -> pd.DataFrame:

@@ -52,7 +52,7 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
         for statistic in ("p50", "mean", "voluntary"):
             by = rows.pivot_table(index="repeat", columns="transport", values=statistic)
             unix = by["unix"].to_numpy()
-            more = {name: compared(unix, by[name].to_numpy())[0] for name in TRANSPORTS[1:]}
+            more = {name: compared(unix, by[name].to_numpy()).added for name in TRANSPORTS[1:]}
             medians = {name: by[name].median() for name in TRANSPORTS}
             lines.append({
                 **dict(zip(CELL, cell, strict=True)), "statistic": statistic, **medians,

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 
 from analysis.predict.prices import cpu_of, read_prices
-from analysis.predict.prove import Proof, Result, column
+from analysis.predict.prove import Proof, column, outcome
 from analysis.raw.record import read_object
 
 OPPOSITE = {"gain": -1, "you would lose": 1}
@@ -31,9 +31,9 @@ def judge(attempt: str, predictions: Path, proofs: Path) -> None:
             print(f"{path.stem}: not measured")
             continue
         proof = read_object(proofs / path.stem / "prove.json", Proof)
-        result, turns = Result(proof), column(proof.probed, "tcp", lambda run: run.turns).mean()
+        result, turns = outcome(proof), column(proof.probed, "tcp", lambda run: run.turns).mean()
         for figure, name, saved, each in (
-            ("time", "elapsed_us", result.saved, attrgetter("window_ns")),
+            ("time", "elapsed_us", result.speed.saved, attrgetter("window_ns")),
             ("cpu", "cpu_us", result.cpu, attrgetter("cpu_ns")),
         ):
             of = column(proof.timed, "plain", each).mean() / turns / 1000

@@ -37,7 +37,8 @@ if __name__ == "__main__":
 from probes import callsite
 from probes.bcc import frame
 from probes.bcc.people import TICK_MS, Listeners, People, namespaces, network_counts, unix_inodes
-from probes.bpf import BTF_FILE, Btf, Programs, enable_statistics
+from probes.bpf import Programs, enable_statistics
+from probes.btf import RUNNING, Btf
 from probes.messages import RunError
 from probes.watch import COUNTED, Column
 
@@ -144,9 +145,9 @@ class Probes:
     """The programs. They stay attached and look at the clock themselves: attaching costs a CPU."""
 
     def __init__(self) -> None:
-        if not BTF_FILE.exists():
+        if not RUNNING.exists():
             raise RunError("it has no type information (BTF)")
-        macros = addresses(Btf(BTF_FILE.read_bytes()))
+        macros = addresses(Btf(RUNNING.read_bytes()))
         head = "".join(f"#define {name} {value}ull\n" for name, value in macros.items())
         head += f"#define COUNTED u64 {', '.join(column.field for column in COUNTED)};\n"
         self.by_functions = not callsite.has_event("sock:sock_send_length")
@@ -404,8 +405,10 @@ def main() -> int:
     """The tool's exit status."""
     seconds, limit = map(float, sys.argv[1:])
     frame.hold_signals()
-    with suppress(OSError, ValueError):  # each network namespace takes a descriptor
-        resource.setrlimit(resource.RLIMIT_NOFILE, (MOST_FILES, MOST_FILES))
+    # Each network namespace takes a descriptor. Not every root may have more than its limit.
+    for most in (resource.getrlimit(resource.RLIMIT_NOFILE)[1], MOST_FILES):
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         statistics = enable_statistics()
         probes = Probes()

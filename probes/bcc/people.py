@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import re
+import resource
 import socket
 import struct
 from collections import Counter
@@ -26,6 +27,7 @@ PODMAN = "var/lib/containers/storage/*-containers/*containers.json"
 ROOM = {"sk_stream_wait_memory", "sock_alloc_send_pskb", "unix_wait_for_peer"}
 LISTEN, TIME_WAIT = 10, 6  # states of TCP
 DIAG, BY_FAMILY, DUMP = 4, 20, 0x301  # NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, request and dump
+OTHER_FILES = 160  # descriptors of what watches: its programs, maps and events
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -154,8 +156,10 @@ class Listeners:
     def __init__(self, spaces: dict[int, Path]) -> None:
         self._sockets: dict[int, socket.socket] = {}
         self.counts: dict[int, dict[str, int]] = {}
+        # Of networks for which no descriptor is left, `ports` reads the tables.
+        room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OTHER_FILES
         with Path("/proc/self/ns/net").open("rb") as own:
-            for inode, folder in spaces.items():
+            for inode, folder in [*spaces.items()][: max(1, room)]:
                 with suppress(OSError), (folder.parent / "ns/net").open("rb") as space:
                     enter(space.fileno())
                     self._sockets[inode] = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, DIAG)

@@ -220,6 +220,27 @@ void record_access(struct access access)
 	output_write(&accesses, &access, sizeof(access));
 }
 
+/* Pages of zeros, and what is no memory, are holes in the file. */
+void record_memory(const char *folder, uint64_t size, const char *(*read_page)(uint64_t physical))
+{
+	static const char zeros[DUMP_PAGE];
+	struct output memory;
+
+	output_open(&memory, folder, "memory");
+	for (uint64_t at = 0; at < size; at += DUMP_PAGE) {
+		const char *page = read_page(at);
+
+		if (!page || memcmp(page, zeros, DUMP_PAGE) == 0)
+			continue;
+		if (fseeko(memory.file, at, SEEK_SET) != 0)
+			fail_to_write(memory.path);
+		output_write(&memory, page, DUMP_PAGE);
+	}
+	if (fflush(memory.file) != 0 || ftruncate(fileno(memory.file), size) != 0)
+		fail_to_write(memory.path);
+	output_close(&memory);
+}
+
 void record_open(const char *folder, bool with_memory)
 {
 	output_open(&trace, folder, "trace");

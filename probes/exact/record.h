@@ -9,6 +9,7 @@
 #include "qemu-api.h"
 
 #define NAME_SIZE 16 /* of a task */
+#define DUMP_PAGE 4096
 
 enum event {
 	EVENT_REPEAT,
@@ -57,12 +58,15 @@ void record_marker(unsigned int cpu, enum event event, uint64_t task);
 
 /* A load or store of an instruction of the block that runs now. */
 struct access {
-	uint64_t physical, value;
+	uint64_t physical, virtual, value;
 	uint32_t position; /* of the code that runs now, from 1: record_access() knows it */
 	uint16_t instruction;
 	uint8_t size, flags;
 };
 void record_access(struct access access);
+
+/* Writes `size` bytes of the guest's memory to a file; read_page() gives a page, or NULL. */
+void record_memory(const char *folder, uint64_t size, const char *(*read_page)(uint64_t physical));
 
 /* Before QEMU copies itself: all that is known is in the files. */
 void record_settle(void);

@@ -23,6 +23,7 @@
 #define FLAG_STORE  1 /* of a memory access */
 #define FLAG_USER   2 /* the address is in user space */
 #define FLAG_SECOND 4 /* it is the second register's, of an instruction that moves a pair */
+#define FLAG_DEVICE 8 /* it is of a device's register, not of memory */
 #define MAX_CPUS    8
 
 /* What markers say; the first two are from the workload (loop.h). */
@@ -53,6 +54,7 @@ static void translate_to_record(qemu_plugin_id_t id), translate_to_wait(qemu_plu
 static const char *folder, *program; /* the workload's name as the kernel has it: 15 characters */
 static uint64_t switch_start, switch_end;
 static bool with_memory;
+static uint64_t dump; /* bytes of the guest's memory to write at the end of the window */
 
 static unsigned int cpu_count;
 static uint64_t cpu_bases[MAX_CPUS]; /* the address of each CPU's data */
@@ -198,6 +200,13 @@ static void on_begin(unsigned int vcpu, void *data)
 		moments_begin(folder, cpu_base(), isa->timer_at, isa->timer_message);
 }
 
+static const char *read_page(uint64_t physical)
+{
+	if (physical >= isa->devices_start && physical < isa->devices_end)
+		return NULL;
+	return peek(isa->direct_map + physical, DUMP_PAGE);
+}
+
 static void on_end(unsigned int vcpu, void *data)
 {
 	unsigned int cpu = this_cpu();
@@ -209,6 +218,8 @@ static void on_end(unsigned int vcpu, void *data)
 		      current_task[cpu]);
 	recording = --inside > 0;
 	recorded = !recording;
+	if (recorded && dump)
+		record_memory(folder, dump, read_page);
 	if (recorded) /* what follows runs at full speed */
 		qemu_plugin_reset(self, translate_to_wait);
 }
@@ -280,11 +291,13 @@ static void on_memory(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t ad
 	qemu_plugin_mem_value value = qemu_plugin_mem_get_value(info);
 	struct access access = {
 		.physical = place ? qemu_plugin_hwaddr_phys_addr(place) : 0,
+		.virtual = address,
 		.instruction = (uintptr_t)data,
 		.size = 1u << qemu_plugin_mem_size_shift(info),
 		.value = value.data.low,
 		.flags = (qemu_plugin_mem_is_store(info) ? FLAG_STORE : 0) |
-			 (address < isa->user_limit ? FLAG_USER : 0),
+			 (address < isa->user_limit ? FLAG_USER : 0) |
+			 (!place || qemu_plugin_hwaddr_is_io(place) ? FLAG_DEVICE : 0),
 	};
 
 	if (!isa->pairs || access.size != 2 * sizeof(access.value)) {
@@ -294,6 +307,7 @@ static void on_memory(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t ad
 	access.size /= 2;
 	record_access(access);
 	access.physical += access.size;
+	access.virtual += access.size;
 	access.value = value.data.halves[1];
 	access.flags |= FLAG_SECOND;
 	record_access(access);
@@ -402,7 +416,8 @@ static void read_option(const char *option)
 	else if (strcmp(option, "memory=on") == 0)
 		with_memory = true;
 	else if (sscanf(option, "switch=%" SCNx64, &switch_start) != 1 &&
-		 sscanf(option, "switch_end=%" SCNx64, &switch_end) != 1 && !moments_option(option))
+		 sscanf(option, "switch_end=%" SCNx64, &switch_end) != 1 &&
+		 sscanf(option, "dump=%" SCNu64, &dump) != 1 && !moments_option(option))
 		fail("the recorder has no option %s", option);
 }
 

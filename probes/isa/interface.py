@@ -3,7 +3,7 @@
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 # Not a register: a move from memory to memory; an instruction that does more than to move.
@@ -52,6 +52,8 @@ class Isa(ABC):
     user_limit: int  # where the addresses of user space end
     text: int  # the address at which the kernel has the first byte of main memory
     main_memory: bytes  # its name in what QEMU stores
+    direct_map: int  # where the kernel has all main memory in order, without KASLR
+    stack: int  # bytes of a task's stack in the kernel
 
     # Functions of the kernel.
     switch: str  # it makes another task the present one
@@ -100,6 +102,14 @@ class Isa(ABC):
     @abstractmethod
     def called_by_number(self, function: str) -> str | None:
         """Return the name of the system call that this function carries out; None for others."""
+
+    @abstractmethod
+    def translate(self, read: Callable[[int, int], bytes], tables: int, page: int) -> int | None:
+        """Return the physical address of a page of the kernel's; None where it has none.
+
+        `read` gives bytes of physical memory, `tables` is the kernel's own address of its page
+        tables.
+        """
 
     @abstractmethod
     def jump(self, code: bytes) -> Jump:

@@ -24,6 +24,9 @@ struct isa {
 	const char *bases[ISA_BASES];
 	uint64_t user_limit; /* where the addresses of user space end */
 
+	/* Where the kernel has all memory in order, without KASLR; physical addresses of devices. */
+	uint64_t direct_map, devices_start, devices_end;
+
 	/*
 	 * In the kernel's function that switches tasks (the recorder is told where it is): is it
 	 * this instruction that makes the next task the present one? Where `next_task` names a

@@ -3,7 +3,7 @@
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from probes.isa.interface import OTHER, STRING, Isa, Jump, Return
 
@@ -32,6 +32,9 @@ DIRECT_ENTRY = re.compile(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0")
 # A string move goes across the end of a page with one physical address, that of its first byte: the
 # rest seems to lie in the physically next page, which need not be the buffer's next page.
 STRING_MOVE_WIDTH = 8
+# Page tables: by which bits of an address each is indexed; bits of an entry.
+TABLE_LEVELS = (39, 30, 21, 12)
+PRESENT, LARGE, FRAME = 1, 0x80, 0x000F_FFFF_FFFF_F000
 CPU_NAME_LENGTH = 47  # CPUID has room for 48 bytes with the last NUL
 
 
@@ -60,6 +63,8 @@ class X8664(Isa):
     user_limit = 1 << 47
     text = 0xFFFF_FFFF_8000_0000
     main_memory = b"\6pc.ram"
+    direct_map = 0xFFFF_8880_0000_0000
+    stack = 16 << 10
 
     switch = "__switch_to_asm"
     system_call = "do_syscall_64"
@@ -139,6 +144,19 @@ class X8664(Isa):
     def called_by_number(self, function: str) -> str | None:
         match = SYSTEM_CALL.search(function)
         return match[1] if match else None
+
+    def translate(self, read: Callable[[int, int], bytes], tables: int, page: int) -> int | None:
+        table = tables - self.text
+        for shift in TABLE_LEVELS:
+            at = table + (page >> shift & 511) * 8
+            entry = int.from_bytes(read(at, 8), "little")
+            if not entry & PRESENT:
+                return None
+            if shift == TABLE_LEVELS[-1] or (entry & LARGE and shift < TABLE_LEVELS[0]):
+                inside = (1 << shift) - 1
+                return (entry & FRAME & ~inside) + (page & inside)
+            table = entry & FRAME
+        return None
 
     def jump(self, code: bytes) -> Jump:
         rest = code.lstrip(PREFIXES)

@@ -7,14 +7,17 @@ facts under it. Exit status: 0, 1 it cannot run here, 3 it has to be root.
 """
 
 import ctypes
+import errno
 import json
 import os
 import resource
+import select
 import socket
 import struct
 import sys
 from bisect import bisect
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from threading import Timer
@@ -103,6 +106,9 @@ def abstract_names() -> Facts:
             with stream() as client:
                 facts[f"connect{fact}"] = outcome(client.connect, address)
         facts["trailing_nul_is_another_name"] = outcome(another.bind, name(40) + b"\0") == "ok"
+    near, far = socket.socketpair()
+    with near, far:
+        facts["unnamed_has_a_name"] = bool(near.getsockname() or near.getpeername())
     yield {}, facts
 
 
@@ -209,6 +215,154 @@ def same_interface() -> Facts:
 
 
 PAYLOAD_BYTES = 4096
+SOCKET_FAMILIES = {"tcp": socket.AF_INET, "unix": socket.AF_UNIX}
+
+
+def listener(family: socket.AddressFamily, backlog: int) -> socket.socket:
+    """A server at an address that nothing else has; nobody accepts."""
+    made = stream(family)
+    made.bind(("127.0.0.1", 0) if family == socket.AF_INET else f"listener-{backlog}")
+    made.listen(backlog)
+    return made
+
+
+def pair(family: socket.AddressFamily) -> tuple[socket.socket, socket.socket]:
+    """Both ends of a connection."""
+    if family == socket.AF_UNIX:
+        return socket.socketpair()
+    with listener(family, 1) as server:
+        near = socket.create_connection(server.getsockname())
+        return near, server.accept()[0]
+
+
+def told(family: socket.AddressFamily) -> dict[str, list[object]]:
+    """What select, poll and epoll by edges say of one end, after each step of a round trip."""
+    near, far = pair(family)
+    by_edge, poll = select.epoll(), select.poll()
+    found: dict[str, list[object]] = {"select": [], "poll": [], "epoll_edges": []}
+    with near, far, by_edge:
+        by_edge.register(near, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+        poll.register(near)
+        for step in (
+            lambda: None,
+            lambda: near.send(b"x"),
+            lambda: far.recv(1),
+            lambda: (far.send(b"x"), select.select([near], [], [])),  # it has arrived
+            lambda: near.recv(1),
+        ):
+            step()
+            found["select"].append([len(ends) for ends in select.select([near], [near], [], 0)])
+            found["poll"].append([event for _, event in poll.poll(0)])
+            found["epoll_edges"].append([event for _, event in by_edge.poll(0)])
+    return found
+
+
+def events() -> Facts:
+    """Do select, poll and epoll say the same of a TCP socket and of a Unix socket?"""
+    tcp, unix = (told(family) for family in SOCKET_FAMILIES.values())
+    yield {}, {f"{name}_alike": tcp[name] == unix[name] for name in tcp}
+
+
+BACKLOGS = (2, 5)
+SOON = 0.05  # seconds, within which loopback has connected who is not left waiting
+
+
+def taken(family: socket.AddressFamily, backlog: int) -> int:
+    """How many connects succeed that do not wait, while nobody accepts."""
+    with listener(family, backlog) as server, ExitStack() as clients:
+        for number in range(2 * backlog + 3):
+            client = clients.enter_context(stream(family))
+            client.setblocking(False)
+            error = client.connect_ex(server.getsockname())
+            _, connected, _ = select.select([], [client], [], SOON)
+            if error not in (0, errno.EINPROGRESS) or not connected:
+                return number
+    raise RunError(f"a backlog of {backlog} refused none of {2 * backlog + 3} connects")
+
+
+def connecting() -> Facts:
+    """How many connections wait in listen()'s queue, and what does accept() return?"""
+    for kind, family in SOCKET_FAMILIES.items():
+        few, many = (taken(family, backlog) for backlog in BACKLOGS)
+        with listener(family, 1) as server, stream(family) as client:
+            client.connect(server.getsockname())
+            facts: dict[str, object] = {"sends_before_accept": outcome(client.send, b"x") == "ok"}
+            accepted, _ = server.accept()
+            with accepted:
+                inodes = [os.fstat(end.fileno()).st_ino for end in (server, accepted)]
+        facts["accepted_is_another_socket"] = inodes[0] != inodes[1]
+        facts["one_more_for_each_of_backlog"] = many - few == BACKLOGS[1] - BACKLOGS[0]
+        yield {"family": kind}, facts | {f"taken_with_backlog_{BACKLOGS[0]}": few}
+
+
+def shared_socket() -> Facts:
+    """Can another process use a socket that has no name: a child's, and one that got it passed?"""
+    with listen_at("shared"), stream() as inherited, stream() as passed:
+        os.waitpid(in_child(lambda: inherited.connect_ex("shared")), 0)
+        near, far = socket.socketpair()
+        with near, far:
+            socket.send_fds(near, [b"x"], [passed.fileno()])
+
+            def connect() -> int:
+                _, (got,), _, _ = socket.recv_fds(far, 1, 1)
+                return socket.socket(fileno=got).connect_ex("shared")
+
+            os.waitpid(in_child(connect), 0)
+        facts = {"by_fork": outcome(inherited.send, b"x") == "ok"}
+        yield {}, facts | {"by_scm_rights": outcome(passed.send, b"x") == "ok"}
+
+
+def socket_file() -> Facts:
+    """What does bind() put into the file system, and is a message in it?"""
+    path = Path("file")
+    facts: dict[str, object] = {"file_before_bind": path.exists()}
+    with listen_at(str(path)) as server, connect_to(str(path)) as client:
+        facts["is_a_socket"] = path.is_socket()
+        client.sendall(b"x" * PAYLOAD_BYTES)
+        facts["bytes_in_file"] = path.stat().st_size
+        facts["bytes_in_socket"] = len(server.accept()[0].recv(PAYLOAD_BYTES))
+    path.unlink()
+    yield {}, facts
+
+
+LOW, HIGH = 1, 9  # priorities
+
+
+def message_priority() -> Facts:
+    """Is a message of a high priority received before an older one of a low priority?"""
+    name = f"/pathcost-{os.getpid()}".encode()
+    # Since glibc 2.34 it is in libc.
+    library = LIBC if hasattr(LIBC, "mq_open") else ctypes.CDLL("librt.so.1", use_errno=True)
+    queue = library.mq_open(name, os.O_RDWR | os.O_CREAT, 0o600, None)
+    if queue < 0:
+        raise OSError(ctypes.get_errno(), "no POSIX message queue can be made here")
+    library.mq_unlink(name)
+    for priority in (LOW, HIGH):
+        library.mq_send(queue, b"x", ctypes.c_size_t(1), priority)
+    first, buffer = ctypes.c_uint(), ctypes.create_string_buffer(1 << 16)
+    library.mq_receive(queue, buffer, ctypes.c_size_t(len(buffer)), ctypes.byref(first))
+    os.close(queue)
+    yield {}, {"highest_first": first.value == HIGH}
+
+
+IP_LOCAL_PORT_RANGE, PORTS = 51, (45_000, 45_003)  # in/in.h; since Linux 6.3
+
+
+def short_connections() -> Facts:
+    """Do four ports last for five connections, one after another, that the client closes?"""
+    for kind, family in SOCKET_FAMILIES.items():
+        with listener(family, 8) as server:
+            for _ in range(PORTS[1] - PORTS[0] + 2):
+                with stream(family) as client:
+                    if family == socket.AF_INET:
+                        both = struct.pack("I", PORTS[1] << 16 | PORTS[0])
+                        client.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, both)
+                    connected = outcome(client.connect, server.getsockname())
+                    if connected == "ok":
+                        accepted, _ = server.accept()
+                        client.close()
+                        accepted.close()
+        yield {"family": kind}, {"fifth": connected}
 
 
 def scm_rights() -> Facts:

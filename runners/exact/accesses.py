@@ -19,10 +19,10 @@ from runners.exact.record import (
     event_of,
 )
 
-ACCESS = struct.Struct("<QQIHBB")
+ACCESS = struct.Struct("<QQQIHBB")
 # Flags: else it is a load; by an address of user space; of an instruction that moves a pair of
-# registers, the second.
-STORE, USER_ADDRESS, SECOND = 1, 2, 4
+# registers, the second; of a device's register, not of memory.
+STORE, USER_ADDRESS, SECOND, DEVICE_REGISTER = 1, 2, 4, 8
 
 
 class Access(NamedTuple):
@@ -32,6 +32,7 @@ class Access(NamedTuple):
     """
 
     physical: int
+    virtual: int
     value: int
     position: int
     instruction: int
@@ -53,7 +54,7 @@ def accesses(record: InstructionRecord, file: Path, *, one_way: bool = False) ->
     """Yield the accesses of the window, in their order."""
     blocks, begin, end = _positions(record, end_of_window(one_way))
     for fields in ACCESS.iter_unpack(file.read_bytes()):
-        position = fields[2]
+        position = fields[3]
         if begin < position <= end:
             yield Access._make((*fields, blocks[position]))
 

@@ -3,10 +3,11 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from probes import isa
@@ -17,6 +18,7 @@ from runners.exact.cells import FACTORS, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, tree_lines
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
+from runners.exact.line_files import write_lines
 from runners.exact.machine import PLUGIN, RefusedError, digest, scratch
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.record import read_record
@@ -43,12 +45,14 @@ def count_cells(
     work: Sequence[tuple[ExactGuest, CellRun]],
     out: Path,
     on_cell: Callable[[int, Cell], None],
+    named: Mapping[CellRun, ExactGuest] = MappingProxyType({}),
 ) -> dict[CellRun, str]:
     """Count every cell and write the folder `out`: see docs/run-folder.md.
 
     Returns the cells that cannot be run, each with the reason. They have no line.
 
-    The folder describes `guest`; each cell comes with the guest in which it is counted. As many
+    The folder describes `guest`; each cell comes with the guest in which it is counted, and with
+    the `named` one in which its cache lines are, if they are to be counted. As many
     cells run at once as there are processors. The line of a cell that fails has the error, and the
     others go on. Raises RunError.
     """
@@ -63,7 +67,7 @@ def count_cells(
     workers = len(os.sched_getaffinity(0)) + 2  # that many are in QEMU while two replay
     with ThreadPoolExecutor(workers) as pool:
         try:
-            running = [pool.submit(count, *pair, out) for pair in work]
+            running = [pool.submit(count, *pair, out, named.get(pair[1])) for pair in work]
             for number, ((_, run), future) in enumerate(zip(work, running, strict=True)):
                 on_cell(number, run.cell)
                 try:
@@ -78,12 +82,14 @@ def count_cells(
     return refused
 
 
-def count(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
+def count(
+    guest: ExactGuest, run: CellRun, out: Path, named: ExactGuest | None = None
+) -> dict[str, Any]:
     """Count one cell: its line of cells.jsonl. Its trees go to `out`. Raises RefusedError."""
     cell, knob = run.cell, guest.knob
-    named = {name: getattr(knob, name) for name in KNOB_FIELDS} if knob.name else None
+    changed = {name: getattr(knob, name) for name in KNOB_FIELDS} if knob.name else None
     factors = {name: getattr(cell, name) for name in (*FACTORS, "sched")}
-    line: dict[str, Any] = {"id": run.id, **factors, "knob": named, "error": None}
+    line: dict[str, Any] = {"id": run.id, **factors, "knob": changed, "error": None}
     try:
         window, result, records = measure(guest, run)
     except RefusedError:
@@ -103,6 +109,12 @@ def count(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
         except (RunError, RecordError) as error:
             suspect(guest.stored.parent)
             line["payload_error"] = str(error)
+    if named:
+        try:
+            line["lines"] = write_lines(named, run, out)
+        except (RunError, RecordError) as error:
+            suspect(named.stored.parent)
+            line["lines_error"] = str(error)
     return line
 
 

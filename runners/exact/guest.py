@@ -44,15 +44,16 @@ READ_MODULES = ("hand", "/proc/modules", "modules")
 class ExactGuest:
     """A kernel that is ready to be counted. `version` is the text of its /proc/version.
 
-    `stored` is its machine, quiet and about to read its order; `programs` are the digests of its
-    first file system. `files` (path → contents) come with the order, whose first `steps` make it
-    ready for the cell.
+    `stored` is its machine, quiet and about to read its order; `names` is a copy of its
+    /proc/kallsyms; `programs` are the digests of its first file system. `files` (path → contents)
+    come with the order, whose first `steps` make it ready for the cell.
     """
 
     machine: EmulatedMachine
     symbols: Symbols
     version: str
     stored: Path
+    names: Path
     programs: dict[str, str]
     files: Mapping[str, bytes] = field(default_factory=dict)
     steps: Order = ()
@@ -152,7 +153,14 @@ def _ready(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
     except (RunError, ValueError):
         suspect(*used)
         raise
-    return ExactGuest(machine, symbols, version, stored / "state", machine.digests())
+    return ExactGuest(
+        machine,
+        symbols,
+        version,
+        stored / "state",
+        entry / "symbols",
+        machine.digests(),
+    )
 
 
 def symbols_entry(
@@ -220,7 +228,7 @@ def guest_for(
         if load:
             entry = symbols_entry(cached, guest.machine, guest.stored, load, files)
             symbols = read_symbols(isa, entry / "symbols", entry / "modules")
-            guest = replace(guest, symbols=symbols, loads=True)
+            guest = replace(guest, symbols=symbols, names=entry / "symbols", loads=True)
     if knob.text:
         files[TEXT] = knob.text.encode()
     return replace(guest, files=files, steps=steps, knob=knob)

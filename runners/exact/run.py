@@ -5,15 +5,16 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from probes import reasons
+from probes import contract, reasons
 from probes.cell import Cell, CellRun
 from probes.reasons import Reason, reason
 from runners.exact.cells import CPUS, LARGEST_EXACT, SCHEDULERS, cpus_of, impossible, path_of, plan
 from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
 from runners.exact.knobs import find
+from runners.exact.line_files import NAMED_MACHINE, lines_are_counted, types_of
 from runners.exact.moments import study
 from runners.exact.payload import LEAST_SIZE
 from runners.guest.store import Cache, LackingError
@@ -21,6 +22,9 @@ from runners.host.session import Session
 from runners.options import ExactOptions, Options, RunOptions
 from runners.process import RunError, UsageError
 from runners.store import Manifest, RunFolder, Scratch, place
+
+if TYPE_CHECKING:
+    from analysis.paths.document import FieldDocument
 
 # Counted beside probes: size → schedulers. The payload of large messages takes long to follow.
 FAST = {64: SCHEDULERS, LARGEST_EXACT: ("other",)}
@@ -48,9 +52,34 @@ def exact(options: ExactOptions) -> int:
     destination, session = place(options.out), Session(options)
     plan_cells(options)
     session.set_up_step("--exact")
+    documents = read_documents(options.document) if options.document else []
     with session.scratch() as scratch:
         run(session, destination, scratch)
-    return session.report(destination)
+    status = session.report(destination)
+    if documents:
+        show_differences(session, destination, documents)
+    return status
+
+
+def read_documents(place: Path) -> "list[FieldDocument]":
+    """The kernel's tables of fields, before anything is counted. Raises UsageError."""
+    from analysis.paths import document
+
+    return document.read_documents(place)
+
+
+def show_differences(
+    session: Session[ExactOptions], run: Path, documents: "Sequence[FieldDocument]"
+) -> None:
+    """Print where the documents and this run part, and keep it there. Raises RunError."""
+    from analysis.paths.cells import read_exact
+    from analysis.paths.document import report
+    from analysis.raw.run import read_run
+
+    text = report(read_exact(read_run(run)), documents)
+    (run / contract.DOCUMENT).write_text(text, encoding="utf-8")
+    if session.options.show is None:
+        print(text, end="")
 
 
 def run(
@@ -170,11 +199,12 @@ def count(session: Session[Options], raw: Path, work: MachineCells) -> Counted:
     absent = {run.cell: why for run in work.cells if (why := impossible(run.cell))}
     with progress.step(f"exact {work.name}: preparing"):
         guest, todo, lacking = prepare(session, work, absent)
+        named = named_guests(session, guest, todo)
     release, total = guest.machine.kernel.release, len(todo)
     out = raw / f"exact-{release}{'' if work.cpus == 1 else f'-{work.cpus}cpus'}"
     with progress.step(f"exact {work.name}: counting"):
         refused = count_cells(
-            guest, todo, out, lambda number, cell: progress.count(number, total, str(cell))
+            guest, todo, out, lambda number, cell: progress.count(number, total, str(cell)), named
         )
     options = session.options
     if isinstance(options, ExactOptions) and (step := options.every_moment):
@@ -218,6 +248,22 @@ def prepare(
             most = min(run.cell.messages, knob.messages or run.cell.messages)
             todo.append((guest, replace(run, cell=replace(run.cell, messages=most))))
     return base, todo, lacking
+
+
+def named_guests(
+    session: Session[Options], base: ExactGuest, todo: Sequence[tuple[ExactGuest, CellRun]]
+) -> dict[CellRun, ExactGuest]:
+    """With --lines: cell → the guest in which its lines are counted. Raises RunError."""
+    options = session.options
+    if not (isinstance(options, ExactOptions) and options.lines):
+        return {}
+    cache, say = session.invoker.cache, session.progress.say
+    types_of(base.machine.kernel.file)
+    return {
+        run: guest_for(cache, base, path_of(run.cell), NAMED_MACHINE, say)
+        for _, run in todo
+        if lines_are_counted(run.cell)
+    }
 
 
 def fast_cells(options: RunOptions) -> list[CellRun]:

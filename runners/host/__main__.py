@@ -23,7 +23,9 @@ from probes import reasons
 from probes.bpf import enable_statistics
 from probes.cell import PLAN_START, WAITING, CellRun, Plan, load
 from probes.contract import CELLS, CHECKS, ENVIRONMENT, MISSING
+from probes.messages import failure, shown
 from probes.scripts import Script, instruments, read_scripts
+from runners.checks import CHECK_NAMES
 from runners.host.bpftrace import Bpftrace
 from runners.host.environment import environment
 from runners.host.ftrace import FtraceInstrument
@@ -210,6 +212,14 @@ def _write_json(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
+def read_plan(text: str) -> Plan:
+    """Read a plan whose checks are among ours. Raises ValueError."""
+    plan = load(text)
+    if unknown := {*plan.checks} - {*CHECK_NAMES}:
+        raise ValueError(f"no plan: there is no check {shown(sorted(unknown)[0])}")
+    return plan
+
+
 def wait_for_plan() -> Plan:
     """The plan to run: a guest waits for it, and is stored while it waits. Raises OSError.
 
@@ -221,7 +231,7 @@ def wait_for_plan() -> Plan:
     try:
         while not _read(descriptor, DISK_BLOCK):
             time.sleep(PLAN_POLL)
-        return load(_read(descriptor, LARGEST_PLAN))
+        return read_plan(_read(descriptor, LARGEST_PLAN))
     finally:
         os.close(descriptor)
 
@@ -261,9 +271,10 @@ def main(argv: list[str]) -> int:
     try:
         # Not by its name: without dac_override root may not open another user's pipe.
         plan = given.plan.read_text(encoding="utf-8") if given.plan else sys.stdin.read()
-        Collector(load(plan), execution, given.out).run(wait_for_plan if given.wait else None)
+        Collector(read_plan(plan), execution, given.out).run(wait_for_plan if given.wait else None)
     except (OSError, ValueError, RunError) as error:
-        print(f"pathcost: collecting failed: {str(error).rstrip('.')}.", file=sys.stderr)
+        why = failure(error) if isinstance(error, OSError) else str(error)
+        print(f"pathcost: collecting failed: {why.rstrip('.')}.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The conditions of a figure: kernel, CPU, tools, settings; what else a cell's CPUs did."""
 
+import gzip
 import os
 import platform
 import re
@@ -59,6 +60,9 @@ def _settings() -> dict[str, str | None]:
     """
     found: dict[str, str | None] = {}
     for path in (row["path"] for row in read_rows(SETTINGS)):
+        if path.startswith("CONFIG_"):
+            found[path] = _configured(path)
+            continue
         texts = {str(file): _read(file) for file in sorted(SYSTEM_ROOT.glob(path[1:]))}
         if "/cpu*/" in path:
             groups = filter(None, {*texts.values()})
@@ -67,6 +71,21 @@ def _settings() -> dict[str, str | None]:
         else:
             found |= texts if path.endswith("*") else {path: texts.get(path)}
     return found
+
+
+def _configured(name: str) -> str | None:
+    """`y`, or `n`, in the kernel's configuration; None where nobody kept that."""
+    boot = SYSTEM_ROOT / "boot" / f"config-{os.uname().release}"
+    kept = boot, SYSTEM_ROOT / "proc/config.gz"
+    for path in kept:
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode(errors="replace")
+        value = re.search(rf"^{name}=(.*)$", text, re.MULTILINE)
+        return value[1] if value else "n"
+    return None
 
 
 def cpu_model() -> str | None:

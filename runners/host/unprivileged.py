@@ -68,7 +68,8 @@ class Unprivileged:
             stdout=subprocess.PIPE,
             stderr=stderr,
             cwd=REPOSITORY,
-            env=os.environ | {"PATHCOST_CACHE": str(self.invoker.cache)},
+            env=os.environ
+            | {"PATHCOST_CACHE": str(self.invoker.cache), "TMPDIR": tempfile.gettempdir()},
             start_new_session=True,
         )
         assert process.stdin is not None

@@ -222,8 +222,8 @@ def _record(
             raise UsageError(f"{place} has the unknown key {shown(key)}: there is {known}.")
     try:
         return kind(**given)
-    except TypeError as error:  # which names the key that lacks
-        raise UsageError(f"{place}: {str(error).partition(' ')[2]}.") from None
+    except TypeError as error:  # which names the keys that lack
+        raise UsageError(f"{place} lacks {str(error).rpartition(': ')[2]}.") from None
 
 
 def _check(program: Program) -> None:

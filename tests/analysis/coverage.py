@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How often an interval covers the truth, and how often a verdict by it is wrong.
 
-    python -m tests.analysis.coverage      # the tables of docs/how-to-read-the-report.md
+    python -m tests.analysis.coverage      # the tables of docs/intervals.md
 
 Made-up runs have a fixed seed. `runs.csv` has default runs of one machine, spread over hours: the
 median round trip of each repeat over either transport, in ns (columns: run, conditions, repeat,
 unix, tcp).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.diff.pool import between_runs
-from analysis.statistics import Estimate, change, compared, mean
+from analysis.statistics import Compared, Estimate, change, compared, mean, pooled
 
-SEED, RUNS = 20, 2_000
+SEED, RUNS = 20, 1_000
 REPEATS = (6, 8, 12, 20, 40)
 POOLED = 5  # runs, whose interval is tried on another one
 LIMIT = 1.10
@@ -27,6 +27,12 @@ LIMIT = 1.10
 NEAR, FAR = (1.08, 1.095), 1.00
 NOISE = (0.04, 0.08, 0.16)
 RECORDED = Path(__file__).with_name("runs.csv")
+
+FIGURES = ("added", "first", "second", "ratio")  # a share of a CPU is `added`, times a rate
+FIRST, MORE = 20.0, 5.0  # deviations: what the first transport takes, and the second more
+MANY = 200_000  # repeats that are the truth
+ITERATIONS = 500  # of a repeat, for its slowest
+FEW, USUAL = 6, 20  # repeats
 
 Values = npt.NDArray[Any]
 Series = Callable[[np.random.Generator, int], Values]
@@ -49,9 +55,21 @@ def trend(chance: np.random.Generator, repeats: int) -> Values:
     return chance.normal(size=repeats) + np.linspace(-1, 1, repeats)
 
 
-def modes(chance: np.random.Generator, repeats: int) -> Values:
-    """Each repeat is in one of two modes, fifteen deviations apart."""
-    return chance.normal(size=repeats) / 5 + np.where(chance.random(repeats) < 0.5, -1.5, 1.5)
+def modes(smaller: float, stays: float = 0.0) -> Series:
+    """Each repeat is in one of two modes, fifteen deviations apart; `stays` keep the last one's."""
+
+    def values(chance: np.random.Generator, repeats: int) -> Values:
+        inside = chance.random(repeats) < smaller
+        for place in np.flatnonzero(chance.random(repeats) < stays):
+            inside[place] = inside[max(int(place) - 1, 0)]
+        return chance.normal(size=repeats) / 5 + np.where(inside, 3.0, 0.0)
+
+    return values
+
+
+def heavy(chance: np.random.Generator, repeats: int) -> Values:
+    """Student's t with two degrees of freedom: no variance."""
+    return chance.standard_t(2, size=repeats)
 
 
 def outliers(chance: np.random.Generator, repeats: int) -> Values:
@@ -61,15 +79,65 @@ def outliers(chance: np.random.Generator, repeats: int) -> Values:
 
 
 MADE_UP: dict[str, Series] = {
-    "independent": correlated(0), "correlated 0.3": correlated(0.3),
-    "correlated 0.6": correlated(0.6), "trend": trend, "two modes": modes, "outliers": outliers,
-}  # fmt: skip
+    "independent": correlated(0),
+    "correlated 0.3": correlated(0.3),
+    "correlated 0.6": correlated(0.6),
+    "trend": trend,
+    "outliers": outliers,
+    "heavy tails": heavy,
+    "modes 50/50": modes(0.5),
+    "modes 75/25": modes(0.25),
+    "modes 90/10": modes(0.1),
+    "75/25, half stay": modes(0.25, 0.5),
+    "75/25, 4 of 5 stay": modes(0.25, 0.8),
+}
 
 
-def coverage(series: Series, repeats: int, runs: int = RUNS) -> float:
-    """The share of made-up runs whose interval holds the truth, which is 0."""
+def figures(both: Compared) -> list[Estimate]:
+    return [getattr(both, name) for name in FIGURES]
+
+
+def truth(series: Series) -> list[float]:
+    """The figures of very many repeats. Modes that stay last longer; their shares are the same."""
     chance = np.random.default_rng(SEED)
-    return sum(mean(series(chance, repeats)).spans(0) for _ in range(runs)) / runs
+    more = MORE + series(chance, MANY)
+    first = FIRST + chance.normal(size=MANY) / 5
+    kept = np.argsort(more)[MANY // 5 : -MANY // 5]
+    one, other = first[kept].mean(), (first + more)[kept].mean()
+    return [other - one, one, other, other / one]
+
+
+def coverage(series: Series, repeats: int, runs: int = RUNS) -> Values:
+    """Of each of FIGURES, the share of made-up runs whose interval holds the truth."""
+    true, chance = truth(series), np.random.default_rng(SEED)
+    hits = np.zeros(len(FIGURES))
+    for _ in range(runs):
+        first = FIRST + chance.normal(size=repeats) / 5
+        found = figures(compared(first, first + MORE + series(chance, repeats)))
+        hits += [figure.spans(value) for figure, value in zip(found, true, strict=True)]
+    return hits / runs
+
+
+# What share of a repeat's iterations are slow.
+SLOW: dict[str, Callable[[np.random.Generator], float]] = {
+    "alike in all repeats": lambda _: 0.02,
+    "differs, log-normal": lambda chance: 0.02 * np.exp(chance.normal() - 0.5),
+    "a fifth, in one repeat of ten": lambda chance: 0.2 if chance.random() < 0.1 else 0.002,
+}
+
+
+def slowest(kind: str, repeats: int, runs: int = RUNS) -> float:
+    """The share of made-up runs whose interval holds the p99 of very many repeats."""
+    chance = np.random.default_rng(SEED)
+
+    def run(count: int) -> list[Values]:
+        shares = np.array([[SLOW[kind](chance)] for _ in range(count)])
+        slow = chance.random((count, ITERATIONS)) < shares
+        usual, later = np.exp(chance.normal(size=(2, count, ITERATIONS)) * [[[0.1]], [[0.7]]])
+        return list(np.where(slow, 4.5 * usual * later, usual))
+
+    true = pooled(run(4_000), 0.99).value
+    return sum(pooled(run(repeats), 0.99).spans(true) for _ in range(runs)) / runs
 
 
 def verdicts(ratio: float, spread: float, repeats: int, runs: int = RUNS) -> tuple[float, float]:
@@ -86,20 +154,42 @@ def verdicts(ratio: float, spread: float, repeats: int, runs: int = RUNS) -> tup
 
 
 def recorded() -> dict[str, list[Values]]:
-    """Conditions → of each run, tcp less unix of each repeat."""
-    rows = pd.read_csv(RECORDED)
-    rows["added"] = rows["tcp"] - rows["unix"]
+    """Conditions → of each run unix and tcp of each repeat."""
     return {
-        str(conditions): [run["added"].to_numpy(float) for _, run in table.groupby("run")]
-        for conditions, table in rows.groupby("conditions")
+        str(conditions): [run[["unix", "tcp"]].to_numpy(float).T for _, run in table.groupby("run")]
+        for conditions, table in pd.read_csv(RECORDED).groupby("conditions")
     }
+
+
+def identical(runs: int) -> list[Values]:
+    """Runs that differ by chance alone: the yardstick for one that holds another's figure."""
+    chance = np.random.default_rng(SEED)
+    return [np.stack([np.zeros(USUAL), chance.normal(size=USUAL)]) for _ in range(runs)]
+
+
+def drawn_again(runs: list[Values], times: int) -> Values:
+    """Of each of FIGURES, how often repeats drawn from a run's own hold the run's: by run."""
+    chance = np.random.default_rng(SEED)
+    shares = []
+    for run in runs:
+        true = [figure.value for figure in figures(compared(*run))]
+        again = [compared(*run[:, chance.integers(0, USUAL, USUAL)]) for _ in range(times)]
+        held = [[f.spans(v) for f, v in zip(figures(each), true, strict=True)] for each in again]
+        shares.append(np.mean(held, axis=0))
+    return np.array(shares)
+
+
+def widths(runs: list[Values]) -> Values:
+    """How many times as wide the first FEW repeats' interval of the difference is as all's."""
+    pairs = [[compared(*run[:, :count]).added for count in (FEW, USUAL)] for run in runs]
+    return np.array([np.divide(*(np.ptp(figure.ends) for figure in pair)) for pair in pairs])
 
 
 def within(runs: list[Values]) -> tuple[int, int]:
     """Of halves of a run (every second repeat; the first ones): how many agree, of how many."""
     halves = [
         half
-        for run in runs
+        for run in (tcp - unix for unix, tcp in runs)
         for half in ((run[::2], run[1::2]), (run[: len(run) // 2], run[len(run) // 2 :]))
     ]
     return sum(change(*half).spans(0) for half in halves), len(halves)
@@ -107,11 +197,11 @@ def within(runs: list[Values]) -> tuple[int, int]:
 
 def between(runs: list[Values]) -> Iterator[tuple[str, float]]:
     """How often an interval holds another run's figure: a single run's, and one of POOLED runs."""
-    figures = [mean(run) for run in runs]
-    values = np.array([figure.value for figure in figures])
+    added = [mean(tcp - unix) for unix, tcp in runs]
+    values = np.array([figure.value for figure in added])
     hits = [
         not _outside(figure, other)
-        for place, figure in enumerate(figures)
+        for place, figure in enumerate(added)
         for other in np.delete(values, place)
     ]
     yield "a run", float(np.mean(hits))
@@ -128,17 +218,32 @@ def _outside(figure: Estimate, value: float) -> bool:
     return not low <= value <= high
 
 
+def row(name: object, shares: Iterable[float]) -> str:
+    return f"| {name} | {' | '.join(f'{share:.1%}' for share in shares)} |"
+
+
 def main() -> None:
-    print(f"| repeats | {' | '.join(MADE_UP)} |\n|{' ---: |' * (len(MADE_UP) + 1)}")
-    for repeats in REPEATS:
-        shares = [coverage(series, repeats) for series in MADE_UP.values()]
-        print(f"| {repeats} | {' | '.join(f'{share:.1%}' for share in shares)} |")
-    print("\n| recorded | runs | halves of a run agree | another run, by a run | by five runs |")
-    print("| --- | ---: | ---: | ---: | ---: |")
+    print(f"| repeats differ | {' | '.join(map(str, REPEATS))} | unix | tcp | ratio |")
+    for name, series in MADE_UP.items():
+        by_repeats = {repeats: coverage(series, repeats) for repeats in REPEATS}
+        print(row(name, [*(shares[0] for shares in by_repeats.values()), *by_repeats[USUAL][1:]]))
+    print(f"\n| slow iterations | {FEW} repeats | {USUAL} repeats |")
+    for kind in SLOW:
+        print(row(kind, (slowest(kind, repeats) for repeats in (FEW, USUAL))))
+    print("\n| recorded | difference | unix | tcp | ratio | lowest run, difference |")
     for conditions, runs in recorded().items():
+        held = drawn_again(runs, 200)
+        print(row(conditions, [*held.mean(axis=0), held[:, 0].min()]))
+    print("\n| recorded | halves of a run agree | another run, by a run | by five runs |")
+    known = recorded()
+    for conditions, runs in {**known, "identical": identical(len(known["same-cpu"]))}.items():
         hits, halves = within(runs)
-        shares = [hits / halves, *(share for _, share in between(runs))]
-        print(f"| {conditions} | {len(runs)} | {' | '.join(f'{share:.1%}' for share in shares)} |")
+        print(row(conditions, [hits / halves, *(share for _, share in between(runs))]))
+    for name, runs in {**known, "independent": identical(RUNS)}.items():
+        wider = widths(runs)
+        print(
+            f"{name}: six repeats' {wider.mean():.1f} times as wide, median {np.median(wider):.1f}"
+        )
     print("\n| noise | repeats | wrong at 1.08 | wrong at 1.095 | refuted at 1.00 |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     for spread in NOISE:

@@ -18,6 +18,7 @@ from analysis.paths.changes import ExactPair, Moved, knob_name, knob_pairs, part
 from analysis.paths.gate import MOST_SUMMARY_LINES, parse_allowance
 from analysis.paths.tree import Span
 from analysis.raw.run import read_run
+from analysis.report.requested import text_exact
 from probes.contract import BEYOND, UNTOLD, WITHIN
 from tests.analysis.make_run import exact_line, exact_run, shape
 from tests.exact.test_analysis import BASE, TCP, write_run
@@ -198,6 +199,17 @@ def test_a_knobs_difference_is_per_message_and_by_function(run: Path) -> None:
     assert (rows["probe"].events, rows["probe"].of_an_event) == (2, 25)
     # The iterations that are most alike are compared.
     assert (rows["idle"].functions(), rows["idle"].before.total) == ([], 56)
+
+
+def test_the_terminal_has_a_row_for_each_knob_and_a_column_for_each_kernel(run: Path) -> None:
+    cells = read_exact(read_run(run))
+    names = {cell.knob.name for cell in cells if cell.knob}
+    rows = list(text_exact(cells))
+    assert {row.name.rpartition(" · ")[2] for row in rows[1:]} == names
+    other = [cells[0].model_copy(update={"kernel": "7.7.0-made-up"})]
+    (row,) = text_exact([*cells[:1], *other])
+    assert [*row.figures] == ["tcp 6.12.0", "tcp 7.7.0"]
+    assert list(text_exact(cells[:1])) == []
 
 
 def test_a_variant_has_its_own_steps_and_instructions(run: Path) -> None:

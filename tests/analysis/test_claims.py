@@ -2,6 +2,7 @@
 """Verdicts: of made-up figures by each kind of rule, of made-up runs, and of wrong files."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from analysis.claims.files import load_claims
 from analysis.claims.judge import BESIDE, judge
 from analysis.claims.rules import ABOUT
-from analysis.claims.verdict import Judged, claims_table, tally
+from analysis.claims.verdict import Judged, by_source, claims_table, more_text, tally
 from analysis.raw.run import Missing
 from analysis.statistics import LEAST_REPEATS
+from analysis.wording import extent
 from probes.messages import UsageError
 from probes.reasons import missing, reason
 from tests.analysis.conftest import Analyse
@@ -129,7 +131,7 @@ def test_part_of_a_scope_is_said_and_tallied_apart() -> None:
     assert "--claims one" in found.lacks
     whole = verdict(BOUNDS, "segments_data", lambda *_: 16.9)
     assert (whole.text, whole.lacking, whole.lacks) == ("REFUTED", (), "")
-    assert "(1 refuted; in part of their scope 1 refuted)" in tally([whole, found])
+    assert "2 refuted (1 of the 2 in part of the scope)" in tally([whole, found])
     table = claims_table([whole, found], {})
     assert list(dict.fromkeys(table["coverage"])) == ["4 of 4", "1 of 4"]
 
@@ -142,7 +144,7 @@ def test_times_of_five_repeats_settle_nothing(rule: dict[str, Any]) -> None:
         (found,) = judge([claim(rule, "rtt_p50")], few, [])
         assert found.verdict == "NOT MEASURED" and found.evidence
         assert f"--repeats {LEAST_REPEATS}" in found.why
-        assert tally([found]) == "1 claim: 1 not measured"
+        assert tally([found]) == "Of 1 claim 1 was not measured."
     counts = measured("segments_data", lambda *_: 16.9, repeats=2)
     assert judge([claim(BOUNDS, "segments_data")], counts, [])[0].verdict == "REFUTED"
 
@@ -192,9 +194,58 @@ def test_claims_that_rest_on_one_ratio_are_a_family() -> None:
     claims = [claim(*rule).model_copy(update={"id": name}) for name, rule in about.items()]
     found = judge(claims, table, [])
     assert {verdict.family for verdict in found} == {("a", "b", "d"), ("c",), ("e",)}
-    assert "5 measured" in tally(found) and "rest on 2 quantities" in tally(found)
     csv = claims_table(found, {}).drop_duplicates("claim").set_index("claim")["family"]
     assert csv["a"] == csv["b"] == csv["d"] != csv["c"]
+
+
+def test_our_own_claims_are_counted_apart() -> None:
+    theirs = verdict(BOUNDS, "segments_data", lambda *_: 16.9)
+    source = theirs.claim.source.model_copy(update={"ours": True})
+    ours = replace(theirs, claim=theirs.claim.model_copy(update={"source": source}))
+    assert tally([ours, theirs]) == (
+        "Of 1 claim 1 was measured: 1 refuted. Of 1 claim of our own 1 was measured: 1 refuted."
+    )
+    assert more_text([theirs, ours, ours], [theirs]) == "2 more verdicts (2 on claims of our own)"
+    assert "made-up (ours)" in list(by_source([theirs, ours])["source"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "accepted"),
+    [
+        (RATIO, f"tcp / unix {extent(3, 5)}"),
+        (PRESENT, "tcp at least 0.05, unix at most 0.05"),
+        (
+            {"kind": "ratio", "over": "tcp", "under": "unix", "about": 4},
+            f"tcp / unix {extent(3.2, 5)}",
+        ),
+    ],
+)
+def test_a_verdict_shows_what_it_accepts(rule: dict[str, Any], accepted: str) -> None:
+    assert verdict(rule, "segments_data", lambda *_: 1.0).accepted == accepted
+
+
+PART = {"kind": "part", "over": "tcp", "under": "unix", "least": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("asleep", "expected"), [(400.0, "CONFIRMED"), (900.0, "REFUTED"), (None, "NOT MEASURED")]
+)
+def test_how_much_of_the_extra_time_is_left_where_nobody_sleeps(
+    asleep: float | None, expected: str
+) -> None:
+    """TCP takes 300 longer in all, of which it takes 200 or 50 where both poll."""
+    extra = {"pingpong": 300.0, "polled": {400.0: 200.0}.get(asleep or 0.0, 50.0)}
+    frame = measured(
+        "rtt_p50", lambda t, p, c, r: 100.0 + r + extra[p] * (t == "tcp"),
+        patterns=("pingpong", "polled"),
+    )  # fmt: skip
+    frame = frame[frame["conditions"] == "cross-cpu"]
+    polled = frame["pattern"] == "polled"
+    frame.loc[polled, ["pattern", "conditions"]] = ["pingpong", "cross-cpu+spin"]
+    frame = frame if asleep else frame[~polled]
+    scope = {"size": [77], "conditions": ["cross-cpu"]}
+    (found,) = judge([claim(PART, "rtt_p50", scope=scope)], frame, [])
+    assert found.verdict == expected
 
 
 def test_a_ratio_of_times_is_the_quotient_of_the_figures_beside_it() -> None:

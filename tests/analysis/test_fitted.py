@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """fitted.toml: its intervals hold what it says of docs/predictions.tsv."""
 
+import re
+
 import pandas as pd
 import pytest
 
@@ -10,10 +12,29 @@ from runners.process import REPOSITORY
 FITTED = read_fitted()
 
 
+def every_case() -> pd.DataFrame:
+    return pd.read_csv(REPOSITORY / "docs/predictions.tsv", sep="\t", dtype={"attempt": str})
+
+
 @pytest.fixture
 def cases() -> pd.DataFrame:
-    table = pd.read_csv(REPOSITORY / "docs/predictions.tsv", sep="\t", dtype={"attempt": str})
-    return table[table["figure"] == "time"]
+    return every_case().query("figure == 'time'")
+
+
+def test_the_pages_tell_all_attempts() -> None:
+    """Each row of predicting.md from the table, and none left out; the same figures in README."""
+    pages = ("docs/predicting.md", "README.md")
+    page, readme = ((REPOSITORY / name).read_text(encoding="utf-8") for name in pages)
+    table, told = every_case().query("attempt != 'fit'"), set[str]()
+    row = r"^- Attempts? (\d+)(?:\W(\d+))?, .*: (\d+ of \d+) \(CPU time: (\d+ of \d+)\)"
+    for first, last, *figures in re.findall(row, page, re.MULTILINE):
+        attempts = [str(number) for number in range(int(first), int(last or first) + 1)]
+        told |= {*attempts}
+        for figure, held in zip(("time", "cpu"), figures, strict=True):
+            own = table[table["attempt"].isin(attempts) & (table["figure"] == figure)]["inside"]
+            assert held == f"{(own == 'yes').sum()} of {len(own)}"
+        assert len(own) < 10 or figures[0] in readme
+    assert told == {*table["attempt"]}
 
 
 def inside(cases: pd.DataFrame, low: pd.Series, high: pd.Series, apart: pd.Series) -> pd.Series:

@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 
 from analysis.__main__ import main
+from analysis.predict import page as watched_page
 from analysis.predict.document import entry
 from analysis.predict.model import FITS, Fitted, Limit, State, Verdict, limit_of, predict, saved
 from analysis.predict.observed import CpuUse, Observed, Requests, Waits
-from analysis.predict.page import row
+from analysis.predict.page import change_text, heading, row
 from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
 from analysis.predict.remarks import unbound, unseen
 from analysis.predict.told import Told, change, predictions, tell
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
+from analysis.statistics import Estimate
+from analysis.wording import ABSENT, MINUS
 from probes.messages import UsageError
 from tests.options import run_options
 
@@ -292,7 +295,7 @@ def test_verdicts(prices: Prices) -> None:
     cases = {
         "would take": (but(PING, bound=True), prices, Verdict.GAIN),
         "you would lose": (but(PING, bound=True), worse, Verdict.LOSS),
-        "36.0 µs more and 44.0 less": (PING, prices, Verdict.PLACED),  # half of 80 to either side
+        "36.0 µs more": (PING, prices, Verdict.PLACED),  # half of 80 to either side
         "no measurable gain": (slow, prices, Verdict.NONE),
         "was not observed": (but(slow, busy=0.01), prices, Verdict.OPEN),  # Nagle's case
         "73729 B": (but(PING, answer=FITS + 1), prices, Verdict.LARGE),
@@ -331,6 +334,29 @@ def test_the_page_shows_each_pair_and_prediction_and_needs_no_network(tmp_path: 
 DESCRIBED = Described(
     rate=200, request=2048, answer=2048, work_us=5000, clients=20, connect=False, cpus="2"
 )  # fmt: skip
+
+
+def test_the_heading_is_for_the_pair_with_most_to_gain(prices: Prices) -> None:
+    """Not for the pair with most requests, which nobody answers, so that nothing is known of it."""
+    waits = {"answer_ns": 440_000_000, "waits": {"delayed-ack": [10, 400_000_000]}}
+    slow = end(CLIENT, SERVER, 1, **waits), TALK[1]
+    to, at = "127.0.0.1:40001", "127.0.0.1:9"
+    none = {"answers": 0, "answer_ns": 0}
+    push = (
+        end(to, at, 3, sends=900, turns=900, sent=90_000, receives=0, received=0, **none),
+        end(at, to, 4, sends=0, turns=0, sent=0, receives=900, received=90_000, **none),
+    )
+    told = told_of(read(*slow, *push), prices)
+    assert told[0].pair.place == at
+    assert SERVER in heading(told) and "TCP_NODELAY" in heading(told)
+    rows = [watched_page.gain(each.pair, each.prediction) for each in told if each.prediction]
+    assert [cells["to the answer"] for cells in rows] == [ABSENT, "44.0 ms"]
+
+
+def test_a_change_that_may_be_either_has_one_unit_and_signs() -> None:
+    either = Estimate(12.0, -238.0, 262.0)
+    assert change_text(either, "µs") == f"{MINUS}238 to 262 µs less"
+    assert change_text(Estimate(41_000, 39_860, 43_476), "µs") == "39.9 to 43.5 ms less"
 
 
 def test_what_if_names_the_command_that_measures_it() -> None:

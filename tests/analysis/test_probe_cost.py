@@ -4,6 +4,7 @@
 import pytest
 
 from analysis.counts.measures import rows_of
+from analysis.report.frames import probe_costs, probe_summary
 from analysis.statistics import Estimate
 from tests.analysis.conftest import Analyse
 from tests.analysis.make_run import Cell, MadeUp
@@ -51,3 +52,26 @@ def test_several_instruments_are_told_from_each_alone(analysed: Analyse) -> None
     assert [cost.added for cost in costs[::cells]] == [20_000, -5_000, 40_000]
     # 5 events a message; and where nothing was added nothing is an event's.
     assert [cost.added_per_event for cost in costs[::cells]] == [4_000, None, 8_000]
+
+
+@pytest.mark.parametrize(("took", "resolved"), [(100_004, False), (140_000, True)])
+def test_an_addition_within_the_controls_interval_is_not_resolved(
+    analysed: Analyse, took: int, resolved: bool
+) -> None:
+    """The controls take 100,000 to 100,007 ns. Probes also make the pair switch more often."""
+
+    def probe_last_repeat(cell: Cell) -> None:
+        if cell["repeat"] == 8:
+            cell["instruments"], cell["scripts"] = ["bpftrace"], []
+
+    made = MadeUp(
+        rtt=lambda _t, _p, repeat: took if repeat == 8 else 100_000 + repeat,
+        switches=lambda _t, _p, repeat: (4 if repeat == 8 else 3, 0),
+        repeats=9,
+        change=probe_last_repeat,
+        guest=False,
+    )
+    costs = analysed(made).costs
+    assert set(costs["resolved"]) == {resolved}
+    assert set(probe_costs(costs)["added a message"].str.contains("not resolved")) == {not resolved}
+    assert ("20.0 µs" in probe_summary(costs)) == resolved

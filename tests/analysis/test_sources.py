@@ -54,6 +54,16 @@ def test_what_does_not_comes_from_the_strongest_probe() -> None:
     assert (best.target, best.instrument) == ("guest", "bpftrace")
 
 
+@pytest.mark.parametrize("probed", [2.0, 3.93])
+def test_a_row_of_cells_that_probes_make_switch_otherwise_says_so(probed: float) -> None:
+    switches = figures("switches", SOURCES[:2])
+    switches["value"] = switches["probed"].map({False: 2.0, True: probed})
+    rows = pd.concat([switches, figures("wakeups", SOURCES[2:3])])
+    ledger = build_ledgers(rows, ())[0]
+    assert ("3.93 switches, 2.00 unprobed (unix" in ledger.row("wakeups").probed) == (probed > 2)
+    assert ledger.row("switches").probed == ""
+
+
 def test_the_least_disturbed_source_decides_a_verdict() -> None:
     """In guests TCP has no wake-up: that refutes nothing that the host has confirmed."""
     table = figures("wakeups", SOURCES[2:])

@@ -83,6 +83,24 @@ def test_no_p99_of_four_round_trips(plain: Analysis) -> None:
     assert unix.p99 is None
 
 
+def test_user_mode_and_the_kernel_add_up_to_cpu_time(analysed: Analyse) -> None:
+    """They are of the repeats that count in the difference of the whole, not each of its own."""
+
+    def usage(cell: Cell) -> None:
+        steps = [3, 1, 4, 1, 5, 9, 2, 6]
+        used = cell["result"]["client"]["rusage"]
+        used["user_us"] = 100 * steps[cell["repeat"]]
+        used["system_us"] = 2000 // steps[cell["repeat"] - 3] + (cell["transport"] == "tcp") * 50
+
+    analysis = analysed(MadeUp(repeats=8, guest=False, change=usage))
+    answer = build_answer(analysis)
+    assert answer and answer.times[0].cpu_ns
+    rows = analysis.figures.query("conditions == 'same-cpu' and transport == 'tcp'")
+    parts = rows[rows["measure"].isin(["cpu_user", "cpu_system"])]["value"]
+    assert parts.sum() == pytest.approx(answer.times[0].cpu_ns.second.value)
+    assert parts.notna().sum() == 2
+
+
 def test_what_nobody_bound_has_a_table_of_its_own(analysed: Analyse) -> None:
     analysis = analysed(MadeUp(repeats=6, extra=(("pingpong", "free", "block"),)))
     unix, tcp = placed_freely(analysis.timings).to_numpy().tolist()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""answer.json: times and shares of a CPU, computed again from measurements.csv."""
+"""answer.json: times and shares of a CPU, computed again from measurements.csv and samples/."""
 
 import json
 from collections import defaultdict
@@ -9,7 +9,7 @@ from typing import Any
 from tests.audit import intervals
 from tests.audit.folder import Figures, Folder
 from tests.audit.intervals import Estimate
-from tests.audit.workload import SAMPLES
+from tests.audit.workload import SAMPLES, samples
 
 NEAR = 1e-9  # relative
 ByRepeat = dict[int, float]
@@ -25,15 +25,28 @@ def compared(folder: Folder, figures: Figures) -> Iterator[tuple[str, str, float
     for row in document.get("times", ()):
         times = _Times(host, row["pattern"], row["size"])
         what = (row["transport"], row["conditions"])
-        rates = {repeat: 1e9 / ns for repeat, ns in times.windows(*what).items()}
-        keys = {f"{key}_ns": times.samples(*what, key) for key in ("p50", "p99")}
-        for name, by_repeat in {**keys, "messages_per_s": rates}.items():
+        rates = [1e9 / ns for ns in times.windows(*what).values()]
+        for name, own in (
+            ("p50_ns", _p50(times, document["times"], row)),
+            ("p99_ns", intervals.pooled(_iterations(folder, times, *what), 0.99)),
+            ("messages_per_s", intervals.mean(rates)),
+        ):
             if row[name]:
-                own = intervals.mean(list(by_repeat.values()))
-                if name == "p50_ns":
-                    own = _p50(times, document["times"], row)
                 low = own.low if own.low is None else max(0.0, own.low)  # a time is none below 0
                 yield from _estimate(f"{what}: {name}", row[name], own._replace(low=low))
+
+
+def _iterations(
+    folder: Folder, times: "_Times", transport: str, conditions: str
+) -> list[list[int]]:
+    """What each iteration took, repeat by repeat."""
+    cells = {
+        (where.repeat, where.cell)
+        for where, _ in times.rows
+        if (where.transport, where.conditions) == (transport, conditions)
+    }
+    lines = {line["id"]: line for line in folder.lines("host", "cells.jsonl")}
+    return [samples(folder.raw / "host", lines[cell]) for _, cell in sorted(cells)]
 
 
 def _p50(times: "_Times", rows: Any, row: Any) -> Estimate:

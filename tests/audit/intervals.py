@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Trimmed means over repeats and their 95 % intervals, from the formulas in docs/audit.md.
+"""Trimmed means, quantiles, and their 95 % intervals, from the formulas in docs/audit.md.
 
 Student's quantile is found by bisection of its distribution, which is the regularised incomplete
 beta function (Abramowitz and Stegun, 26.7.1 and 26.5.8).
 """
 
 import math
+import random
 import statistics
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 LEAST_REPEATS = 6  # below that a figure has no interval
 QUANTILE = 0.975
+RESAMPLES, BEYOND = 1001, 25  # of the sorted resamples, the 26th at either end is the interval's
 Columns = Sequence[Sequence[float]]
 
 
@@ -54,23 +57,63 @@ def student(quantile: float, freedom: int) -> float:
     return (low + high) / 2
 
 
-def reach(values: Sequence[float]) -> float:
-    """Half the width of the interval of the trimmed mean: a fifth is left out at either end."""
+def dependence(values: Sequence[float]) -> tuple[float, float]:
+    """g and b of docs/audit.md: what the correlation of neighbours makes of a mean's variance."""
     n = len(values)
-    k = n // 5
-    ordered = sorted(values)
-    clipped = [min(max(value, ordered[k]), ordered[n - 1 - k]) for value in values]
-    centre = statistics.fmean(clipped)
-    noise = [value - centre for value in clipped]
+    centre = statistics.fmean(values)
+    noise = [value - centre for value in values]
     power = sum(value**2 for value in noise)
     if not power:
-        return 0.0
+        return 1.0, 1.0
     r = (n * sum(a * b for a, b in pairwise(noise)) / power + 1) / (n - 4)
     r = min(max(r, 0.0), 0.8)
     g = 1 + 2 * sum((1 - lag / n) * r**lag for lag in range(1, n))
-    b = max((n - g) / (n - 1), 0.2)
-    error = math.sqrt(power / (n - 1) * g / (n * b)) * n / (n - 2 * k)
+    return g, max((n - g) / (n - 1), 0.2)
+
+
+def reach(values: Sequence[float], k: int) -> float:
+    """Half the width of the interval of a mean, of values of which k at either end are clipped."""
+    n = len(values)
+    g, b = dependence(values)
+    error = math.sqrt(statistics.variance(values) * g / (n * b)) * n / (n - 2 * k)
     return student(QUANTILE, n - 2 * k - 1) * error
+
+
+def clipped(pseudo: Sequence[Sequence[float]], order: list[int], k: int) -> list[list[float]]:
+    """Pseudo-values; what is left out lies on each figure's line by the first, at an end of it."""
+    first = pseudo[0]
+    centre = statistics.fmean(first)
+    power = sum((value - centre) ** 2 for value in first)
+    result = []
+    for own in pseudo:
+        product = sum((x - centre) * y for x, y in zip(first, own, strict=True))
+        slope = product / power if power else 0.0
+        values = list(own)
+        for end, left_out in ((order[k], order[:k]), (order[-k - 1], order[len(first) - k :])):
+            for i in left_out:
+                values[i] = statistics.fmean(own) + slope * (first[end] - centre)
+        result.append(values)
+    return result
+
+
+@cache
+def draws(n: int, m: int) -> list[list[int]]:
+    """Each resample's repeats."""
+    chance = random.Random(20)
+    return [[int(n * chance.random()) for _ in range(m)] for _ in range(RESAMPLES)]
+
+
+def resampled(
+    figures: Callable[[Sequence[float]], Sequence[float]], columns: Columns, first: Sequence[float]
+) -> list[list[float]]:
+    """Each figure of all resamples, sorted."""
+    g, b = dependence(first)
+    m = max(5, round(len(first) / g * b))
+    rows = []
+    for drawn in draws(len(first), m):
+        kept = sorted(drawn, key=lambda i: first[i])[m // 5 : m - m // 5]
+        rows.append(figures([statistics.fmean(column[i] for i in kept) for column in columns]))
+    return [sorted(column) for column in zip(*rows, strict=True)]
 
 
 def estimates(
@@ -78,8 +121,9 @@ def estimates(
 ) -> list[Estimate]:
     """Figures of the columns' means; a column has a value for each repeat.
 
-    The repeats at either end, by the first figure, are left out of all. The half-width is reach of
-    the pseudo-values: n times what a step of 1/n from the medians towards a repeat changes.
+    The repeats at either end, by the first figure, are left out of all. The interval joins that of
+    the pseudo-values (n times what a step of 1/n from the medians towards a repeat changes) and
+    that of the resamples.
     """
     n = len(columns[0])
     if n < LEAST_REPEATS:
@@ -92,12 +136,35 @@ def estimates(
         for i in range(n)
     ]
     pseudo = [[a + n * (step[f] - a) for step in steps] for f, a in enumerate(about)]
-    order = sorted(range(n), key=lambda i: pseudo[0][i])[n // 5 : n - n // 5]
-    means = figures([statistics.fmean(column[i] for i in order) for column in columns])
+    k = n // 5
+    order = sorted(range(n), key=lambda i: pseudo[0][i])
+    means = figures([statistics.fmean(column[i] for i in order[k : n - k]) for column in columns])
+    halves = [reach(values, k) for values in clipped(pseudo, order, k)]
+    again = resampled(figures, columns, pseudo[0])
     return [
-        Estimate(value, value - half, value + half, n)
-        for value, half in zip(means, map(reach, pseudo), strict=True)
+        Estimate(value, min(value - half, made[BEYOND]), max(value + half, made[-BEYOND - 1]), n)
+        for value, half, made in zip(means, halves, again, strict=True)
     ]
+
+
+def pooled(clusters: Columns, share: float) -> Estimate:
+    """A quantile of all values, and Woodruff's interval by the share from it on in each cluster."""
+    ordered = sorted(value for cluster in clusters for value in cluster)
+    n, total = len(clusters), len(ordered)
+    place = share * (total - 1)
+    low = int(place)
+    value = ordered[low] + (place - low) * (ordered[min(low + 1, total - 1)] - ordered[low])
+    if n < LEAST_REPEATS:
+        return Estimate(value, None, None, n)
+    beyond = [sum(each >= value for each in cluster) for cluster in clusters]
+    part = sum(beyond) / total
+    noise = [count - part * len(cluster) for count, cluster in zip(beyond, clusters, strict=True)]
+    half = reach(noise, 0) * n / total / (share * (1 - share))
+    ends = []
+    for sign in (-1, 1):
+        odds = share / (1 - share) * math.exp(sign * half)
+        ends.append(ordered[min(math.floor(total * odds / (1 + odds)), total - 1)])
+    return Estimate(value, min(ends[0], value), max(ends[1], value), n)
 
 
 def mean(values: Sequence[float]) -> Estimate:

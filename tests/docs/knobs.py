@@ -21,6 +21,7 @@ from analysis.raw.run import read_run
 from analysis.wording import ABSENT, signed
 from probes.transports import PAIR
 from runners.process import REPOSITORY
+from tests.docs import figures
 
 ROWS = REPOSITORY / "reports/reference/knobs.csv"
 PAGE = REPOSITORY / "docs/knobs.md"
@@ -101,6 +102,7 @@ def main() -> None:
     if runs := [Path(name) for name in sys.argv[1:]]:
         take(runs).to_csv(ROWS, index=False)
     PAGE.write_text(page(pd.read_csv(ROWS)), encoding="utf-8")
+    figures.fill()
 
 
 if __name__ == "__main__":

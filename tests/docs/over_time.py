@@ -29,6 +29,7 @@ from analysis.wording import MINUS, listed, number, signed, size_text
 from probes.cell import WHOLE
 from probes.transports import PAIR
 from runners.process import REPOSITORY
+from tests.docs import figures
 
 ROWS = REPOSITORY / "reports/reference/over-time"
 PAGE = REPOSITORY / "docs/path-over-time.md"
@@ -200,6 +201,7 @@ def main(runs: Sequence[str]) -> None:
     svg, _ = rendered(plot, rows)
     (ROWS / FIGURE).write_text(svg, encoding="utf-8")
     PAGE.write_text(page(rows), encoding="utf-8")
+    figures.fill()
 
 
 if __name__ == "__main__":

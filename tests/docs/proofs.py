@@ -97,4 +97,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    from tests.docs import figures  # which imports this module
+
     main()
+    figures.fill()

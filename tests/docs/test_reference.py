@@ -36,13 +36,7 @@ def test_the_analysis_makes_the_reference_run_again(reference_run: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("run", "page", "filled"),
-    [
-        (reference.TRANSPORTS, reference.CHOOSING, reference.chosen),
-        (reference.PROGRAMS, reference.IN_PROGRAMS, reference.survived),
-    ],
-)
+@pytest.mark.parametrize(("run", "page", "filled"), reference.TABLES)
 def test_a_page_s_tables_are_of_its_stored_run(
     run: Path, page: Path, filled: Callable[[Path], str], tmp_path: Path
 ) -> None:

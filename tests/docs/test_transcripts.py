@@ -20,7 +20,8 @@ STEPS = [step for page in LESSONS for step in transcripts.steps(page)]
 # The other lessons are run with the matrix: they take minutes, and their tables are of one kind.
 SHORT = ("01", "05", "09", "14")
 # Pages whose commands read the stored reference run.
-PAGES = [REPOSITORY / "docs" / name for name in ("audit.md", "json.md")]
+NAMES = ("audit", "json", "how-to-read-the-report")
+PAGES = [REPOSITORY / "docs" / f"{name}.md" for name in NAMES]
 OUT = re.compile(r"--out (\S+)")
 
 

@@ -47,7 +47,7 @@ def test_modules_of_another_boot_have_their_names_where_that_boot_put_them(
     symbols: Symbols, tmp_path: Path
 ) -> None:
     assert symbols.place(0xFFFFFFFFC0201080) == ("track_in", True, False)
-    guest = ExactGuest(cast(Any, None), symbols, "", Path(), {}, loads=True)
+    guest = ExactGuest(cast(Any, None), symbols, "", Path(), Path(), {}, loads=True)
     boot(tmp_path, 0xFFFFFFFFC0301000, 0xFFFFFFFFC0201000)  # the one in the other's place
     there = guest.symbols_in(tmp_path)
     assert there.place(0xFFFFFFFF81000001) == ("kernel_function", False, False)

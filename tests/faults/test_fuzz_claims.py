@@ -33,6 +33,7 @@ RULES: tuple[dict[str, Any], ...] = (
     {"kind": "check", "check": "peercred", "facts": {"uid": 1}, "when": {"umask": "022"}},
     {"kind": "option", "tool": "wrk", "option": "--latency"},
     {"kind": "unsettled", "why": "w"},
+    {"kind": "part", "over": "tcp", "under": "unix", "least": 0.5},
 )  # fmt: skip
 SOURCE = {"id": "made-up", "description": "d", "title": "t"}
 VALUES = [*ODD, DIGITS, 0, 1, 2.5, "tcp", "unix", "switches", "stream", "free+9-clients"]
@@ -41,7 +42,9 @@ WHERE = {"pattern": ["pingpong"], "size": [64], "conditions": ["same-cpu", "cros
 
 def claims_file(rule: dict[str, Any]) -> dict[str, Any]:
     words = {"id": "one", "quote": "q", "statement": "s", "reading": "r", "scope": WHERE}
-    over = ("values", "bounds", "ratio", "present", "across")
+    over = ("values", "bounds", "ratio", "present", "across", "part")
+    if rule["kind"] == "part":
+        words["scope"] = WHERE | {"conditions": ["same-cpu"]}
     figures = {"quantity": "switches", "mechanism": "{switches.tcp}"}
     words |= figures if rule["kind"] in over else {}
     return {"source": SOURCE, "claim": [words | {"rule": rule}]}

@@ -40,12 +40,12 @@ def said_by(command: str, folder: Path, tree: Path = REPOSITORY) -> tuple[int, s
         (f"{RUN} --dry-run --sched fifo --wait spin --placements same-cpu", 2, "no cell can be"),
         (f"{RUN} exact --dry-run --transports shm-spin", 2, "no cell can be counted"),
         (f"PATHCOST_MONITOR=x {RUN} preflight", 2, "is no socket"),
-        (f"{RUN} list >/dev/full", 1, "No space left on device"),
+        (f"{RUN} list >/dev/full", 1, "'standard output' failed (No space left"),
         (f"{RUN} --bogus 2>/dev/full", 2, ""),
         (f"{RUN} --help | head -1", 0, ""),
         (f"{ANALYSIS} --bogus", 2, "unrecognized arguments: --bogus"),
         (f"{BLIND} 'a run'", 1, "/bin/python -S -m analysis 'a run'"),
-        (f"{ANALYSIS} {{folder}} >/dev/full", 1, "No space left on device"),
+        (f"{ANALYSIS} {{folder}} >/dev/full", 1, "'standard output' failed (No space"),
         *(
             pytest.param(*row, marks=pytest.mark.root)
             for row in (

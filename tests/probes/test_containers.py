@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Containers: the names of their control groups, as each engine makes them; their networks."""
 
+import resource
 import socket
 from pathlib import Path
 
 import pytest
 
-from probes.bcc.people import DOCKER, NODE, PODMAN, Listeners, container_name, container_of
+from probes.bcc.people import (
+    DOCKER,
+    NODE,
+    OTHER_FILES,
+    PODMAN,
+    Listeners,
+    container_name,
+    container_of,
+)
 
 ID = "0123456789ab" + "c" * 52
 SLICE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1c_0d2e.slice"
@@ -64,3 +73,17 @@ def test_outside_of_a_container(path: str) -> None:
 def test_who_listens_in_a_network_that_is_newer_than_the_watch_is_known() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert server.getsockname()[1] in Listeners({}).ports(Path("/proc/self"))
+
+
+@pytest.mark.root
+def test_networks_leave_descriptors_for_the_probes() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = len(list(Path("/proc/self/fd").iterdir())) + OTHER_FILES
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+        listeners = Listeners(dict.fromkeys(range(most), Path("/proc/self/net")))
+        left = most - len(list(Path("/proc/self/fd").iterdir()))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    listeners.close()
+    assert left > OTHER_FILES / 2

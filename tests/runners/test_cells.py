@@ -3,12 +3,15 @@
 
 import json
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
 from probes import cell as factors
 from probes import cell as model
 from probes.reasons import missing, reason
+from runners.checks import CHECK_NAMES
+from runners.checks import __main__ as checks
 from runners.host import __main__ as collector
 from runners.host.instrument import Context, Instrument
 from runners.host.workload import Execution, HungError
@@ -98,6 +101,34 @@ def test_a_plan_of_other_types_is_refused(field: str, value: object) -> None:
     plan["passes"][0]["runs"][0][field] = value
     with pytest.raises(ValueError, match="no plan"):
         model.load(json.dumps(plan))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        model.Plan((), cell_timeout=1 << 40).text(),
+        model.Plan(order(1)).text().replace('"unix"', '"x"'),
+    ],
+)
+def test_a_plan_that_cannot_be_run_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no plan"):
+        model.load(text)
+
+
+@pytest.mark.parametrize("name", ["nosuch", "become-nobody", "--help", "a\0b", "x" * 200_000])
+def test_a_plan_names_no_function_but_a_check(name: str) -> None:
+    with pytest.raises(ValueError, match="no plan: there is no check"):
+        collector.read_plan(model.Plan((), checks=(name,)).text())
+
+
+def test_every_check_has_its_name() -> None:
+    functions = {
+        name
+        for name, thing in vars(checks).items()
+        if isinstance(thing, FunctionType) and thing.__annotations__.get("return") == checks.Facts
+    }
+    assert {name.replace("-", "_") for name in CHECK_NAMES} == functions
 
 
 def test_the_default_run_takes_times_apart() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.claims.files import choose, needs
+from analysis.claims.rules import CheckRule
 from probes.cell import Conditions, Plan, unit
 from probes.reasons import missing, reason
 from runners.checks import try_tools
@@ -82,8 +83,8 @@ def test_needs_of_one_source_and_of_a_name_that_is_not_there() -> None:
 
 
 def test_what_exact_mode_counts_needs_another_run() -> None:
-    (about,) = choose(["ip-and-driver-cost-most"])
-    assert about.command == "./runners/run.sh --sizes 64,65536"
+    (about,) = choose(["tcp-takes-more-instructions"])
+    assert about.command == "./runners/run.sh --sizes 64"
     needed = needs([about])
     assert not (needed["timed"] or needed["unprobed"] or needed["counted"])
 
@@ -114,6 +115,20 @@ def test_a_folder_that_is_closed_to_others_is_no_answer(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (answer,) = workload.run_check("permissions", None)
     assert answer["facts"] == {} and "keeps other users out: EACCES" in answer["error"]
+
+
+def test_a_check_answers_what_its_claims_ask(answers: dict[str, list[dict[str, Any]]]) -> None:
+    for claim in choose([]):
+        if isinstance(claim.rule, CheckRule):
+            rows = answers[claim.rule.check]
+            known = [claim.rule.facts.keys() <= row["facts"].keys() for row in rows]
+            assert any(known) or rows[0]["error"], claim.id
+
+
+def test_the_cells_that_divide_a_time_are_run_with_it() -> None:
+    (about,) = choose(["stack-is-the-main-loss"])
+    timed = [(each["pattern"], each["placement"], each["wait"]) for each in needs([about])["timed"]]
+    assert ("selfecho", "same-cpu", "block") in timed and ("pingpong", "cross-cpu", "spin") in timed
 
 
 def test_a_tool_is_asked_for_each_option(answers: dict[str, list[dict[str, Any]]]) -> None:

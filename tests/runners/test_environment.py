@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The conditions of a figure: CPUs that share something, tools, what else a cell's CPUs did."""
 
+import gzip
 import os
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,24 @@ def test_cpus_that_share_something(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert settings[f"{cpus}/cpu*/topology/core_cpus_list"] == "0,10 1,11"
     assert settings[f"{cpus}/cpu*/topology/package_cpus_list"] == "0-1,10-11"
     assert settings[f"{cpus}/cpu*/cache/index3/shared_cpu_list"] is None
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "value"),
+    [
+        ("proc/config.gz", "CONFIG_IRQ_TIME_ACCOUNTING=y\n", "y"),
+        ("boot/config-{}", "# CONFIG_IRQ_TIME_ACCOUNTING is not set\n", "n"),
+        ("boot/other", "", None),
+    ],
+)
+def test_whether_interrupts_are_accounted_apart(
+    file: str, text: str, value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "SYSTEM_ROOT", tmp_path)
+    path = tmp_path / file.format(os.uname().release)
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    assert environment.environment()["settings"]["CONFIG_IRQ_TIME_ACCOUNTING"] == value
 
 
 @pytest.fixture(scope="module")

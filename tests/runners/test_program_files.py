@@ -39,7 +39,7 @@ def test_all_cases_are_measured_in_turn(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 MISTAKES = [
-    ('about = "an echo server"', "", "missing 1 required positional argument: 'about'"),
+    ('about = "an echo server"', "", "lacks 'about'"),
     ("[client]\n", "[client]\npipeline = '3'\n", "has the unknown key 'pipeline'"),
     ("'sent (\\d+)'", "'sent \\d+'", "requests needs one group"),
     ("'sent (\\d+)'", "'sent ('", "requests is not a pattern"),

@@ -138,6 +138,19 @@ def test_a_folder_with_any_name_compiles_to_the_same_bytes(tmp_path: Path) -> No
     assert len(made) == 1
 
 
+@pytest.mark.parametrize("script", ["run.sh", "setup.sh"])
+@pytest.mark.parametrize("name", ["a:b", "a\nb"])
+def test_a_checkout_that_no_search_path_can_name_is_refused(
+    tmp_path: Path, script: str, name: str
+) -> None:
+    (folder := tmp_path / name / "runners").mkdir(parents=True)
+    for needed in ("run.sh", "setup.sh", "environment.sh"):
+        shutil.copy(REPOSITORY / "runners" / needed, folder)
+    status, out, words = printed(captured([folder / script]))
+    assert status in (1, 2) and out == "" and words.count("\n") == 1
+    assert "has a colon or a line feed" in words
+
+
 def test_a_cache_mounted_noexec_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noexec = SimpleNamespace(f_flag=os.ST_NOEXEC)
     monkeypatch.setattr(os, "statvfs", lambda _: noexec)

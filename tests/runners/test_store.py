@@ -4,6 +4,7 @@
 import fcntl
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from runners import store
-from runners.process import RunError
+from runners.host import root, unprivileged, workload
+from runners.process import REPOSITORY, RunError, UsageError
 from runners.store import Invoker, measuring, scratch, sweep
+from tests.processes import captured
 
 USER = (12345, 12345)
 DIES = """
@@ -50,13 +53,13 @@ while True:
 
 
 @pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for temporary files, of this process and its children."""
-    folder = tmp_path / "tmp"
-    folder.mkdir()
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder for temporary files, of this process and its children, with a short name."""
+    folder = Path(tempfile.mkdtemp(prefix="pathcost-"))
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 def test_a_run_removes_its_own_and_keeps_what_was_moved(tmp_path: Path, temporary: Path) -> None:
@@ -64,7 +67,7 @@ def test_a_run_removes_its_own_and_keeps_what_was_moved(tmp_path: Path, temporar
         (folders.folder(tmp_path, ".run") / "deep").mkdir()
         folders.folder(tmp_path, ".report").rename(tmp_path / "report")
         assert sweep(tmp_path) == sweep(temporary) == [], "it lives"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report", "tmp"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report"]
     assert list(temporary.iterdir()) == []
 
 
@@ -82,6 +85,48 @@ def test_what_sigkill_leaves_goes_at_the_next_start(
             folders.folder(tmp_path, ".run")
         assert not any(path.exists() for path in left)
     assert all(str(path) in "".join(said) for path in left)
+
+
+@pytest.mark.parametrize("name", ["long" * 15, "a:b", "a b", "a,b", "\u00fc"])
+def test_below_the_temporary_folder_is_room_for_a_socket(
+    temporary: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary / name).mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary / name))
+    with scratch(), workload.private_directory() as directory, socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(directory / "a-rather-long-name"))
+        assert not set(str(directory)) & {":", " ", ",", "\u00fc"}
+    assert not directory.exists() and list((temporary / name).iterdir()) == []
+
+
+def test_what_killed_tests_left_goes_at_their_next_start() -> None:
+    dead = Path("/tmp/t.pathcost-fedcba98")
+    dead.mkdir()
+    own = Path(tempfile.gettempdir())
+    assert store.OURS.fullmatch(own.name)
+    chosen = ["-q", "--collect-only", "-p", "no:cacheprovider", REPOSITORY / "tests/test_names.py"]
+    captured([sys.executable, "-m", "pytest", *chosen], cwd=REPOSITORY, check=True)
+    assert not dead.exists() and own.exists()
+
+
+def test_what_a_program_of_ours_leaves_goes_with_the_runs_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    printing = root.RootCommand(lambda *_: ["sh", "-c", "echo $TMPDIR"])
+    monkeypatch.setitem(root.ROOT_COMMANDS, "collect", printing)
+    with scratch():
+        program = unprivileged.Unprivileged(store.invoker()).start("collect")
+        assert program.stdout.read().decode().strip() == tempfile.gettempdir()
+        program.wait()
+
+
+@pytest.mark.parametrize("name", ["a:b", "a\nb", "a\udcff"])
+def test_a_cache_that_nothing_can_name_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATHCOST_CACHE", str(tmp_path / name))
+    with pytest.raises(UsageError, match="name another with PATHCOST_CACHE"):
+        assert store.invoker().cache
 
 
 def test_what_no_run_made_is_left_alone(tmp_path: Path, temporary: Path) -> None:

@@ -34,6 +34,7 @@ USER = (23456, 23456)
 AS_USER = ("setpriv", "--reuid", "23456", "--regid", "23456", "--clear-groups", "--")
 SUDO = {"SUDO_UID": "23456", "SUDO_GID": "23456"}
 FLOCK_CANNOT_OPEN = 66  # EX_NOINPUT
+PATH = {"PATH": os.environ["PATH"]}  # and no SUDO_UID
 HOLD, SLEEP = ("flock", "--no-fork"), ("sh", "-c", "echo; exec sleep 600")
 PROGRAM = """
 about = "a file's name"
@@ -177,6 +178,20 @@ def test_nobody_else_holds_set_up_up() -> None:
         argv = [REPOSITORY / "runners/setup.sh", "--no-install", "--no-python"]
         done = captured(argv, timeout=240)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.root
+def test_root_leaves_nothing_of_its_own_in_a_users_checkout(home: Path) -> None:
+    part = home / "runners/workload"
+    part.mkdir(parents=True)
+    for name in ("setup.sh", "environment.sh", "packages.tsv", "c.mk"):
+        shutil.copy(REPOSITORY / "runners" / name, home / "runners")
+    (part / "Makefile").write_text("PROGRAMS = build/x\ninclude ../c.mk\nbuild/x: build/x.o\n")
+    (part / "x.c").write_text("int main(void) { return 0; }\n")
+    captured(["chown", "-R", "{}:{}".format(*USER), home / "runners"], check=True)
+    done = captured([home / "runners/setup.sh", "--no-install", "--no-python"], env=PATH)
+    assert done.returncode == 0 and (part / "build/x").exists(), done.stderr
+    assert {path.stat().st_uid for path in part.rglob("*")} == {USER[0]}
 
 
 def test_who_waits_in_vain_is_told_for_whom(

@@ -49,7 +49,7 @@ def colder(cells: Iterable[PricedCell]) -> Estimate | None:
     A cold cell contains the code that makes it cold, so only the difference of the transports says
     something. It was measured on one CPU, for 64 bytes: more bytes, or another CPU, are no code.
     """
-    by_kind = {
+    by_kind: dict[tuple[str, bool], Values] = {
         (cell.transport, cell.cold): _times(cell)
         for cell in cells
         if (cell.pattern, cell.size, cell.placement) == ("pingpong", COLD_SIZE, ONE_CPU)
@@ -63,7 +63,7 @@ def colder(cells: Iterable[PricedCell]) -> Estimate | None:
 
 def hot_difference(cells: Iterable[PricedCell], placement: str, size: float) -> Estimate | None:
     """TCP's extra time in a hot path, in ns: of the smallest messages that are as large."""
-    found = {
+    found: dict[tuple[str, int], Values] = {
         (cell.transport, cell.size): _times(cell)
         for cell in cells
         if (cell.pattern, cell.placement, cell.cold) == ("pingpong", placement, False)
@@ -79,4 +79,5 @@ def _times(cell: PricedCell) -> Values:
     """A round trip in each repeat. On one CPU somebody always runs, so it is both's CPU time."""
     if cell.placement != ONE_CPU:
         return 1000 * np.array(cell.iteration_us)
-    return 1000 * (np.array(cell.client_cpu_us) + np.array(cell.server_cpu_us))
+    both: Values = np.array(cell.client_cpu_us) + np.array(cell.server_cpu_us)
+    return 1000 * both

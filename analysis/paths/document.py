@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel's own tables of fields on the fast path, checked against exact counts.
+
+Documentation/networking/net_cachelines has a table for each of some structures: how often its
+authors expect a field to be read and written while a message is sent (tx) and received (rx). Here
+tx is what functions do for sending, rx what they do in the softirq and in the reader's system call.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from analysis.paths.cells import ExactCell
+from analysis.paths.lines import FieldOfObject
+from analysis.wording import counted, number
+from probes.files import read_regular
+from probes.messages import RunError, UsageError, shown
+
+CACHELINES = Path("Documentation/networking/net_cachelines")  # in a tree of the kernel
+# Structure of a document → the one that its fields are in, and what stands before their names.
+INSIDE = {
+    "tcp_sock": ("tcp_sock", ""),
+    "inet_connection_sock": ("inet_connection_sock", ""),
+    "inet_sock": ("inet_sock", ""),
+    "sock": ("sock", ""),
+    "unix_sock": ("unix_sock", ""),
+    "sk_buff": ("sk_buff", ""),
+    "net_device": ("net_device", ""),
+    "netns_ipv4": ("net", "ipv4."),
+}
+TX, RX = ("send",), ("softirq", "read")
+READ_MOSTLY, WRITTEN = "read_mostly", ("read_write", "write_mostly")
+NO_FIELD = (
+    "this kernel's structure declares no such field: it is gone, a macro, or a structure within"
+)
+OFTEN = 0.4  # stores of a message, from which on a field is not mostly read
+HEAD = ("Type", "Name", "fastpath_tx_access", "fastpath_rx_access")
+
+
+class Said(NamedTuple):
+    """A row of a document: what it says of a field's use in sending and in receiving."""
+
+    field: str
+    tx: str
+    rx: str
+
+
+@dataclass(frozen=True)
+class FieldDocument:
+    """A table of a structure's fields, by name."""
+
+    file: Path
+    structure: str
+    rows: dict[str, Said]
+
+
+@dataclass
+class Use:
+    """Loads and stores of a message, the most of all cells; ways and functions that make them.
+
+    `beside` are the bit fields of the same byte, none of which can be told from the others.
+    """
+
+    tx: tuple[float, float] = (0.0, 0.0)
+    rx: tuple[float, float] = (0.0, 0.0)
+    loaders: dict[str, None] = field(default_factory=dict)
+    storers: dict[str, None] = field(default_factory=dict)
+    beside: str = ""
+
+
+class Difference(NamedTuple):
+    """A field of which the document says something else than the counts."""
+
+    structure: str
+    field: str
+    said: str
+    counted: str
+
+
+def read_documents(place: Path) -> list[FieldDocument]:
+    """The documents of a file, or of a tree of the kernel. Raises UsageError."""
+    if place.is_dir():
+        files = sorted(path for path in (place / CACHELINES).glob("*.rst") if path.stem in INSIDE)
+        if not files:
+            raise UsageError(f"{shown(str(place))} has no {CACHELINES} with a table that is known.")
+        return [read_document(path) for path in files]
+    return [read_document(place)]
+
+
+def read_document(file: Path) -> FieldDocument:
+    """A document, whose table has the columns of HEAD. Raises UsageError."""
+    try:
+        lines = read_regular(file).decode().splitlines()
+    except OSError as error:
+        raise UsageError(f"{shown(str(file))} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise UsageError(f"{shown(str(file))} is no text.") from None
+    heads = [index for index, line in enumerate(lines) if all(word in line for word in HEAD)]
+    if not heads:
+        raise UsageError(
+            f"{shown(str(file))} has no table with the columns {', '.join(HEAD)}: name a file "
+            f"of {CACHELINES}."
+        )
+    tx, rx = (lines[heads[0]].index(word) for word in HEAD[2:])
+    structure, rows = file.stem, dict[str, Said]()
+    for line in lines[heads[0] + 1 :]:
+        kind, name, *_ = [*line.split(), "", ""]
+        if kind == "..struct":
+            structure = name.removeprefix("..")
+        elif re.fullmatch(r"\w+", name):
+            if name in rows:
+                raise UsageError(f"{shown(str(file))} has two rows of {name}.")
+            rows[name] = Said(name, _said(line[tx:rx]), _said(line[rx : rx + len(HEAD[-1])]))
+    if structure not in INSIDE:
+        known = ", ".join(INSIDE)
+        raise UsageError(f"{shown(str(file))} is of {structure}, and these are counted: {known}.")
+    return FieldDocument(file, structure, rows)
+
+
+def _said(cell: str) -> str:
+    """The first word of a cell; a dash is none."""
+    return "".join(cell.split()[:1]).strip("-")
+
+
+def uses(cells: Iterable[ExactCell], document: FieldDocument) -> dict[str, Use]:
+    """What the cells do with each field of the structure, also with those that nobody accesses.
+
+    A field within a field is found by its own name, too, where no other has that.
+    """
+    structure, before = INSIDE[document.structure]
+    found: dict[str, Use] = {}
+    for cell in cells:
+        outer: dict[str, list[FieldOfObject]] = {}
+        inner: dict[str, list[FieldOfObject]] = {}
+        for row in cell.field_rows:
+            if row.structure != structure or not row.field.startswith(before):
+                continue
+            first, *rest = re.split(r"[.\[]", row.field.removeprefix(before))
+            for names, of_cell in ((first, outer), ("".join(rest[:1]), inner)):
+                for name in filter(None, names.split("|")):
+                    of_cell.setdefault(name, []).append(row)
+        for name, rows in (inner | outer).items():
+            _add(found.setdefault(name, Use()), rows, cell.messages_per_iteration)
+    return found
+
+
+def _add(use: Use, rows: Sequence[FieldOfObject], each: int) -> None:
+    """Add what a cell with so many messages an iteration does with the rows of a field."""
+    use.tx, use.rx = _most(use.tx, rows, TX, each), _most(use.rx, rows, RX, each)
+    for row in rows:
+        use.storers |= dict.fromkeys(filter(None, row.storers.split(", ")))
+        use.loaders |= dict.fromkeys(filter(None, row.loaders.split(", ")))
+        if "|" in row.field:
+            use.beside = row.field
+
+
+def _most(
+    before: tuple[float, float], rows: Iterable[FieldOfObject], ways: tuple[str, ...], each: int
+) -> tuple[float, float]:
+    pairs = [row.of(*ways) for row in rows]
+    loads, stores = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+    return max(before[0], loads / each), max(before[1], stores / each)
+
+
+def differences(cells: Sequence[ExactCell], document: FieldDocument) -> Iterator[Difference]:
+    """Where the document and the counts of these cells part, in the order of the document."""
+    found = uses(cells, document)
+    for name, said in document.rows.items():
+        if use := found.get(name):
+            notes = _notes(said, use)
+        else:
+            notes = [NO_FIELD] if said.tx or said.rx else []
+        if notes:
+            words = f"tx {said.tx or '-'}, rx {said.rx or '-'}"
+            yield Difference(document.structure, name, words, "; ".join(notes))
+    own = set(_fields(cells, document)) - document.rows.keys()
+    for name, use in found.items():
+        if name in own and (notes := _notes(Said(name, "", ""), use)):
+            yield Difference(document.structure, name, "(no row)", "; ".join(notes))
+
+
+def _fields(cells: Iterable[ExactCell], document: FieldDocument) -> Iterator[str]:
+    """The names of the structure's own fields that have no field with a row inside."""
+    structure, before = INSIDE[document.structure]
+    for cell in cells:
+        for row in cell.field_rows:
+            if row.structure == structure and row.field.startswith(before):
+                first, *rest = re.split(r"[.\[]", row.field.removeprefix(before))
+                if not rest or not document.rows.keys() & set(rest[0].split("|")):
+                    yield from first.split("|")
+
+
+def _notes(said: Said, use: Use) -> list[str]:
+    notes = [*_of_way("tx", TX, said.tx, use.tx, use), *_of_way("rx", RX, said.rx, use.rx, use)]
+    return [*notes, f"one byte: {use.beside}"] if notes and use.beside else notes
+
+
+def _of_way(
+    name: str, ways: Sequence[str], said: str, counts: tuple[float, float], use: Use
+) -> Iterator[str]:
+    loads, stores = counts
+    if said not in WRITTEN and stores >= OFTEN:
+        yield f"{name}: written {_times(stores)}{_by(use.storers, ways)}"
+    elif said in WRITTEN and not stores:
+        yield f"{name}: never written here" + (f", loaded {_times(loads)}" if loads else "")
+    elif said == READ_MOSTLY and not loads and not stores:
+        yield f"{name}: never accessed here"
+    elif not said and loads:
+        yield f"{name}: loaded {_times(loads)}{_by(use.loaders, ways)}"
+
+
+def _times(count: float) -> str:
+    return f"{number(count)} times a message"
+
+
+def _by(makers: Iterable[str], ways: Sequence[str]) -> str:
+    """The functions that work these ways, as far as they are among the most frequent."""
+    pairs = [maker.split(" ", 1) for maker in makers]
+    names = [function for way, function in pairs if way in ways]
+    return f" by {', '.join(dict.fromkeys(names))}" if names else ""
+
+
+def report(cells: Sequence[ExactCell], documents: Sequence[FieldDocument]) -> str:
+    """The differences as a table of tabs, below a sentence for each document. Raises RunError."""
+    counted_cells = [cell for cell in cells if cell.lines]
+    if not counted_cells:
+        raise RunError("no cell of this run has fields: count them with --lines.")
+    lines = []
+    for document in documents:
+        structure, _ = INSIDE[document.structure]
+        having = [
+            cell
+            for cell in counted_cells
+            if any(row.structure == structure for row in cell.field_rows)
+        ]
+        rows = list(differences(having, document)) if having else []
+        names = ", ".join(f"{cell.cell}" for cell in having) or "none of them has the structure"
+        lines.append(
+            f"# {document.file.name}: {counted(len(rows), 'difference')} in "
+            f"{counted(len(document.rows), 'row')}, Linux {counted_cells[0].kernel}. "
+            f"“Here” is in these cells: {names}."
+        )
+        lines.append("structure\tfield\tdocument\tcounted")
+        lines += ["\t".join(row) for row in rows]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Records a cell once more for its cache lines, and writes what was found: see docs/run-folder.md.
+
+The machine is one of its own: with merged slab caches an object has no name (TCP's skbs would lie
+in `pool_workqueue`), and a random offset of the stack touches other lines in each call.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from probes.btf import Btf, section
+from probes.cell import ONE_WAY, Cell, CellRun
+from runners.exact.cells import cpus_of, iterations_of, order
+from runners.exact.guest import ExactGuest
+from runners.exact.iterations import RecordError, replay
+from runners.exact.knobs import Knob
+from runners.exact.lines import (
+    LEVEL_1,
+    LEVEL_2,
+    MOST_NAMES,
+    SETTLED,
+    LineKey,
+    LineRow,
+    Lines,
+    Recorded,
+    count_lines,
+)
+from runners.exact.machine import scratch
+from runners.exact.objects import Objects
+from runners.exact.record import read_record
+from runners.process import RunError
+
+# The machine in which every object has a name and each call the same stack.
+NAMED_MACHINE = Knob(command_line="slab_nomerge randomize_kstack_offset=off")
+ITERATIONS = 100
+LINES, FIELDS = "lines", "fields"  # folders
+MEMORY = 512 << 20  # of the machine, in bytes: `-m` of machines.toml
+WAY_COLUMNS = ("send", "softirq", "read", "poll", "other")  # columns of fields/<id>.tsv
+LINE_HEAD = (
+    *("kind", "object", "line", "objects", "loads", "stores", "fetches", "read", "invalidations"),
+    *("fields", "written", "writer", "taken", "taker"),
+)
+FIELD_HEAD = (
+    *("object", "field", "structure", "offset", "size"),
+    *(f"{what} {way}" for way in WAY_COLUMNS for what in ("loads", "stores")),
+    *("loaders", "storers"),
+)
+
+
+def lines_are_counted(cell: Cell) -> bool:
+    """Whether this cell's lines can be counted: of the path alone, with nothing changed."""
+    return not cell.knob and cell.sched == "fifo"
+
+
+@cache
+def types_of(kernel: Path) -> Btf:
+    """The types of a kernel. Raises RunError where it has none."""
+    try:
+        return Btf(section(kernel.read_bytes(), ".BTF"))
+    except (KeyError, IndexError, ValueError, OSError):
+        raise RunError(
+            f"{kernel} has no type information (BTF), so no line or field has a name: build it "
+            "with CONFIG_DEBUG_INFO_BTF."
+        ) from None
+
+
+def write_lines(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
+    """Count the cell's lines, write its tables to `out`, and return its `lines` of cells.jsonl.
+
+    Raises RunError, RecordError.
+    """
+    counted, summary = record_lines(guest, run)
+    for folder, table in ((LINES, line_table(counted)), (FIELDS, field_table(counted))):
+        (out / folder).mkdir(exist_ok=True)
+        (out / folder / f"{run.id}.tsv").write_text(table, encoding="utf-8")
+    return summary
+
+
+def record_lines(guest: ExactGuest, run: CellRun) -> tuple[Lines, dict[str, Any]]:
+    """Run the cell once more in `guest`, and count its lines: they, and the cell's `lines`.
+
+    Raises RunError, RecordError.
+    """
+    cell = run.cell.shortened(ITERATIONS * run.cell.unit)
+    short = CellRun(run.id, cell, run.repeat)
+    types, cpus, one_way = (
+        types_of(guest.machine.kernel.file),
+        cpus_of(cell),
+        cell.pattern in ONE_WAY,
+    )
+    with scratch() as folder:
+        settings = {"memory": "on", "dump": str(MEMORY)}
+        guest.boot(order(short, guest.steps), folder, guest.stored, settings)
+        isa = guest.machine.isa
+        record, symbols = read_record(folder, isa), guest.symbols_in(folder)
+        names = folder / "symbols" if (folder / "symbols").exists() else guest.names
+        objects = Objects(isa, types, names, folder / "memory", cpus)
+        iterations = iterations_of(cell)
+        window = replay(record, symbols, iterations, one_way=one_way)
+        recorded = Recorded(
+            record, symbols, objects, folder / "accesses", iterations, one_way=one_way
+        )
+        if recorded.iterations <= SETTLED:
+            raise RecordError(f"a window of {iterations} iterations is too short to count lines in")
+        counted = count_lines(recorded, cpus)
+    return counted, _summary(counted, window.total.instructions / iterations)
+
+
+def _summary(counted: Lines, instructions: float) -> dict[str, Any]:
+    """`lines` of a line of cells.jsonl: means of an iteration."""
+    totals, each = counted.totals, counted.iterations
+    settled = each - SETTLED
+    summary = {
+        "iterations": each,
+        "command_line": NAMED_MACHINE.command_line,
+        "instructions": _rounded(instructions),
+        "loads": _rounded(totals["loads"] / each),
+        "stores": _rounded(totals["stores"] / each),
+        "data": _rounded(totals["lines"] / each),
+        "written": _rounded(totals["lines_written"] / each),
+        "code": _rounded(totals["code_lines"] / each),
+        "kinds": {kind: _rounded(n / each) for kind, n in counted.kinds.most_common()},
+    }
+    if counted.cpus == 1:
+        half = each - each // 2
+        caches = {"l1": LEVEL_1, "l2": LEVEL_2}
+        misses = {name: _rounded(n / half) for name, n in sorted(counted.misses.items())}
+        return summary | {"estimate": {"caches": caches, "misses": misses}}
+    return summary | {
+        "by_cpu": [_rounded(totals[f"lines_cpu{cpu}"] / each) for cpu in range(counted.cpus)],
+        "shared": _rounded(totals["lines_shared"] / each),
+        "shared_written": _rounded(totals["lines_shared_written"] / each),
+        "moves": {
+            "iterations": settled,
+            "fetches": _rounded(totals["fetches"] / settled),
+            "unread": _rounded(totals["fetches_unread"] / settled),
+            "invalidations": _rounded(totals["invalidations"] / settled),
+            "usual": counted.usual_moves,
+        },
+    }
+
+
+def _rounded(value: float) -> float:
+    return round(value, 4)
+
+
+def line_table(counted: Lines) -> str:
+    """`lines/<id>.tsv`: a row for each line of an object, those that move most first."""
+    rows = sorted(counted.rows.items(), key=lambda pair: _weight(*pair))
+    return _table(LINE_HEAD, (_line_row(key, row, counted.iterations) for key, row in rows))
+
+
+def _weight(key: LineKey, row: LineRow) -> tuple[object, ...]:
+    kind, name, line = key
+    return -row.moves, -(row.loads + row.stores), kind, name, line or 0
+
+
+def _line_row(key: LineKey, row: LineRow, iterations: int) -> Iterator[str]:
+    kind, name, line = key
+    settled = iterations - SETTLED
+    yield from (kind, name, "" if line is None else str(line), str(len(row.objects)))
+    yield from (_number(row.loads / iterations), _number(row.stores / iterations))
+    for moved in (row.fetches, row.read, row.invalidations):
+        yield _number(moved / settled)
+    for names in (row.fields, row.written, row.writers, row.taken, row.takers):
+        yield _named(names)
+
+
+def field_table(counted: Lines) -> str:
+    """`fields/<id>.tsv`: a row for each field, by its object and place."""
+    rows = sorted(counted.fields.items(), key=lambda pair: (pair[0][0], pair[1].offset, pair[0][1]))
+    return _table(
+        FIELD_HEAD,
+        (
+            (
+                *(*key, row.structure, str(row.offset), str(row.size)),
+                *(
+                    _number(counter[way] / counted.iterations)
+                    for way in WAY_COLUMNS
+                    for counter in (_by_column(row.loads), _by_column(row.stores))
+                ),
+                *(_named(row.loaders), _named(row.storers)),
+            )
+            for key, row in rows
+        ),
+    )
+
+
+def _by_column(by_way: Counter[str]) -> Counter[str]:
+    """What has no column of its own is `other`."""
+    columns: Counter[str] = Counter()
+    for way, count in by_way.items():
+        columns[way if way in WAY_COLUMNS else "other"] += count
+    return columns
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def _named(names: Counter[str]) -> str:
+    """The most frequent names, those of equal frequency by the alphabet."""
+    ordered = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(name for name, _ in ordered[:MOST_NAMES])
+
+
+def _table(head: Sequence[str], rows: Iterator[Iterator[str] | Sequence[str]]) -> str:
+    return "".join("\t".join(row) + "\n" for row in (head, *rows))

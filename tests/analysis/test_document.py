@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel's tables of fields against counts, on a document of five rows."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from analysis.paths.document import differences, read_document, read_documents
+from analysis.paths.lines import FieldOfObject
+from probes.messages import UsageError
+
+HEAD = "Type     Name         fastpath_tx_access  fastpath_rx_access  comment"
+ROWS = (
+    "..struct ..tcp_sock",
+    "u32      copied_seq   -                   read_mostly         tcp_recvmsg",
+    "u32      write_seq    read_write          -                   tcp_sendmsg",
+    "u8:1     repair       read_mostly         -                   tcp_write_xmit",
+    "a_long_type advmss    -                   read_mostly",
+    "u32      gone         read_mostly         -                   nobody",
+    "u32      unused",
+)
+
+
+def document(folder: Path, *rows: str, name: str = "tcp_sock.rst") -> Path:
+    file = folder / name
+    file.write_text("\n".join(["A title", "=======", "", HEAD, *rows, ""]))
+    return file
+
+
+def field(name: str, *, storers: str = "", structure: str = "tcp_sock", **counts: float) -> Any:
+    ways = ("send", "softirq", "read", "poll", "other")
+    zeros = {f"{what}_{way}": 0.0 for way in ways for what in ("loads", "stores")}
+    rest = zeros | counts
+    return FieldOfObject("tcp_sock", name, structure, 0, 4, **rest, loaders="", storers=storers)
+
+
+def test_each_kind_of_difference_is_told_and_what_agrees_is_not(tmp_path: Path) -> None:
+    rows = (
+        field("copied_seq", stores_read=2.0, storers="read tcp_recvmsg_locked, send other"),
+        field("write_seq", loads_send=2.0, stores_send=2.0),
+        field("repair|frto", loads_send=4.0, stores_softirq=2.0, storers="softirq tcp_ack"),
+        field("advmss"),
+        field("unused"),
+        field("rack.rtt", stores_softirq=2.0, storers="softirq tcp_rack_advance"),
+        field("sk_lock", structure="sock", stores_send=2.0),
+    )
+    cell: Any = SimpleNamespace(field_rows=rows, messages_per_iteration=2)
+    found = {
+        row.field: row.counted
+        for row in differences([cell], read_document(document(tmp_path, *ROWS)))
+    }
+    assert set(found) == {"copied_seq", "repair", "advmss", "gone", "frto", "rack"}
+    assert found["copied_seq"] == "rx: written 1.00 times a message by tcp_recvmsg_locked"
+    assert found["repair"].endswith("by tcp_ack; one byte: repair|frto")
+    assert found["advmss"] == "rx: never accessed here"
+    assert "no such field" in found["gone"]
+    assert found["rack"] == "rx: written 1.00 times a message by tcp_rack_advance"
+
+
+@pytest.mark.parametrize(
+    ("rows", "name", "said"),
+    [
+        ((ROWS[1], ROWS[1]), "tcp_sock.rst", "two rows of copied_seq"),
+        (ROWS[1:], "dccp_sock.rst", "dccp_sock"),
+    ],
+)
+def test_a_document_that_cannot_be_meant_is_refused(
+    tmp_path: Path, rows: tuple[str, ...], name: str, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        read_document(document(tmp_path, *rows, name=name))
+
+
+def test_a_place_without_a_table_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text.rst"
+    text.write_text("no table\n")
+    for place, said in ((text, "no table with the columns"), (tmp_path, "has no Documentation")):
+        with pytest.raises(UsageError, match=said):
+            read_documents(place)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_documents(tmp_path / "gone.rst")

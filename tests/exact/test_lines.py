@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cache lines: moves by two ways of counting, and a real cell's lines with their names."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.exact.cells import path_of
+from runners.exact.guest import ExactGuest, guest_for
+from runners.exact.line_files import NAMED_MACHINE, record_lines
+from runners.exact.lines import LINE_BYTES, Lines, Touch, moves
+from runners.store import invoker
+from tests.exact.conftest import cell_run, prepared
+
+ROUNDS = 23
+
+
+def touch(cpu: int, at: int, *, store: bool, size: int = 8) -> Touch:
+    return Touch(cpu, 0, 0, 0, at, at, size, store)
+
+
+def counted(touches: Sequence[Touch]) -> Counter[str]:
+    found = list(moves(touches, 2))
+    return Counter(
+        fetches=sum(not move.invalidates for move in found),
+        invalidations=sum(move.invalidates for move in found),
+        unread=sum(not move.invalidates and move.read is None for move in found),
+    )
+
+
+def by_last_access(touches: Sequence[Touch]) -> Counter[str]:
+    """Another way: from when each CPU has accessed and stored to a line last."""
+    accessed: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+    stored: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+    found: Counter[str] = Counter(fetches=0, invalidations=0)
+    now = 0
+    for each in touches:
+        for line in each.lines:
+            now += 1
+            mine, other = each.cpu, 1 - each.cpu
+            has = accessed[line][mine] > stored[line][other]
+            if not has and accessed[line][other]:
+                found["fetches"] += 1
+            elif has and each.store and accessed[line][other] > stored[line][mine]:
+                found["invalidations"] += 1
+            accessed[line][mine] = now
+            if each.store:
+                stored[line][mine] = now
+    return found
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 1),
+            st.integers(0, 3 * LINE_BYTES),
+            st.booleans(),
+            st.sampled_from([1, 2, 4, 8]),
+        ),
+        max_size=60,
+    )
+)
+def test_two_ways_of_counting_moves_agree(drawn: list[tuple[int, int, bool, int]]) -> None:
+    touches = [touch(cpu, at, store=store, size=size) for cpu, at, store, size in drawn]
+    found = counted(touches)
+    del found["unread"]
+    assert found == by_last_access(touches)
+
+
+@pytest.mark.parametrize(("apart", "fetches"), [(8, 2 * ROUNDS - 1), (LINE_BYTES, 0)])
+def test_two_writers_move_the_line_that_they_share_each_time_and_no_other(
+    apart: int, fetches: int
+) -> None:
+    """Of what they fetch they read nothing: false sharing."""
+    touches = [touch(cpu, cpu * apart, store=True) for _ in range(ROUNDS) for cpu in range(2)]
+    assert counted(touches) == Counter(fetches=fetches, invalidations=0, unread=fetches)
+
+
+def test_what_the_other_wrote_and_this_one_reads_is_no_false_sharing() -> None:
+    touches = [
+        each for _ in range(ROUNDS) for each in (touch(0, 0, store=True), touch(1, 0, store=False))
+    ]
+    found = counted(touches)
+    assert found == Counter(fetches=ROUNDS, invalidations=ROUNDS - 1, unread=0)
+
+
+@pytest.fixture(scope="module")
+def two_cpus(built: None) -> Lines:
+    return lines_of(prepared("6.12", 2), "tcp", "cross-cpu")
+
+
+def lines_of(base: ExactGuest, transport: str, placement: str) -> Lines:
+    run = cell_run(transport, placement)
+    guest = guest_for(invoker().cache, base, path_of(run.cell), NAMED_MACHINE)
+    counted_lines, _ = record_lines(guest, run)
+    return counted_lines
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    ["6.12", *(pytest.param(series, marks=pytest.mark.matrix) for series in ("6.1", "7.2"))],
+)
+def test_a_real_cell_names_what_it_touches(built: None, kernel: str) -> None:
+    """Nearly every line has a name, and what each message does to both ends has been counted.
+
+    Kernels differ in where the memory of a CPU's own and the slabs' struct page are to be found.
+    """
+    found = lines_of(prepared(kernel), "tcp", "same-cpu")
+    rows = {key[1]: row for key, row in found.rows.items()}
+    assert len(rows["tcp_sock"].objects) == 2
+    assert rows["runqueues of CPU 0"].stores > 0
+    assert found.kinds["other"] + found.kinds["pages"] < found.totals["lines"] / 20
+    # By net/ipv4/tcp_input.c and tcp.c, whichever the kernel.
+    messages = 2 * found.iterations
+    assert found.fields["tcp_sock", "rcv_nxt"].stores["softirq"] == messages
+    assert found.fields["tcp_sock", "write_seq"].stores["send"] == messages
+    assert found.fields["tcp_sock", "copied_seq"].stores["read"] == messages
+
+
+def test_lines_repeat(exact_guest: ExactGuest) -> None:
+    first, second = (lines_of(exact_guest, "unix", "same-cpu") for _ in range(2))
+    assert first == second
+
+
+def test_on_two_cpus_the_message_itself_moves(two_cpus: Lines) -> None:
+    """Each CPU takes the socket that it shares with the other's softirq."""
+    settled = two_cpus.totals["settled_iterations"]
+    rows = [row for (_, name, _), row in two_cpus.rows.items() if name == "tcp_sock"]
+    assert sum(row.moves for row in rows) > 10 * settled
+    assert two_cpus.totals["fetches"] >= two_cpus.totals["fetches_unread"] > 0
+
+
+def test_a_window_of_few_iterations_is_refused(exact_guest: ExactGuest) -> None:
+    run = cell_run(messages=10)
+    guest = guest_for(invoker().cache, exact_guest, path_of(run.cell), NAMED_MACHINE)
+    with pytest.raises(Exception, match="too short"):
+        record_lines(guest, replace(run))
