@@ -8,7 +8,7 @@ import pytest
 
 from analysis.paths.figures import NEEDED, needed
 from probes.transports import PAIR
-from tests.docs import columns, knobs, lesions, over_time, proofs
+from tests.docs import columns, idle_polling, knobs, lesions, over_time, proofs
 from tests.docs.over_time import USUAL, Rows, match
 
 CLOCK = 80  # instructions that branches on a clock's reading make in a round trip, at most
@@ -72,3 +72,7 @@ def test_each_commit_has_functions_that_changed_between_its_kernels(rows: Rows) 
         assert step in rows.steps
         cells = [(transport, size) for transport in PAIR for size in rows.sizes]
         assert any(rows.sum_of(functions, *step, *cell) for cell in cells), cause["commit"]
+
+
+def test_the_table_of_idle_polling_is_of_its_runs() -> None:
+    pd.testing.assert_frame_equal(idle_polling.table(), pd.read_csv(idle_polling.TABLE))
