@@ -2,6 +2,7 @@
 """answer.json: times and shares of a CPU, computed again from measurements.csv and samples/."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,7 +22,9 @@ def compared(folder: Folder, figures: Figures) -> Iterator[tuple[str, str, float
     document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     host = [(w, f) for w, f in figures.items() if f.valid and w.target == "host" and not w.probed]
     if answer := document.get("answer"):
-        yield from _answer(answer, _Times(host, answer["pattern"], answer["size"]))
+        times = _Times(host, answer["pattern"], answer["size"])
+        usual = (answer["pattern"], answer["transports"]) == ("pingpong", ["unix", "tcp"])
+        yield from _answer(answer, times, _colder(folder) if usual else None)
     for row in document.get("times", ()):
         times = _Times(host, row["pattern"], row["size"])
         what = (row["transport"], row["conditions"])
@@ -34,6 +37,32 @@ def compared(folder: Folder, figures: Figures) -> Iterator[tuple[str, str, float
             if row[name]:
                 low = own.low if own.low is None else max(0.0, own.low)  # a time is none below 0
                 yield from _estimate(f"{what}: {name}", row[name], own._replace(low=low))
+
+
+def _colder(folder: Folder) -> Estimate | None:
+    """By how many ns the second transport's extra time grows in a cold path; None without prices.
+
+    On one CPU a round trip lasts as long as both processes use the CPU.
+    """
+    file = folder.raw / "host/prices.json"
+    if not file.exists():
+        return None
+    columns = {}
+    for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
+        if (cell["pattern"], cell["size"], cell["placement"]) == ("pingpong", 64, "same-cpu"):
+            both = zip(cell["client_cpu_us"], cell["server_cpu_us"], strict=True)
+            columns[cell["transport"], cell["cold"]] = [1000 * sum(pair) for pair in both]
+    ordered = [columns[name, cold] for cold in (False, True) for name in ("unix", "tcp")]
+    return intervals.estimates(lambda m: [m[3] - m[2] - m[1] + m[0]], ordered)[0]
+
+
+def _after_work(hot: Estimate, more: Estimate) -> Estimate:
+    """A difference in a cold path; the two were measured apart."""
+    value = hot.value + more.value
+    if None in (hot.low, more.low):
+        return hot._replace(value=value, low=None, high=None)
+    half = math.hypot(*((each.high - each.low) / 2 for each in (hot, more)))  # type: ignore[operator]
+    return hot._replace(value=value, low=value - half, high=value + half)
 
 
 def _iterations(
@@ -97,13 +126,16 @@ class _Times:
 Numbers = Iterator[tuple[str, str, float, float | None]]
 
 
-def _answer(answer: dict[str, Any], times: _Times) -> Numbers:
+def _answer(answer: dict[str, Any], times: _Times, more: Estimate | None) -> Numbers:
     for placed in answer["times"]:
         where = placed["conditions"]
         names = answer["transports"]
         medians = _paired(*(times.samples(name, where, "p50") for name in names))
         yield from _pair(f"{where}: iteration", placed["iteration_ns"], *medians)
         added = _difference(*medians)
+        if more and placed["cpu_ns"]:
+            added = _after_work(added, more)
+            yield from _estimate(f"{where}: after other work", placed["cold_ns"], added)
         far = max(abs(end) for end in (added.low, added.high, added.value) if end is not None)
         yield "answer", f"{where}: request of 1 %", placed["one_percent_ns"], 100 * far
         reached = {
@@ -122,6 +154,10 @@ def _answer(answer: dict[str, Any], times: _Times) -> Numbers:
             scale = rate * placed["messages"] / 1e9
             own = _difference(*([scale * ns for ns in column] for column in cpu))
             yield from _estimate(f"{where}: share at {rate}", share["cpu_share"], own)
+            if more:
+                trips = [[placed["messages"] * ns for ns in column] for column in cpu]
+                own = _scaled(_after_work(_difference(*trips), more), rate / 1e9)
+                yield from _estimate(f"{where}: cold share at {rate}", share["cold_cpu_share"], own)
             beyond = any(rate > most for most in reached.values())
             yield "answer", f"{where}: {rate} is beyond reach", share["beyond"], beyond
 
@@ -133,6 +169,13 @@ def _paired(first: ByRepeat, second: ByRepeat) -> tuple[list[float], list[float]
 
 def _difference(first: Sequence[float], second: Sequence[float]) -> Estimate:
     return intervals.mean([b - a for a, b in zip(first, second, strict=True)])
+
+
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    value, low, high, repeats = estimate
+    if low is None or high is None:
+        return Estimate(factor * value, None, None, repeats)
+    return Estimate(factor * value, factor * low, factor * high, repeats)
 
 
 def _pair(name: str, stored: dict[str, Any], first: list[float], second: list[float]) -> Numbers:
