@@ -20,7 +20,7 @@ CLAIMS = REPOSITORY / "analysis/claims"
 TEXTS = [  # whatever says what a kernel does
     *(
         path
-        for place in ("docs", "probes", "runners", "reports")
+        for place in ("docs", "probes", "runners", "reports/reference")
         for path in (REPOSITORY / place).rglob("*.md")
     ),
     *(REPOSITORY / "docs/site").glob("*.j2"),
