@@ -3,7 +3,8 @@
 
 A figure has five forms: `amount` is a value with its unit, `extent` from where to where it lies,
 `spanned` both of an estimate, `added` one that may be nothing, and `times` a ratio. `number`
-decides how many digits each has.
+decides how many digits each has, but a ratio of `times` has two decimals, and what is counted in
+whole ones has none.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,11 +49,12 @@ def number(value: float) -> str:
         return MINUS + number(-value)
     if value == 0:
         return "0"
-    if value >= 100:
+    # By the rounded value: 9.996 is 10.0, and not 10.00.
+    if round(value, 1) >= 100:
         return f"{value:,.0f}"
-    if value >= 10:
+    if round(value, 2) >= 10:
         return f"{value:.1f}"
-    if value >= 0.01:
+    if round(value, 3) >= 0.01:
         return f"{value:.2f}"
     return f"{value:.3f}" if value >= 0.0005 else "<0.001"
 

@@ -114,13 +114,16 @@ class Output(io.FileIO):
 
 
 def open_streams() -> None:
-    """Open what the shell closed, or files of ours would take its number."""
+    """Open what the shell closed, or files of ours would take its number.
+
+    Standard output gets a name in its errors.
+    """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
-    if sys.stdout is sys.__stdout__:
+    if sys.stdout is sys.__stdout__:  # nobody has put another in its place; closed, both are None
         words = {"encoding": getattr(sys.stdout, "encoding", None), "line_buffering": os.isatty(1)}
         raw = io.BufferedWriter(Output(1, "w", closefd=False))
         sys.stdout = io.TextIOWrapper(raw, **words)

@@ -155,7 +155,8 @@ def collect(
     """Run every target; the parts of run.json. Raises UsageError, RunError.
 
     Times come first, while nothing else runs. The Python environment is made, and the first answer
-    said, beside the preparation of guests; without them, the host's part is a run.
+    said, beside the preparation of guests. If no guest can be prepared, the host's part alone is a
+    run.
     """
     raw, plans = folder.raw, prepared.plans
     raw.mkdir()
@@ -166,22 +167,20 @@ def collect(
         price_cold_path(session, raw / "host", prepared)
         lacks = prepared.experiments.run(raw / "host", session.starter)
     # Claims are settled by probes and times: exact mode is not among what they need.
-    counts = "guest" in plans and session.options.claims is None
-    work = (
-        partial(prepare_guests, session, prepared.no_guest)
-        if "guest" in plans
-        else list[guest.Guest]
-    )
-    with in_thread(work) as preparing:
+    wants_exact = "guest" in plans and session.options.claims is None
+    prepare: Callable[[], list[guest.Guest]] = list  # none
+    if "guest" in plans:
+        prepare = partial(prepare_guests, session, prepared.no_guest)
+    with in_thread(prepare) as preparing:
         session.set_up_step(name="set-up of Python")
-        if counts:
+        if wants_exact:
             so_far = [entry for entry, _ in done]
             folder.write_manifest(manifest.text(folder.path, {}, targets=so_far))
             from analysis.__main__ import first_answer
 
             if answer := first_answer(folder.path):
                 session.progress.note(answer)
-        with in_thread(exact_counting(session, folder, counts)) as counting:
+        with in_thread(exact_counting(session, folder, wants_exact)) as counting:
             try:
                 guests = preparing.result()
             except RunError as error:
@@ -189,7 +188,7 @@ def collect(
                     raise
                 session.progress.note(f"without a guest: {error}")  # what the host gave stands
                 said = str(error).splitlines()[0].rstrip(".")
-                lacks.append(missing(["counts in a guest"], reason("guest-failed", said=said)))
+                lacks.append(missing(["wants_exact in a guest"], reason("guest-failed", said=said)))
                 guests = []
             done += run_in_guests(session, prepared, guests, raw)
     counted = counting.result()

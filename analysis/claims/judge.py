@@ -146,6 +146,11 @@ def _evidence(
 def _one_condition(
     claim: Claim, rule: Measured, place: dict[str, Any], rows: pd.DataFrame
 ) -> Evidence:
+    """What the rows of a condition say of the claim.
+
+    It holds, or not, or that is open (None): where repeats differ, or an interval has the limit in
+    it.
+    """
     by_repeat = rows.pivot_table(index="repeat", columns="side", values="value").dropna()
     if by_repeat.empty:  # no repeat in which all transports are valid: compare the medians
         by_repeat = rows.groupby("side")["value"].median().to_frame().T
@@ -163,7 +168,7 @@ def _one_condition(
         over, under = columns
         compared = statistics.compared(under, over)
         if claim.timed:
-            means = [compared.second, compared.first]
+            means = [compared.second, compared.first]  # in the order of the labels: over, under
             holds = None
         # A time of 0 is one that the kernel's ticks did not see (docs/limitations.md).
         if under.all():
@@ -175,7 +180,7 @@ def _one_condition(
             if claim.timed:
                 holds = _by_interval(rule, ratio)
         if isinstance(rule, Across):
-            place |= {rule.side: rule.quotient}
+            place = place | {rule.side: rule.quotient}
     figures = {
         name: Estimate(mean.value, float(min(each)), float(max(each)))
         for name, mean, each in zip(rule.labels, means, values, strict=True)

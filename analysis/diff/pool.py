@@ -82,15 +82,15 @@ def verdicts(runs: list[Run]) -> Iterator[str]:
         yield f"{name}  {tally(judged)}"
     for words, timed in (("counts and answers", False), ("times", True)):
         rows = [
-            (both, by_run)
-            for both, *by_run in zip(together, *alone, strict=True)
-            if both.settled and all(v.verdict != NOT_MEASURED for v in by_run)
-            if both.claim.timed is timed
+            (pooled, by_run)
+            for pooled, *by_run in zip(together, *alone, strict=True)
+            if pooled.settled and all(v.verdict != NOT_MEASURED for v in by_run)
+            if pooled.claim.timed is timed
         ]
-        differ = [(both, by_run) for both, by_run in rows if len({v.text for v in by_run}) > 1]
+        differ = [(pooled, by_run) for pooled, by_run in rows if len({v.text for v in by_run}) > 1]
         same = len(rows) - len(differ)
         yield f"by {words}: {counted(len(rows), 'claim')}, {same} with one verdict"
-        for both, by_run in differ:
-            yield f"  {both.claim.id}: {both.text}, {both.condition}"
+        for pooled, by_run in differ:
+            yield f"  {pooled.claim.id}: {pooled.text}, {pooled.condition}"
             for run, v in zip(runs, by_run, strict=True):
                 yield f"    {run.name}  {v.text}{f', {v.condition}' if v.condition else ''}"

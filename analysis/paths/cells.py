@@ -217,9 +217,9 @@ def rows(run: Run, cells: tuple[ExactCell, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def as_sources(rows: pd.DataFrame) -> pd.DataFrame:
-    """Name the scheduler of exact mode's rows in the target, as `exact-fifo`, `exact-other`.
+    """Move the scheduler of exact mode's rows from `conditions` to `target`: `exact-fifo`.
 
-    Beside other instruments' figures the two are sources for one cell, not two cells.
+    Beside other instruments' figures the two schedulers are sources for one cell, not two cells.
     """
     exact = rows["instrument"] == "exact"
     cells = rows.loc[exact, "conditions"].map(Conditions.parse)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Makes pairs of the ends that --watch saw: which process talks to which, and how."""
+"""Makes pairs of the ends that `watch` saw: which process talks to which, and how."""
 
 import tomllib
 from collections import Counter
@@ -152,7 +152,7 @@ def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
 
 
 def observe(client: Party, server: Party, active_s: float, idle: float) -> Observed:
-    """What --watch saw of a pair while the probes counted."""
+    """What `watch` saw of a pair while the probes counted."""
     requests = max(1, requests_of(client, server))
     rate = requests / active_s
     near = client.sum("near") + server.sum("near")

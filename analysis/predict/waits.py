@@ -87,14 +87,17 @@ def full(pair: Pair) -> Iterator[Noted]:
 
 
 def held_up(pair: Pair, sender: Party) -> Iterator[Noted]:
-    """A sender waited for room or for a window: of TCP for how long, else only how often seen."""
-    limited = sender.sum("limited_ms") / sender.seconds
-    if limited > 1000 * SELDOM:
-        yield "limited", {"comm": sender.comm, "each": number(limited)}
-    slept = sender.used("blocked") * sender.seconds
+    """A sender waited for room or for a window.
+
+    TCP says for how long. Of a Unix socket it is known in how many of our looks the sender slept.
+    """
+    limited_ms_per_s = sender.sum("limited_ms") / sender.seconds
+    if limited_ms_per_s > 1000 * SELDOM:
+        yield "limited", {"comm": sender.comm, "each": number(limited_ms_per_s)}
+    asleep = sender.used("blocked") * sender.seconds
     looks = sender.used("looks") * sender.seconds
-    if slept and pair.family == "unix":
-        yield "blocked", {"comm": sender.comm, "count": f"{slept:.0f}", "looks": f"{looks:.0f}"}
+    if asleep and pair.family == "unix":
+        yield "blocked", {"comm": sender.comm, "count": f"{asleep:.0f}", "looks": f"{looks:.0f}"}
 
 
 def unseen(pair: Pair, sender: Party, receiver: Party) -> Iterator[Noted]:

@@ -117,8 +117,12 @@ class Lack(Model):
     what: tuple[str, ...]  # quantities, or one other thing
     code: str  # of the reason, whose words are in probes/reasons.tsv
     values: dict[str, str]  # what the words name in braces
-    by: str = ""  # the tool that would have counted it
+    by: str = ""  # the tool that would have counted it, and its script: `bpftrace copies`
     requested: bool = True  # false where nobody wanted it, so that nothing failed
+
+    @property
+    def script(self) -> str:
+        return self.by.rpartition(" ")[2]
 
 
 class MissingEntry(Lack):
@@ -232,7 +236,7 @@ def _read_target(run: Path, entry: TargetEntry, manifest: Manifest) -> Target:
     check_kernel(entry, environment.kernel, path)
     cells = read_cells(path, entry, TypeAdapter(Cell))
     lacks = (lack for lack in manifest.missing if lack.target in ("", entry.folder))
-    given_up = frozenset(lack.by.rpartition(" ")[2] for lack in lacks)
+    given_up = frozenset(lack.script for lack in lacks)
     return Target(**dict(entry), path=path, environment=environment, cells=cells, given_up=given_up)
 
 

@@ -86,8 +86,9 @@ def _placement(times: pd.DataFrame, size: int, placement: str) -> Iterator[Parts
 
 
 def _rest_share(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
-    """The part of the difference that is not the stack's; the difference decides which repeats
-    count.
+    """The part of the difference that is not the stack's.
+
+    The difference is the first figure, so it decides which repeats count.
     """
     added = (second - first).dropna()
 
@@ -102,15 +103,16 @@ def _rest_share(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
 def _figures(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, Estimate]]:
     """The parts of one or two transports and of their difference, all of the same repeats."""
     table = pd.concat(tables, axis=1).dropna(axis=1, how="all").dropna()  # a row for each repeat
-    unit = pd.DataFrame(np.eye(len(table.columns)), columns=table.columns)
-    rows = {(name, ""): dict[Any, Any](unit[name].items()) for name in tables if len(table)}
+    # Each figure is a sum of columns: it is written as the columns' weights.
+    weights_of = pd.DataFrame(np.eye(len(table.columns)), columns=table.columns)
+    rows = {(name, ""): dict[Any, Any](weights_of[name].items()) for name in tables if len(table)}
     for parts in rows.values():
         if "stack" in parts:
             parts["rest"] = parts["total"] - parts["stack"]
     if len(rows) > 1:
         (than, first), (name, second) = ((key[0], parts) for key, parts in rows.items())
         more = {part: second[part] - first[part] for part in second if part in first}
-        rows = {(name, than): more} | rows  # the difference decides which repeats count
+        rows = {(name, than): more} | rows  # by the first figure `estimates` leaves repeats out
     weights = np.array([row for parts in rows.values() for row in parts.values()])
     values = iter(estimates(lambda means: weights @ means, *table.to_numpy().T) if rows else ())
     return {key: {part: next(values) for part in parts} for key, parts in rows.items()}

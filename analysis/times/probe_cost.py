@@ -67,15 +67,14 @@ def probe_costs(
         .astype(object)
     )
     costs = costs.where(costs.notna(), None)
-    pairs = zip(costs["rtt_with"], costs["rtt_without"], strict=True)
+    pairs = list(zip(costs["rtt_with"], costs["rtt_without"], strict=True))
     added = [(a.value - b.value) / 2 if a and b else None for a, b in pairs]  # two messages
-    pairs = zip(costs["rtt_with"], costs["rtt_without"], strict=True)
     costs["resolved"] = [bool(a and b and _apart(a, b)) for a, b in pairs]
     each = [
-        more / sum(events.values())
-        if events and any(events.values()) and resolved and more and more > 0
+        more / sum(seen.values())
+        if seen and any(seen.values()) and resolved and more and more > 0
         else None
-        for more, resolved, events in zip(added, costs["resolved"], costs["events"], strict=True)
+        for more, resolved, seen in zip(added, costs["resolved"], costs["events"], strict=True)
     ]
     costs["added"] = pd.Series(added, dtype=object)
     costs["added_per_event"] = pd.Series(each, dtype=object)

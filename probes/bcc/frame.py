@@ -280,15 +280,15 @@ def _mend_uprobes() -> None:
 
 def open_windows(bpf: Any, pids: str, follow: bool = False) -> None:
     """Count in these tasks from now on, as cell 0; to `follow`, in all threads."""
-    table, opened, every = bpf["windows"], bpf["open_cell"], bpf["anyone"]
+    table, opened, anyone = bpf["windows"], bpf["open_cell"], bpf["anyone"]
     for word in pids.split(","):
         if not word.isdecimal() or not Path("/proc", word).is_dir():
             raise RunError(f"there is no task {word}.")
         # A thread that starts meanwhile is either listed here, or its parent is followed already.
         for task in sorted(Path("/proc", word, "task").iterdir()) if follow else (Path(word),):
             table[table.Key(int(task.name))] = table.Leaf()
-    every[every.Key(0)] = every.Leaf()
-    opened[opened.Key(0)] = opened.Leaf(1)
+    anyone[anyone.Key(0)] = anyone.Leaf()
+    opened[opened.Key(0)] = opened.Leaf(1)  # the cell, plus 1
 
 
 def _close_windows(bpf: Any) -> None:

@@ -4,9 +4,12 @@
 interface.py and isa.h say what these two give. Beside them another architecture needs rows: in ISAS
 below; in every_isa of isa.h, and there its compiler's macro for the guest's programs; of machines
 and packages (runners/guest/machines.toml, packages.toml); and of functions that it alone has, by
-layer and purpose (probes/functions.tsv, probes/exact/purposes.tsv). Nobody else knows its
-instructions, its registers, or the names that it gives to functions of the kernel. A machine, a
+layer and purpose (probes/functions.tsv, probes/exact/purposes.tsv). In exact mode nobody else knows
+its instructions, its registers, or the names that it gives to functions of the kernel. A machine, a
 record and symbols carry their architecture.
+
+What runs beside the workload on a host knows x86-64 in four more places: probes/callsite.py,
+probes/bpf.py, probes/bcc/syscount.py and runners/workload/work.c.
 """
 
 from collections.abc import Mapping

@@ -173,15 +173,17 @@ class ClientRuns:
             if (running.get(cpu, -1) == client) != len(self._turns) % 2:
                 self._turns.append(match.start())
 
-    def of(self, number: int, end: int) -> list[int]:
-        """Return the words up to `end` at which it runs block `number`."""
+    def places_of(self, number: int, end: int) -> list[int]:
+        """Return the indices, up to `end`, of the words at which the client begins this block."""
         needle = (number << COUNT_BITS >> 8).to_bytes(3, "little")  # a word's upper three bytes
         places = []
         at = self._data.find(needle, 4 * self._begin, 4 * end)
         while at >= 0:
             place, byte = divmod(at, 4)
             resumed = self._kinds[place - 1] == _kind(RecordEvent.RESUME)
-            if byte == 1 and bisect_right(self._turns, place) % 2 == 1 and not resumed:
+            is_number = byte == 1  # else the bytes are of two words, or of another part of one
+            client_runs = bisect_right(self._turns, place) % 2 == 1
+            if is_number and client_runs and not resumed:
                 places.append(place)
             at = self._data.find(needle, at + 1, 4 * end)
         return places
@@ -200,9 +202,9 @@ def find_iterations(
         # The number of a longer block does not begin at a byte; the workload's loop has no such.
         if 0 < block.address < record.isa.user_limit and len(block.lengths) < 1 << 8
     ]
-    first_runs = ((client_runs.of(number, soon), number) for number in user)
+    first_runs = ((client_runs.places_of(number, soon), number) for number in user)
     for _, number in sorted((places[0], number) for places, number in first_runs if places):
-        if len(places := client_runs.of(number, end)) == iterations:
+        if len(places := client_runs.places_of(number, end)) == iterations:
             return places
     raise RecordError("no part of the client's loop ran exactly once per iteration in the record")
 

@@ -296,10 +296,10 @@ def tax(trials: Trials, subject: StudiedCell) -> None:
 
 def write(folder: Path, subjects: Iterable[StudiedCell]) -> None:
     """Write lesions.csv, together.csv, needs.csv and a file of folded stacks for each cell."""
-    alone_rows, kept_rows, sums = [], [], []
+    alone_rows, kept_rows, needs_rows = [], [], []
     for subject in subjects:
         cell, usual = subject.patient.run.cell, subject.patient.instructions
-        key = {
+        cell_columns = {
             "kernel": subject.kernel,
             "transport": cell.transport,
             "size": cell.size,
@@ -320,10 +320,10 @@ def write(folder: Path, subjects: Iterable[StudiedCell]) -> None:
                     "differs": "; ".join(trial.differs),
                     "said": trial.said,
                 }
-                alone_rows.append(key | row)
-        for order, made in sorted(subject.together.items()):
-            for form, (lesions, left) in made.items():
-                of = key | {"order": order, "form": form}
+                alone_rows.append(cell_columns | row)
+        for order, by_form in sorted(subject.together.items()):
+            for form, (lesions, left) in by_form.items():
+                columns = cell_columns | {"order": order, "form": form}
                 for lesion in lesions:
                     row = {
                         "function": lesion.name,
@@ -331,18 +331,20 @@ def write(folder: Path, subjects: Iterable[StudiedCell]) -> None:
                         "purpose": purpose_of(lesion.name),
                         "saved": _saved(usual, subject.singles[lesion.name][lesion.gives]),
                     }
-                    kept_rows.append(of | row)
-                sums.append(of | {"purpose": LEFT, "instructions": left})
+                    kept_rows.append(columns | row)
+                needs_rows.append(columns | {"purpose": LEFT, "instructions": left})
         needed_for, lines = Counter[str](), []
         for why, path, instructions in stacks(subject):
-            needed_for[purpose_of(path[-1])] += instructions * (why == DELIVERY)
+            if why == DELIVERY:
+                needed_for[purpose_of(path[-1])] += instructions
             lines.append(f"{why};{';'.join(path)} {instructions}\n")
         needed = [(DELIVERY, purpose, n) for purpose, n in needed_for.most_common() if n]
         for form, purpose, n in [("", NO_LESION, usual), *subject.taxes, *needed]:
-            sums.append(key | {"order": MAIN, "form": form, "purpose": purpose, "instructions": n})
-        name = "-".join(filter(None, map(str, key.values())))
+            row = {"order": MAIN, "form": form, "purpose": purpose, "instructions": n}
+            needs_rows.append(cell_columns | row)
+        name = "-".join(filter(None, map(str, cell_columns.values())))
         (folder / f"{name}.folded").write_text("".join(lines), encoding="utf-8")
-    for name, rows in (("lesions", alone_rows), ("together", kept_rows), ("needs", sums)):
+    for name, rows in (("lesions", alone_rows), ("together", kept_rows), ("needs", needs_rows)):
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, rows[0].keys() if rows else (), lineterminator="\n")
             writer.writeheader()
@@ -354,11 +356,14 @@ def _saved(usual: int, trial: Trial) -> int | None:
 
 
 def stacks(subject: StudiedCell) -> Iterator[tuple[str, tuple[str, ...], int]]:
-    """Yield each path of the usual round trip: why it may go, or DELIVERY; its instructions."""
+    """Yield, for each path of the usual round trip: why it may go, the path, its instructions.
+
+    That is the purpose of its outermost function that may be left out, else DELIVERY.
+    """
     counts, tree = subject.patient.window.steady.counts, subject.patient.window.tree
     names = {lesion.name for lesions, _ in subject.together[MAIN].values() for lesion in lesions}
     for node in sorted(counts.steps, key=tree.path):
         path = tree.path(node)
-        cut = next((name for name in path if name in names), None)
+        outermost = next((name for name in path if name in names), None)
         instructions = counts.steps[node] - counts.repeats[node]
-        yield purpose_of(cut) if cut else DELIVERY, path, instructions
+        yield purpose_of(outermost) if outermost else DELIVERY, path, instructions

@@ -17,26 +17,19 @@ from runners.exact.cells import cpus_of, iterations_of, order
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, replay
 from runners.exact.knobs import Knob
-from runners.exact.lines import (
-    LEVEL_1,
-    LEVEL_2,
-    MOST_NAMES,
-    SETTLED,
-    LineKey,
-    LineRow,
-    Lines,
-    Recorded,
-    count_lines,
-)
+from runners.exact.line_misses import LEVEL_1, LEVEL_2
+from runners.exact.lines import SETTLED, LineKey, LineRow, Lines, count_lines
 from runners.exact.machine import scratch
 from runners.exact.objects import Objects
 from runners.exact.record import read_record
+from runners.exact.touches import Recorded
 from runners.process import RunError
 
 # The machine in which every object has a name and each call the same stack.
 NAMED_MACHINE = Knob(command_line="slab_nomerge randomize_kstack_offset=off")
 ITERATIONS = 100
 LINES, FIELDS = "lines", "fields"  # folders
+MOST_NAMES = 3  # fields and functions that a row names at most
 MEMORY = 512 << 20  # of the machine, in bytes: `-m` of machines.toml
 WAY_COLUMNS = ("send", "softirq", "read", "poll", "other")  # columns of fields/<id>.tsv
 LINE_HEAD = (
@@ -159,11 +152,12 @@ def _weight(key: LineKey, row: LineRow) -> tuple[object, ...]:
 
 
 def _line_row(key: LineKey, row: LineRow, iterations: int) -> Iterator[str]:
+    """The texts of a row, in the order of LINE_HEAD; moves are of the settled iterations."""
     kind, name, line = key
     settled = iterations - SETTLED
     yield from (kind, name, "" if line is None else str(line), str(len(row.objects)))
     yield from (_number(row.loads / iterations), _number(row.stores / iterations))
-    for moved in (row.fetches, row.read, row.invalidations):
+    for moved in (row.fetches, row.fetches_read, row.invalidations):
         yield _number(moved / settled)
     for names in (row.fields, row.written, row.writers, row.taken, row.takers):
         yield _named(names)

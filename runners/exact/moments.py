@@ -226,7 +226,7 @@ class Copies:
         """Return a copy's round trips."""
         words = self._words[at]
         runs = ClientRuns(words, 0, len(words), self._client)
-        begins = sorted(chain.from_iterable(runs.of(n, len(words)) for n in self._at_begin))
+        begins = sorted(chain.from_iterable(runs.places_of(n, len(words)) for n in self._at_begin))
         # The first round trip begins before its interrupt.
         return self._trips(words, [0, *begins[1 : FOLLOWED + 1]])
 

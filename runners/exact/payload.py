@@ -67,14 +67,15 @@ def _sources(
     moved: Callable[[Access], int],
     size: int,
 ) -> set[int]:
-    """Return the places at which payload begins.
+    """Return the addresses of the bytes that messages are sent from.
 
-    A sender whose messages go one way may be far ahead: then look on until some are received.
+    The window is searched in pieces, up to the first that has any: a sender whose messages go one
+    way may be far ahead of the receiver.
     """
     origins, sources = _Origins(), set[int]()
     searched = max(SEARCHED, len(window) // 3)
-    for begins in range(0, len(window), searched):
-        for access in window[begins : begins + searched]:
+    for start in range(0, len(window), searched):
+        for access in window[start : start + searched]:
             if in_kernel[access.block]:
                 origins.step(access, moved(access))
         if sources := spans(isa, origins.repeated(), size):
@@ -138,14 +139,19 @@ class _Origins:
 
 
 class _Tracker:
+    """Knows which bytes of memory and which registers hold payload now; adds to `flow`.
+
+    `sources` are the addresses that messages are sent from.
+    """
+
     def __init__(self, isa: Isa, sources: set[int]) -> None:
         self.flow = PayloadFlow()
         self._copy_back = isa.copy_back
-        self._here = set(sources)
+        self._payload = set(sources)  # addresses that hold payload
         self._sources = sources
-        # What loaded it, how many bytes of that are payload, and the function.
+        # Register → the load that filled it, how many of its bytes are payload, who loaded.
         self._registers: dict[int, tuple[Access, int, str]] = {}
-        self._used: set[int] = set()
+        self._stored: set[int] = set()  # registers whose payload has been stored since
         self._last = (0, 0, 0)  # the last copy: its source's begin and end, and how far it went
 
     def step(self, access: Access, register: int, function: str) -> None:
@@ -155,7 +161,7 @@ class _Tracker:
             return
         if register in self._registers:
             self._drop(register)
-        if count := len(self._here.intersection(access.addresses)):
+        if count := len(self._payload.intersection(access.addresses)):
             if register == OTHER:
                 self.flow.readers[function] += count
             else:
@@ -175,9 +181,9 @@ class _Tracker:
         again = self._copied_again(loaded.physical, access.physical, count)
         self.flow.copied[direction] += count - again
         self.flow.copiers[function] += count - again
-        self._used.add(register)
+        self._stored.add(register)
         if not access.flags & USER_ADDRESS:
-            self._here.update(access.addresses[:count])
+            self._payload.update(access.addresses[:count])
 
     def _copied_again(self, start: int, target: int, size: int) -> int:
         """Return how many of these bytes have just been copied from there to the same place.
@@ -194,9 +200,9 @@ class _Tracker:
 
     def _drop(self, register: int) -> None:
         _, size, function = self._registers.pop(register)
-        if register not in self._used:
+        if register not in self._stored:
             self.flow.readers[function] += size
-        self._used.discard(register)
+        self._stored.discard(register)
 
     def flush(self) -> None:
         """The end of the window: what is still in a register was read and not copied."""
@@ -205,5 +211,5 @@ class _Tracker:
 
     def forget(self, access: Access) -> None:
         """Other data overwrites these bytes; a user's send buffer stays a source of payload."""
-        if not self._here.isdisjoint(access.addresses):
-            self._here -= set(access.addresses) - self._sources
+        if not self._payload.isdisjoint(access.addresses):
+            self._payload -= set(access.addresses) - self._sources

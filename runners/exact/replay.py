@@ -53,7 +53,8 @@ class State(NamedTuple):
     """Everything besides the words on which a replay depends, so that it can be cut anywhere.
 
     `running` is by CPU, `stacks` by task. Both are empty at the start of a record, whose first
-    words name the running tasks. `offset` is where the next block resumes, in instructions.
+    words name the running tasks. `offset` is how many instructions of the next block ran before it
+    was interrupted: there it goes on.
     """
 
     cpu: int = 0
@@ -134,7 +135,7 @@ class Replay:
         self._addresses = [block.address for block in blocks]
         self._ends = [block.end for block in blocks]
         self._jumps = [isa.jump(block.instruction(-1)) for block in blocks]
-        self._repeats = [isa.repeats(block.instruction(0)) for block in blocks]
+        self._begins_with_rep = [isa.repeats(block.instruction(0)) for block in blocks]
         self._targets = [isa.target(block.instruction(-1), block.end) for block in blocks]
 
     def run(
@@ -144,26 +145,30 @@ class Replay:
         counts = Counts()
         stacks, running = dict(state.stacks), dict(state.running)
         cpu, offset = state.cpu, state.offset
-        current, last, before = running.get(cpu, NO_TASK)
+        current, last, previous_word = running.get(cpu, NO_TASK)
         stack = self._stack(stacks, current)
         for word in words:
             if word & EVENT_BIT:
                 kind, value = event_of(word)
                 if kind == RecordEvent.REPEAT:
-                    node, steps = stack[-1].node, (before & COUNT_MASK) * value
+                    node, steps = stack[-1].node, (previous_word & COUNT_MASK) * value
                     counts.steps[node] += steps
-                    previous, repeats = before >> COUNT_BITS, 0
-                    if self._repeats[previous] and self._lengths[previous] == 1:
-                        repeats = steps
-                        counts.repeats[node] += repeats
+                    previous, not_new = previous_word >> COUNT_BITS, 0
+                    # The block is the one instruction that repeats: each run of it is a step of it.
+                    if self._begins_with_rep[previous] and self._lengths[previous] == 1:
+                        not_new = steps
+                        counts.repeats[node] += not_new
                     if order is not None:
-                        order.append(NodeVisit(cpu, node, steps - repeats))
+                        order.append(NodeVisit(cpu, node, steps - not_new))
                 elif kind == RecordEvent.RESUME:
                     offset = value
                 elif kind == RecordEvent.CPU:
-                    stacks[current], running[cpu] = tuple(stack), RunningTask(current, last, before)
+                    stacks[current], running[cpu] = (
+                        tuple(stack),
+                        RunningTask(current, last, previous_word),
+                    )
                     cpu = value
-                    current, last, before = running.get(cpu, NO_TASK)
+                    current, last, previous_word = running.get(cpu, NO_TASK)
                     stack = self._stack(stacks, current)
                 elif value != current:  # a switch, or a marker, which also names the running task
                     stacks[current] = tuple(stack)
@@ -175,15 +180,19 @@ class Replay:
                 self._move(stack, last, number, counts)
             node = stack[-1].node
             counts.steps[node] += ran
-            repeats = 0
-            if self._repeats[number] and not offset and self._begins_within(before, number):
-                repeats = 1
+            not_new = 0
+            if (
+                self._begins_with_rep[number]
+                and not offset
+                and self._begins_within(previous_word, number)
+            ):
+                not_new = 1
                 counts.repeats[node] += 1
             if order is not None:
-                order.append(NodeVisit(cpu, node, ran - repeats))
+                order.append(NodeVisit(cpu, node, ran - not_new))
             last = number if offset + ran == self._lengths[number] else 0
-            before, offset = word, 0
-        stacks[current], running[cpu] = tuple(stack), RunningTask(current, last, before)
+            previous_word, offset = word, 0
+        stacks[current], running[cpu] = tuple(stack), RunningTask(current, last, previous_word)
         ended = tuple(sorted(running.items())), tuple(sorted(stacks.items()))
         return State(cpu, *ended, offset), counts
 

@@ -83,10 +83,10 @@ class Guest:
     ) -> dict[str, str]:
         """Boot, and run `command` as root in a folder with the input's files.
 
-        What the command leaves in the folder `out` beside its input becomes `out`, which must not
-        exist yet. Each line that it prints goes to `on_line`, the console to `console.log` in
-        `out`. `timeout` is in seconds, `memory` in MiB, `output_size` in bytes. A guest that was
-        `stored` (a folder) gets `late`, and goes on.
+        The guest's folder `out`, beside the command's input, comes out as the folder `out` here,
+        which must not exist yet. Each line that the command prints goes to `on_line`, the console
+        to `console.log` in `out`. `timeout` is in seconds, `memory` in MiB, `output_size` in bytes.
+        A guest that was `stored` (a folder) gets `late`, and goes on.
 
         Returns the command's `stderr` and the `kernel.log`. Raises RunError; then there is no
         `out`.

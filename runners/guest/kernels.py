@@ -33,6 +33,7 @@ DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
 # Modules of transports and of exact mode's knobs.
 MODULES = (*every_module(), "nf_tables", "tcp_bbr", "tcp_dctcp", "tcp_vegas", "tcp_westwood")
 PAGE = 4096
+BUILT_IN = Path()  # of a module: it has no file
 ZEROS = bytes(PAGE)
 LARGEST_KERNEL = 1 << 28  # bytes of a bzImage
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
@@ -99,9 +100,9 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
             tree = next(root.rglob(f"lib/modules/{release}"))
             files = {_module(path): path for path in tree.rglob("*.ko*")}
             builtin = (tree / "modules.builtin").read_text(encoding="utf-8").split()
-            files |= dict.fromkeys((_module(Path(line)) for line in builtin), Path())
+            files |= dict.fromkeys((_module(Path(line)) for line in builtin), BUILT_IN)
             target = partial / "modules"
-            orders = {name: _in_order(name, files, target) for name in (*MODULES, DRIVER)}
+            orders = {module: _in_order(module, files, target) for module in (*MODULES, DRIVER)}
         return {"release": release, "version": offer.version, "what": release, "orders": orders}
 
     recipe = {"version": 2, "name": name, "suites": KERNEL_SUITES, "modules": MODULES}
@@ -131,7 +132,7 @@ def _in_order(name: str, files: Mapping[str, Path], target: Path) -> list[str] |
     """
     if name not in files:
         return None
-    if files[name] == Path():
+    if files[name] == BUILT_IN:
         return []
     data = files[name].read_bytes()
     if files[name].suffix == ".xz":

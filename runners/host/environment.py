@@ -74,7 +74,10 @@ def _settings() -> dict[str, str | None]:
 
 
 def _configured(name: str) -> str | None:
-    """`y`, or `n`, in the kernel's configuration; None where nobody kept that."""
+    """What the kernel was configured with: `y`, `m`, a number; `n` if it is not set.
+
+    None where nobody kept the configuration.
+    """
     boot = SYSTEM_ROOT / "boot" / f"config-{os.uname().release}"
     kept = boot, SYSTEM_ROOT / "proc/config.gz"
     for path in kept:

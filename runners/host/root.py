@@ -373,7 +373,8 @@ def _send(channel: socket.socket, answer: dict[str, Any], descriptors: Sequence[
 def main(argv: list[str]) -> int:
     """Start the user's process, and serve it; its exit status. Raises UsageError, RunError."""
     who = invoker()
-    for name in (CHANNEL, LOCK_VARIABLE):  # descriptors of ours, which nobody else may number
+    # They hold numbers of descriptors that we make: a caller's would be believed.
+    for name in (CHANNEL, LOCK_VARIABLE):
         os.environ.pop(name, None)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own = {"PATHCOST_CACHE": str(who.cache), CHANNEL: str(theirs.fileno())}

@@ -337,17 +337,20 @@ def run_beside(
     """Run a client, which `wrap` makes a full command of, beside the processes of its server.
 
     Returns what `parse` makes of its output, with `error` null, or only `error`. The result also
-    has the kernel's counts of all these processes as `counters`; with probes `attached`, `probed`
-    has what these counted. A client that `waits` is counted from its "ready" to its result, any
-    other over its entire life, by the probes alone where there are any.
+    has what was counted of all these processes: by the kernel as `counters`, by probes as `probed`.
+
+    - A client that `waits` is counted from its "ready" to its result, by the kernel and by the
+      probes that are `attached`.
+    - Any other client with probes `attached` is counted from its start to its end, by them alone.
+    - Any other without probes is counted over its entire life, by the kernel.
     """
     more, seconds = Result(error=None), seconds or CLIENT_SECONDS
-    whole = attached is None and not waits
+    entire_life = attached is None and not waits
     before, text, overdue = counters_of(servers()), "", Event()
     # What `wrap` does comes before the shell, so that it is not counted.
     with (
         subprocess.Popen(
-            wrap(argv if whole or waits else [*HELD, *argv]),
+            wrap(argv if entire_life or waits else [*HELD, *argv]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -366,7 +369,7 @@ def run_beside(
         timer = Timer(seconds, end)
         timer.start()
         try:
-            if not whole and printed.line() == "ready\n":
+            if not entire_life and printed.line() == "ready\n":
                 pids = [process.pid, *descendants(process.pid), *servers()]
                 if attached is not None:
                     attached.open(pids)
@@ -386,7 +389,7 @@ def run_beside(
                 process.stdin.close()
             printed.rest()
             process.wait()
-            if whole:
+            if entire_life:
                 more["counters"] = between(before, counters_of(servers()))
             if process.returncode == 0 and (text or not waits):
                 return parse(text or printed.out.text()) | more

@@ -151,12 +151,15 @@ def of_cold_path(cache: Path) -> dict[str, Any]:
 
 
 def measured(wanted: Iterable[Priced]) -> dict[str, Any]:
-    """Run each cell over both transports, interleaved. Raises RunError."""
+    """Run each cell over both transports, interleaved. Raises RunError.
+
+    An entry has a list of each figure, with a value for each repeat.
+    """
     listed: dict[tuple[str, Priced], dict[str, Any]] = {}
     began = time.time()
     for _, (cell, transport) in interleaved(list(product(wanted, PAIR)), PRICE_REPEATS):
-        unmeasured = cell.names(transport) | {"cold": cell.cold}
-        entry = listed.setdefault((transport, cell), unmeasured)
+        without_figures = cell.names(transport) | {"cold": cell.cold}
+        entry = listed.setdefault((transport, cell), without_figures)
         for name, value in cell.figures(transport).items():
             entry.setdefault(name, []).append(value)
     return {"format": PRICES_FORMAT, "measured": round(began), "cells": list(listed.values())}

@@ -23,10 +23,7 @@ WHAT_IF = "what-if.json"
 
 
 def what_if(options: WhatIfOptions) -> int:
-    """Predict for a pair that is described: the exit status. Raises UsageError, RunError.
-
-    A program of ours is not described but watched, for a while and at the usual limit.
-    """
+    """Predict for the pair, or watch the program: the exit status. Raises UsageError, RunError."""
     if options.program:
         case_of(options.program)
         watched = WatchOptions(

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from runners.exact.cells import path_of
 from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.line_files import NAMED_MACHINE, record_lines
-from runners.exact.lines import LINE_BYTES, Lines, Touch, moves
+from runners.exact.line_moves import moves
+from runners.exact.lines import Lines
+from runners.exact.touches import LINE_BYTES, Touch
 from runners.store import invoker
 from tests.exact.conftest import cell_run, prepared
 
