@@ -34,7 +34,7 @@ from runners.programs.watch import watch
 from runners.programs.what_if import what_if
 from runners.run import diff, report, run
 from runners.show import WIDTH
-from runners.store import scratch
+from runners.store.folders import scratch
 
 ONE = {"": 1.0}
 BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}

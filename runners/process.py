@@ -26,6 +26,7 @@ from probes.messages import UsageError as UsageError
 
 REPOSITORY = Path(__file__).parent.parent
 REPORTS = (REPOSITORY if CLONE else Path()) / FOLDER
+ROOT = Path("/run/pathcost")  # root's own, where no other user can write
 PROJECT = REPOSITORY / "pyproject.toml"
 RUN_SH = REPOSITORY / "runners/run.sh"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"

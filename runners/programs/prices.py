@@ -45,7 +45,7 @@ class Priced(NamedTuple):
     def figures(self, transport: str) -> dict[str, float]:
         """Run it once: µs of an iteration, and CPU time of both sides. Raises RunError."""
         options: dict[str, Any] = {
-            **self.names(transport),
+            **self.options(transport),
             "messages": self.messages,
             "warmup": max(20, self.messages // 6 // 2 * 2),
         }
@@ -65,8 +65,8 @@ class Priced(NamedTuple):
             "server_cpu_us": cpu_us(result["server"]) / rounds,
         }
 
-    def names(self, transport: str) -> dict[str, Any]:
-        """What its prices are called by, and the workload's options."""
+    def options(self, transport: str) -> dict[str, Any]:
+        """The workload's options, by which its prices are found again."""
         return {
             "transport": transport,
             "pattern": self.pattern,
@@ -143,9 +143,9 @@ def of_cold_path(cache: Path) -> dict[str, Any]:
     messages = COLD_MESSAGES["pingpong"]
     wanted = [Priced("pingpong", SMALL, "same-cpu", messages, cold) for cold in (False, True)]
     listed = kept(cache) or measured(wanted) | {"fingerprint": fingerprint()}
-    names = [wanted[0].names(transport) for transport in PAIR]
+    options = [wanted[0].options(transport) for transport in PAIR]
     cells = [
-        cell for cell in listed["cells"] if any(name.items() <= cell.items() for name in names)
+        cell for cell in listed["cells"] if any(given.items() <= cell.items() for given in options)
     ]
     return listed | {"cells": cells}
 
@@ -158,7 +158,7 @@ def measured(wanted: Iterable[Priced]) -> dict[str, Any]:
     listed: dict[tuple[str, Priced], dict[str, Any]] = {}
     began = time.time()
     for _, (cell, transport) in interleaved(list(product(wanted, PAIR)), PRICE_REPEATS):
-        without_figures = cell.names(transport) | {"cold": cell.cold}
+        without_figures = cell.options(transport) | {"cold": cell.cold}
         entry = listed.setdefault((transport, cell), without_figures)
         for name, value in cell.figures(transport).items():
             entry.setdefault(name, []).append(value)

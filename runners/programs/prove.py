@@ -32,7 +32,7 @@ from runners.programs.place import Place, death_of, unpacked
 from runners.programs.prices import kept
 from runners.programs.program import Case, Client, Process, Program, Values, case_of
 from runners.programs.watch import USUAL_SECONDS, observe, write_files
-from runners.store import RunFolder, place
+from runners.store.report import RunFolder, place
 
 OWN_CLIENT_SECONDS = 3600  # for one run of a client
 TURNS_REPEATS = 6
