@@ -203,7 +203,7 @@ def loads(proof: Proof) -> Loads | None:
     # A turn of a client that sends one way may be as long as the run.
     if abs(moved.ratio.value / turns.ratio.value - 1) < EQUAL:
         return replace(made, rate=both(proof.probed, rate_of_turns), rate_of="turns")
-    return replace(made, rate=both(proof.probed, rate_of_bytes), rate_of="bytes")
+    return replace(made, quantiles={}, rate=both(proof.probed, rate_of_bytes), rate_of="bytes")
 
 
 def rate_of_turns(run: ClientRun) -> float:
@@ -304,7 +304,9 @@ class Outcome:
     @property
     def is_mostly_start(self) -> bool:
         """Whether most of a run passes outside its turns, which are one after the other there."""
-        return bool(self.loads and self.loads.in_turns.first.value < 1 - STARTED)
+        if self.loads is None or self.loads.rate:
+            return False
+        return self.loads.in_turns.first.value < 1 - STARTED
 
     @property
     def turn(self) -> Compared | None:
