@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from analysis.predict.observed import UNKNOWN_PLACEMENT, CpuUse, Observed, Requests, Waits
 from analysis.raw.programs import PricedCell, PriceList
-from analysis.raw.record import Model, NotNegative, Positive, read_object
+from analysis.raw.record import Count, Model, NotNegative, Positive, read_object
 from analysis.raw.run import read_run
 from analysis.times.cold import COLD_SIZE, stored_prices
-from analysis.wording import number
+from analysis.wording import amount, number
 from probes.contract import PRICES
 from probes.messages import PROGRAM, UsageError, shown
 from probes.transports import PAIR
@@ -158,9 +158,10 @@ class Described(Model):
     clients: Positive
     connect: bool  # each request has a connection of its own
     cpus: Literal["1", "2", "free"]
+    machine_cpus: Count = 0  # of the machine that the prices are of; 0 where nobody said
 
     def observed(self, prices: Prices) -> Observed:
-        """What `watch` would see of it over TCP. Raises UsageError where its CPUs are too few."""
+        """What `watch` would see of it over TCP. Raises UsageError where it cannot be."""
         pattern = "connect" if self.connect and prices.connects else "pingpong"
         _, near, cpus = CPUS[self.cpus]
         request, back = (prices.over_tcp(pattern, near, n) for n in (self.request, self.answer))
@@ -168,11 +169,9 @@ class Described(Model):
         answer = self.work_us + float(request[0] + back[0]) / 2
         serving = self.rate * (cpu / 2 + self.work_us) / 1e6
         busy = self.rate * (cpu + self.work_us) / 1e6
-        if cpus and busy > cpus:
-            raise UsageError(
-                f"{number(self.rate)} such requests a second take {number(busy)} CPUs, and "
-                f"--cpus gives them {cpus}: lower --rate or --work."
-            )
+        self._refuse_cpus(busy, cpus)
+        awake = (prices.over_tcp("selfecho", near, n) for n in (self.request, self.answer))
+        self._refuse_clients(float(sum(price[0] for price in awake)) / 2)
         return Observed(
             requests=Requests(
                 rate=self.rate,
@@ -194,6 +193,31 @@ class Described(Model):
             ),
             near=near,
             bound=cpus is not None,
+        )
+
+    def _refuse_cpus(self, busy: float, cpus: int | None) -> None:
+        """Raise UsageError where there are fewer CPUs than the load takes."""
+        if busy <= (cpus or self.machine_cpus or busy):
+            return
+        has = f"--cpus gives them {cpus}" if cpus else f"this machine has {self.machine_cpus}"
+        raise UsageError(
+            f"{number(self.rate)} such requests a second take {number(busy)} CPUs, and {has}: "
+            "lower --rate or --work."
+        )
+
+    def _refuse_clients(self, shortest_us: float) -> None:
+        """Raise UsageError where clients that wait for each answer ask less often.
+
+        `shortest_us`: what a round trip takes in which nobody sleeps.
+        """
+        answer = self.work_us + shortest_us
+        most = self.clients * 1e6 / answer
+        if self.rate <= most:
+            return
+        raise UsageError(
+            f"an answer takes {amount(answer * 1000, 'ns')} or more, so with --clients "
+            f"{self.clients} there are at most {number(most)} requests a second: lower --rate or "
+            "raise --clients."
         )
 
     @property

@@ -367,6 +367,27 @@ def test_what_if_names_the_command_that_measures_it() -> None:
         assert DESCRIBED.model_copy(update=changes).command == ""
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        # 100 CPUs of work; a client that waits for each answer asks again only then.
+        (
+            {"rate": 100_000, "work_us": 1000, "clients": 400},
+            "take 10. CPUs.*machine has 2",
+        ),
+        ({"rate": 100_000, "work_us": 10, "clients": 100, "cpus": "1"}, "--cpus gives them 1"),
+        ({"rate": 1900, "work_us": 1000, "clients": 1}, "--clients 1 there are at most 9"),
+    ],
+)
+def test_what_if_refuses_what_cannot_be(
+    prices: Prices, changes: dict[str, Any], reason: str
+) -> None:
+    given = {"cpus": "free", "machine_cpus": 2, "request": 64, "answer": 64} | changes
+    with pytest.raises(UsageError, match=reason):
+        DESCRIBED.model_copy(update=given).observed(prices)
+    DESCRIBED.model_copy(update=given | {"rate": 10}).observed(prices)
+
+
 def test_what_if_prices_each_way_where_both_run(prices: Prices) -> None:
     def answer(cpus: str, back: int) -> float:
         changes = {"request": 64, "answer": back, "cpus": cpus, "work_us": 0, "rate": 2}
