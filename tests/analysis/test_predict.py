@@ -278,6 +278,15 @@ def test_what_touches_a_pair_is_noted_on_its_row(changes: dict[str, Any], noted:
     assert ("88 times" in " ".join(remedies(pair))) is bool(lost)
 
 
+@pytest.mark.parametrize(("needless", "said"), [(0, True), (3, True), (5, False)])
+def test_what_was_sent_again_without_need_is_no_loss(needless: int, said: bool) -> None:
+    """A tail-loss probe, which the peer answers with a DSACK: no request waits for it."""
+    again = {"waits": {"resent": [5, 1_000_000_000]}, "needless": needless}
+    (pair,) = made(end(CLIENT, SERVER, 1, **again), TALK[1])
+    assert ("sent again after 200 ms" in " ".join(notes(pair))) is said
+    assert (pair.parts["waits for a timer of TCP"] > 0) is said
+
+
 def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
     """Twenty wait 2 ms each, 100 µs apart, and one of a thousand opens a connection."""
     seen = but(PING, at_once=20, answer_us=2000, opened=0.001, bound=True)
