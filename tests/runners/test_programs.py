@@ -2,6 +2,7 @@
 """Clients of real programs: how they are run and counted; nothing of a server outlives its run."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from runners.process import REPOSITORY, Progress, RunError
 from runners.programs import counting, engine, keeper, place, printed
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
+from tests.build import make
 from tests.processes import is_gone, running, wait_for
 from tests.runners.echo_program import write
 
@@ -32,6 +34,11 @@ for _ in range(23):
 print(json.dumps({"echoed": 23}), flush=True)
 sys.stdin.read()
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    make(REPOSITORY / "runners/programs/tools")
 
 
 def counted(argv: list[str]) -> dict[str, Any]:
@@ -54,6 +61,32 @@ def test_a_client_that_hangs_is_ended_with_its_children(monkeypatch: pytest.Monk
     found = engine.run_beside(["sh", "-c", "sleep 20 & wait"], lambda: [])
     assert found == {"error": "the client did not end in 0.5 s"}
     assert time.monotonic() - began < 15, "its child holds the output open"
+
+
+# Leaves a process in a session of its own, which holds the output open and says its number.
+DETACHES = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    open(sys.argv[1], "w").write(str(os.getpid()))
+    time.sleep(600)
+while not os.path.getsize(sys.argv[1]):
+    time.sleep(0.01)
+print("said")
+"""
+
+
+@pytest.mark.parametrize("end", ["true", "false", "kill 0", "sleep 600"])
+def test_a_client_ends_with_its_process_and_leaves_no_daemon(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "CLIENT_SECONDS", 2 if end == "sleep 600" else 60)
+    (tmp_path / "pid").touch()
+    detach = shlex.join([sys.executable, "-c", DETACHES, str(tmp_path / "pid")])
+    argv = ["sh", "-c", f"{detach}; {end}"]
+    found = engine.run_beside(argv, lambda: [], lambda text: {"text": text})
+    assert found.get("text") == ("said\n" if end == "true" else None), found
+    assert is_gone(int((tmp_path / "pid").read_text()))
 
 
 def test_of_what_a_client_prints_the_end_is_read_whatever_it_is() -> None:
