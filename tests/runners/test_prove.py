@@ -18,6 +18,7 @@ from runners.programs.keeper import descendants
 from runners.programs.prove import ARMS, Arm, subject_of
 from runners.run import report
 from tests.build import make
+from tests.processes import captured
 
 # Serves one connection after another; a readiness check that connects would get an answer, too.
 SERVER = """
@@ -96,6 +97,28 @@ def test_a_port_in_use_is_told() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(RunError, match=f"port {port} is in use by another program"):
             run(ARMS[0], port=port)
+
+
+NO_FREE_PORT = """
+import socket
+from runners.process import RunError, free_port
+with socket.create_server(("127.0.0.1", 40000)):
+    try:
+        free_port()
+    except RunError as error:
+        print(error)
+"""
+
+
+def test_a_machine_whose_ports_are_all_taken_is_told() -> None:
+    one_port = "ip link set lo up; echo 40000 40000 >/proc/sys/net/ipv4/ip_local_port_range"
+    python = shlex.join([sys.executable, "-c", NO_FREE_PORT])
+    own = [] if os.geteuid() == 0 else ["--map-root-user"]
+    words = ["unshare", "--net", *own, "sh", "-ec", f"{one_port}; {python}"]
+    done = captured(words, cwd=REPOSITORY)
+    if "unshare failed" in done.stderr:
+        pytest.skip(f"no network of its own: {done.stderr.strip()}")
+    assert "no port of 127.0.0.1 is free" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
