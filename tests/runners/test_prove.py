@@ -69,6 +69,15 @@ def test_an_arm_runs_the_users_own_commands(arm: Arm) -> None:
     assert found["window_ns"] > 0
 
 
+DAEMON = "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0)\n" + SERVER
+
+
+def test_a_server_may_become_a_daemon() -> None:
+    for arm in ARMS:
+        assert run(arm, DAEMON)["metric"] == 1234.5
+    assert descendants(os.getpid()) == []
+
+
 @pytest.mark.parametrize(
     ("server", "client", "reason"),
     [

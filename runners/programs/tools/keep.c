@@ -82,7 +82,8 @@ int main(int argc, char **argv)
 		execvp(argv[1], argv + 1);
 		errx(127, "%s: %s", argv[1], strerror(errno));
 	}
-	while (command && sigwaitinfo(&signals, NULL) == SIGCHLD)
+	/* SIGCONT interrupts it, so an error is no signal. */
+	while (command && sigwaitinfo(&signals, NULL) != SIGTERM)
 		while ((child = waitpid(-1, &end, WNOHANG)) > 0)
 			if (child == command) {
 				status = WIFEXITED(end) ? WEXITSTATUS(end) : 128 + WTERMSIG(end);
