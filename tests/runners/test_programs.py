@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,7 +19,7 @@ from probes.reasons import missing, reason
 from runners.guest import debian
 from runners.host.root import Root
 from runners.process import REPOSITORY, Progress, RunError
-from runners.programs import counting, engine, keeper, place, printed
+from runners.programs import counting, engine, keeper, place, prices, printed
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
 from tests.build import make
@@ -157,6 +158,13 @@ def test_a_program_that_cannot_be_built_is_missing(
     ]
     lines = (tmp_path / "programs.jsonl").read_text().splitlines()
     assert lines == ['{"program": "go", "made": "up"}']
+
+
+def test_a_run_without_prices_is_told_before_anything_is_measured() -> None:
+    """Its raw files are packed, so what `watch` sees would not be judged."""
+    run = REPOSITORY / "reports/reference/default"
+    with pytest.raises(RunError, match="raw.tar.xz"):
+        prices.set_up(Mock(), run)
 
 
 GRANDCHILD = """
