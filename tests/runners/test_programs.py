@@ -163,7 +163,7 @@ def test_a_program_that_cannot_be_built_is_missing(
 def test_a_run_without_prices_is_told_before_anything_is_measured() -> None:
     """Its raw files are packed, so what `watch` sees would not be judged."""
     run = REPOSITORY / "reports/reference/default"
-    with pytest.raises(RunError, match="raw.tar.xz"):
+    with pytest.raises(RunError, match=r"raw\.tar\.xz"):
         prices.set_up(Mock(), run)
 
 
