@@ -4,6 +4,7 @@
 Each program dies with us and holds no more privilege than it needs.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -200,9 +201,17 @@ def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], patience: flo
 
 
 def free_port() -> int:
-    """A TCP port of the loopback that nobody was using a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """A TCP port of the loopback that nobody was using a moment ago. Raises RunError."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            return int(server.getsockname()[1])
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise RunError(
+            "no port of 127.0.0.1 is free, so no server can be started: widen"
+            " net.ipv4.ip_local_port_range, or end what holds its ports (ss -tan)."
+        ) from None
 
 
 class Progress:

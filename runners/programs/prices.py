@@ -110,9 +110,16 @@ def fingerprint() -> dict[str, Any]:
 
 
 def set_up(session: Session[Options], given: Path | None, *words: str) -> dict[str, Any]:
-    """Set up; the prices as the file that a prediction reads, unless they are `given` by a run."""
+    """Set up; the prices as the file that a prediction reads, unless they are `given` by a run.
+
+    Those are read now, so that a folder without prices is told before anything is measured. Raises
+    RunError.
+    """
     session.set_up_step(*words)
     if given:
+        from analysis.predict.prices import read_prices
+
+        read_prices(given)
         return {}
     with session.progress.step("prices"):
         return {PRICES: prices(session.invoker.cache, session.progress.note)}

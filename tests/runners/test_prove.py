@@ -19,6 +19,7 @@ from runners.programs.keeper import descendants
 from runners.programs.prove import ARMS, Arm, subject_of
 from runners.run import report
 from tests.build import make
+from tests.processes import captured
 
 # Serves one connection after another; a readiness check that connects would get an answer, too.
 SERVER = """
@@ -69,6 +70,15 @@ def test_an_arm_runs_the_users_own_commands(arm: Arm) -> None:
     assert found["window_ns"] > 0
 
 
+DAEMON = "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0)\n" + SERVER
+
+
+def test_a_server_may_become_a_daemon() -> None:
+    for arm in ARMS:
+        assert run(arm, DAEMON)["metric"] == 1234.5
+    assert descendants(os.getpid()) == []
+
+
 @pytest.mark.parametrize(
     ("server", "client", "reason"),
     [
@@ -97,6 +107,28 @@ def test_a_port_in_use_is_told() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(RunError, match=f"port {port} is in use by another program"):
             run(ARMS[0], port=port)
+
+
+NO_FREE_PORT = """
+import socket
+from runners.process import RunError, free_port
+with socket.create_server(("127.0.0.1", 40000)):
+    try:
+        free_port()
+    except RunError as error:
+        print(error)
+"""
+
+
+def test_a_machine_whose_ports_are_all_taken_is_told() -> None:
+    one_port = "ip link set lo up; echo 40000 40000 >/proc/sys/net/ipv4/ip_local_port_range"
+    python = shlex.join([sys.executable, "-c", NO_FREE_PORT])
+    own = [] if os.geteuid() == 0 else ["--map-root-user"]
+    words = ["unshare", "--net", *own, "sh", "-ec", f"{one_port}; {python}"]
+    done = captured(words, cwd=REPOSITORY)
+    if "unshare failed" in done.stderr:
+        pytest.skip(f"no network of its own: {done.stderr.strip()}")
+    assert "no port of 127.0.0.1 is free" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
