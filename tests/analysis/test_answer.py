@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The answer decides where its interval allows it; answer.json and the terminal say it."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,13 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import first_answer, main
-from analysis.analyse import Analysis
+from analysis.analyse import Analysis, analyse
 from analysis.claims.verdict import settled
+from analysis.predict.prices import Described, read_prices
+from analysis.predict.show import without_effect
+from analysis.raw.run import read_run
 from analysis.report import terminal
-from analysis.report.answer import PLACES, Answer, Document, Placed
+from analysis.report.answer import PLACES, Answer, Document, Placed, build_answer
 from analysis.report.decision import decision
 from analysis.report.report import Report
 from analysis.report.terminal import WIDTH, table
@@ -72,6 +76,30 @@ def test_a_request_that_does_other_work_is_decided_by_the_cold_difference() -> N
         (share,) = (each for each in cold.shares if each.requests_per_s == 10_000)
         assert share.cold_cpu_share
         assert share.cold_cpu_share.value == pytest.approx((5000 * messages + 6000) * 1e-5)
+
+
+def test_a_report_and_a_what_if_by_its_prices_decide_alike(tmp_path: Path) -> None:
+    """The cold path was measured in fewer repeats than the run's own cells."""
+    run = make_run(tmp_path, MadeUp(extra=(("selfecho", "same-cpu", "block"),), repeats=7))
+    cells = [
+        {"transport": transport, "pattern": "pingpong", "size": 64, "placement": "same-cpu",
+         "cold": cold, "iteration_us": [9.9, 9.9], "client_cpu_us": [time, time + 1],
+         "server_cpu_us": [1, 1]}
+        for transport, cold, time in (
+            ("unix", False, 5), ("tcp", False, 7), ("unix", True, 10), ("tcp", True, 20)
+        )
+    ]  # fmt: skip
+    listed = {"format": 2, "measured": 1, "cells": cells, "fingerprint": {}}
+    (run / "raw/host/prices.json").write_text(json.dumps(listed))
+    answer = build_answer(analyse(read_run(run)))
+    assert answer
+    decided = {placed.conditions: placed.one_percent_ns for placed in answer.times}
+    assert decided["same-cpu"] > 100 * 8000
+    for cpus, placement in (("1", "same-cpu"), ("2", "cross-cpu")):
+        described = Described(
+            rate=10, request=10, answer=10, work_us=0, clients=1, connect=False, cpus=cpus
+        )
+        assert without_effect(described, read_prices(run)) == pytest.approx(decided[placement])
 
 
 def test_a_rate_that_no_connection_reached_is_marked() -> None:
