@@ -68,7 +68,7 @@ class Prices:
                 "them anew, without --prices."
             )
         self.connects = self._has("connect")
-        self._cold = {
+        self._cold: dict[tuple[str, str, bool], Price] = {
             (cell.transport, cell.pattern, cell.cold): _price(cell)
             for cell in self.beside_cold
             if (cell.placement, cell.size) == (ONE, COLD_SIZE)

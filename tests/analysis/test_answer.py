@@ -2,6 +2,7 @@
 """The answer decides where its interval allows it; answer.json and the terminal say it."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from analysis.predict.prices import Described, read_prices
 from analysis.predict.show import without_effect
 from analysis.raw.run import read_run
 from analysis.report import terminal
-from analysis.report.answer import PLACES, Answer, Document, Placed, build_answer
+from analysis.report.answer import PLACES, Answer, Document, LedgerCount, Placed, build_answer
 from analysis.report.decision import decision
+from analysis.report.render import sentence
 from analysis.report.report import Report
 from analysis.report.terminal import WIDTH, table
 from analysis.statistics import Estimate, compared
@@ -102,6 +104,27 @@ def test_a_report_and_a_what_if_by_its_prices_decide_alike(tmp_path: Path) -> No
         assert without_effect(described, read_prices(run)) == pytest.approx(decided[placement])
 
 
+def test_kernels_are_compared_where_a_run_has_several() -> None:
+    def count(kernel: str, unix: int, tcp: int) -> LedgerCount:
+        values = {"unix": float(unix), "tcp": float(tcp)}
+        return LedgerCount(
+            measure="instructions", words="", per="", headline=True, values=values, alike=False,
+            figures={name: f"{value:.0f}" for name, value in values.items()}, probed=False,
+            kernel=kernel, counted="counted somewhere", default_scheduler=None, several=True,
+        )  # fmt: skip
+
+    each = (count("Linux 1", 100, 300), count("Linux 2", 7, 7), count("Linux 3", 110, 150))
+    answer = Answer(
+        pattern="pingpong", size=64, transports=("unix", "tcp"), iteration="round trip",
+        times=(), counts=(), kernels=each, host="",
+    )  # fmt: skip
+    assert answer.between_kernels
+    said = sentence("between_kernels", *answer.between_kernels)
+    parts = ("Linux 1", "Linux 3", "from 100 to 110", "1.10 times", "from 300 to 150", "0.50 times")
+    assert [part for part in parts if part not in said] == []
+    assert answer.model_copy(update={"kernels": ()}).between_kernels is None
+
+
 def test_a_rate_that_no_connection_reached_is_marked() -> None:
     shares = placed("same-cpu", 5000).shares
     assert [share.beyond for share in shares] == [False, False, True]
@@ -155,7 +178,8 @@ def test_a_terminal_says_how_many_verdicts_it_leaves_out(
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) <= most
         shown = sum(line.startswith(("CONFIRMED", "REFUTED", "CONDITIONAL")) for line in lines)
-        more = [int(line.split()[0]) for line in lines if " more verdict" in line]
+        counts = (re.match(r"(\d+) (?:more )?verdict", line) for line in lines)
+        more = [int(count[1]) for count in counts if count]
         assert shown + sum(more) == len(settled(plain.verdicts)), most
 
 
