@@ -167,6 +167,12 @@ class Answer(Part):
         return (tuple(self.asleep) or self.times)[:MOST_NAMED]
 
     @property
+    def between_kernels(self) -> tuple[LedgerCount, LedgerCount] | None:
+        """The instructions on the oldest kernel and on the newest; None of one kernel."""
+        counts = [count for count in self.kernels if count.measure == "instructions"]
+        return (counts[0], counts[-1]) if len(counts) > 1 else None
+
+    @property
     def unnamed(self) -> int:
         """How many more there are."""
         return len(self.asleep or self.times) - len(self.compared)

@@ -41,6 +41,10 @@ UNBROKEN = {
     ord(" "): "\N{NO-BREAK SPACE}",
     ord(wording.DASH): f"\N{WORD JOINER}{wording.DASH}\N{WORD JOINER}",
 }
+# Between a figure and its unit, and between the ends of a range, a line does not break.
+WITHIN = re.compile(
+    rf"(?<=\d) (?=(?:µs|ns|ms|s|%|B|KiB|MiB)(?!\w))|(?<=\d){wording.DASH}(?={wording.MINUS}?\d)"
+)
 PLAIN = re.compile(r"[\w./:+=,@* -]+")  # can stand between backticks as it is
 # Colours of a figure that the page's style sheet decides.
 THEMED = {
@@ -153,6 +157,9 @@ def page(text: str, title: str, figures: Iterable[Drawn] = ()) -> str:
     tokens = parser.parse(text)
     contents = [_anchored(*pair) for pair in pairwise(tokens) if pair[0].type == "heading_open"]
     _label_cells(tokens)
+    for part in (part for token in tokens for part in token.children or ()):
+        if part.type == "text":
+            part.content = WITHIN.sub(lambda gap: gap[0].translate(UNBROKEN), part.content)
     body = parser.renderer.render(tokens, parser.options, {})
     body = PICTURE.sub(partial(_figure, {figure.name: figure for figure in figures}), body)
     return (

@@ -47,10 +47,12 @@ def colder(cells: Iterable[PricedCell]) -> Estimate | None:
     """By how many ns TCP's extra time grows in a cold path; None where the cells lack a part.
 
     A cold cell contains the code that makes it cold, so only the difference of the transports says
-    something. It was measured on one CPU, for 64 bytes: more bytes, or another CPU, are no code.
+    something. It was measured on one CPU, where somebody always runs, so it is of CPU time: other
+    work of the machine adds nothing to that. It is of 64 bytes: more bytes, or another CPU, are no
+    code.
     """
     by_kind: dict[tuple[str, bool], Values] = {
-        (cell.transport, cell.cold): _times(cell)
+        (cell.transport, cell.cold): _cpu_times(cell)
         for cell in cells
         if (cell.pattern, cell.size, cell.placement) == ("pingpong", COLD_SIZE, ONE_CPU)
     }
@@ -62,9 +64,12 @@ def colder(cells: Iterable[PricedCell]) -> Estimate | None:
 
 
 def hot_difference(cells: Iterable[PricedCell], placement: str, size: float) -> Estimate | None:
-    """TCP's extra time in a hot path, in ns: of the smallest messages that are as large."""
+    """TCP's extra time in a hot path, in ns: of the smallest messages that are as large.
+
+    As in a report, it is of median round trips. The mean also has other work's turns in it.
+    """
     found: dict[tuple[str, int], Values] = {
-        (cell.transport, cell.size): _times(cell)
+        (cell.transport, cell.size): 1000 * np.array(cell.median_us or cell.iteration_us)
         for cell in cells
         if (cell.pattern, cell.placement, cell.cold) == ("pingpong", placement, False)
     }
@@ -75,9 +80,7 @@ def hot_difference(cells: Iterable[PricedCell], placement: str, size: float) -> 
     return compared(*(found[name, nearest] for name in PAIR)).added
 
 
-def _times(cell: PricedCell) -> Values:
-    """A round trip in each repeat. On one CPU somebody always runs, so it is both's CPU time."""
-    if cell.placement != ONE_CPU:
-        return 1000 * np.array(cell.iteration_us)
+def _cpu_times(cell: PricedCell) -> Values:
+    """The CPU time of both sides for a round trip, in each repeat."""
     both: Values = np.array(cell.client_cpu_us) + np.array(cell.server_cpu_us)
     return 1000 * both

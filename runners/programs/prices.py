@@ -6,11 +6,14 @@ The prices are kept in the cache. analysis/predict/prices.py reads them.
 
 import json
 import os
+import sys
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from probes.contract import PRICES, PRICES_FORMAT
@@ -30,6 +33,7 @@ FITS = 65536  # bytes that a socket holds while nobody reads
 CONNECTIONS = 600
 COLD_MESSAGES = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
 SMALL = 64  # bytes
+SAMPLES = "samples.u32"  # beside the socket
 TAKES = 20  # seconds, as seen on two cores
 
 
@@ -43,24 +47,29 @@ class Priced(NamedTuple):
     cold: bool = False
 
     def figures(self, transport: str) -> dict[str, float]:
-        """Run it once: µs of an iteration, and CPU time of both sides. Raises RunError."""
+        """Run it once: µs of an iteration (mean and median), and CPU time of both sides.
+
+        Raises RunError.
+        """
         options: dict[str, Any] = {
             **self.options(transport),
             "messages": self.messages,
             "warmup": max(20, self.messages // 6 // 2 * 2),
         }
         with private_directory() as folder:
-            options["dir"] = folder
+            options |= {"dir": folder, "samples": folder / SAMPLES}
             words = [f"--{name}={value}" for name, value in options.items()]
             if self.cold:
                 words.append("--cold")
             done = attempt([WORKLOAD, *words])
-        if done.returncode != 0:
-            raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
+            if done.returncode != 0:
+                raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
+            iterations = read_nanoseconds(folder / SAMPLES)
         result = json.loads(done.stdout)
         rounds = result["round_trips"]
         return {
             "iteration_us": round(result["window_ns"] / 1000 / rounds, 4),
+            "median_us": median(iterations) / 1000,
             "client_cpu_us": cpu_us(result["client"]) / rounds,
             "server_cpu_us": cpu_us(result["server"]) / rounds,
         }
@@ -73,6 +82,14 @@ class Priced(NamedTuple):
             "size": self.size,
             "placement": self.placement,
         }
+
+
+def read_nanoseconds(samples: Path) -> "array[int]":
+    """Each iteration's time, as the workload writes it: little-endian."""
+    times = array("I", samples.read_bytes())
+    if sys.byteorder == "big":
+        times.byteswap()
+    return times
 
 
 def cpu_us(side: dict[str, Any] | None) -> float:

@@ -120,6 +120,17 @@ def test_a_price_lies_on_the_line_between_two_sizes(prices: Prices) -> None:
     assert prices.price("unix", "pingpong", "same-cpu", 128064)[0] == pytest.approx(17991)
 
 
+def test_two_cpus_price_is_a_report_s_and_no_lucky_repeat_s() -> None:
+    """Of a round trip whose repeats differ, as other work keeps CPUs awake or takes turns."""
+    listed = price_list()
+    cell = next(cell for cell in listed["cells"] if cell["placement"] == "cross-cpu")
+    for name in ("iteration_us", "client_cpu_us", "server_cpu_us"):
+        cell[name] = [30.0, 80.0, 400.0, 90.0, 80.0]
+    cell["median_us"] = [20.0, 60.0, 64.0, 62.0, 900.0, 61.0, 63.0]
+    found = Prices(PriceList.model_validate_json(json.dumps(listed)).cells)
+    assert found.price(cell["transport"], cell["pattern"], "cross-cpu", 64)[0] == 62
+
+
 def test_what_a_request_saves_by_hand(prices: Prices) -> None:
     def time(**changes: Any) -> float:
         seen = but(PING, **changes)
