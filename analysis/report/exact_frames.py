@@ -181,13 +181,21 @@ def moving_lines(cell: ExactCell, most: int = 25) -> pd.DataFrame:
                 code(row.place),
                 number(row.moves),
                 f"{row.read / row.fetches:.0%}" if row.fetches else None,
-                row.written,
+                _short(row.written),
                 row.writer,
-                row.taken,
+                _short(row.taken),
                 row.taker,
             )
             for row in moved[:most]
         ],
+    )
+
+
+def _short(fields: str) -> str:
+    """Fields, each union or byte of bit fields by its first name."""
+    return ", ".join(
+        f"{name}|…" if others else name
+        for name, _, others in (field.partition("|") for field in fields.split(", "))
     )
 
 
