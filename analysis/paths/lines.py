@@ -72,7 +72,7 @@ class FieldOfObject(NamedTuple):
     stores_other: NotNegative
     loaders: str
     storers: str
-    cpus: str
+    cpus: str = ""
 
     def of(self, *ways: str) -> tuple[float, float]:
         """Loads and stores in these ways."""

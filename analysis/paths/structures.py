@@ -17,6 +17,18 @@ from analysis.paths.lines import FieldOfObject, LineOfObject
 from analysis.wording import DASH, number, size_text
 
 LINE_BYTES = 64
+# Structures that are drawn, a Unix socket's above TCP's.
+DRAWN = (
+    "unix_sock",
+    "tcp_sock",
+    "tcp6_sock",
+    "udp_sock",
+    "udp6_sock",
+    "sk_buff",
+    "sk_buff_fclones",
+    "socket_alloc",
+    "net_device",
+)
 # How two CPUs share a field → its colour: the darker, the more the line has to move.
 COLOURS = {
     "one CPU": "#dbe4ea",
@@ -69,12 +81,12 @@ class Row(NamedTuple):
 
 def draw_structures(cells: Iterable[ExactCell]) -> Iterator[Drawn]:
     """Draw each structure that these cells, of two CPUs, use: of the first cell that uses it."""
-    drawn = set[str]()
+    users: dict[str, ExactCell] = {}
     for cell in cells:
-        for name in dict.fromkeys(row.name for row in cell.field_rows if row.size):
-            if name not in drawn:
-                drawn.add(name)
-                yield draw_structure(cell, name)
+        for row in cell.field_rows:
+            if row.size:
+                users.setdefault(row.name, cell)
+    yield from (draw_structure(users[name], name) for name in DRAWN if name in users)
 
 
 def draw_structure(cell: ExactCell, name: str) -> Drawn:

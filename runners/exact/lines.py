@@ -32,6 +32,8 @@ LAID_OUT = (
     "sk_buff_fclones",
     "socket_alloc",
     "net_device",
+    "init_net",
+    "linux_mib",
 )
 
 

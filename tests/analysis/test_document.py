@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kernel's tables of fields against counts, on a document of five rows."""
 
+import gzip
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,29 @@ def document(folder: Path, *rows: str, name: str = "tcp_sock.rst") -> Path:
     file = folder / name
     file.write_text("\n".join(["A title", "=======", "", HEAD, *rows, ""]))
     return file
+
+
+def test_a_table_with_borders_and_types_of_two_words_is_read(tmp_path: Path) -> None:
+    """As Linux 7.2 has it, and packed, as Debian does; a field again, without a word, is no row."""
+    lines = [
+        "========== ========== ================== ==================",
+        "Type       Name       fastpath_tx_access fastpath_rx_access",
+        "========== ========== ================== ==================",
+        "struct sk  lock       read_write         read_mostly",
+        "char       name[16]                      read_mostly",
+        "struct sk  lock",
+    ]
+    file = tmp_path / "sock.rst.gz"
+    file.write_bytes(gzip.compress("\n".join(lines).encode()))
+    found = read_document(file)
+    assert found.structure == "sock"
+    assert [*found.rows.values()] == [
+        ("lock", "read_write", "read_mostly"),
+        ("name", "", "read_mostly"),
+    ]
+    file.write_bytes(b"no gzip")
+    with pytest.raises(UsageError, match="gzip cannot unpack it"):
+        read_document(file)
 
 
 def field(name: str, *, storers: str = "", structure: str = "tcp_sock", **counts: float) -> Any:

@@ -36,15 +36,6 @@ TEMPLATE = "what-moves.md.j2"
 REFRESH = "python -m tests.docs.lines"
 ONE, TWO = "same-cpu", "cross-cpu"
 MOST_LINES, MOST_OBJECTS = 8, 12
-# In this order: what both transports have a kind of, a Unix socket's first.
-STRUCTURES = (
-    "unix_sock",
-    "tcp_sock",
-    "sk_buff",
-    "sk_buff_fclones",
-    "socket_alloc",
-    "net_device",
-)
 KEYS = ["kernel", "transport", "pattern", "size", "placement"]
 COUNTS = ["loads", "stores", "data", "written", "code", "fetches", "unread", "invalidations"]
 # Columns of the last table.
@@ -91,7 +82,8 @@ class Rows:
         self.release = cells[0].kernel
         self.moving = {cell.transport: cell for cell in cells if cell.placement == TWO}
         self.drawn: dict[str, Drawn] = {each.name: each for each in draw_lines(compare(cells))}
-        self.structures = {name: self._user(name) for name in STRUCTURES}
+        names = [name.removeprefix("structure-") for name in self.drawn if name != "moves"]
+        self.structures = {name: self._user(name) for name in names}
 
     def _user(self, name: str) -> str:
         """The first transport whose cell has this structure."""
