@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from analysis import drawing
 from analysis.drawing import Drawn, words
@@ -116,7 +116,7 @@ def draw_structure(cell: ExactCell, name: str) -> Drawn:
 
 
 @cache
-def _template():  # type: ignore[no-untyped-def]
+def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,

@@ -56,7 +56,7 @@ def test_a_table_with_borders_and_types_of_two_words_is_read(tmp_path: Path) -> 
 def field(name: str, *, storers: str = "", structure: str = "tcp_sock", **counts: float) -> Any:
     ways = ("send", "softirq", "read", "poll", "other")
     zeros = {f"{what}_{way}": 0.0 for way in ways for what in ("loads", "stores")}
-    rest = zeros | counts
+    rest: dict[str, Any] = zeros | counts
     return FieldOfObject("tcp_sock", name, structure, 0, 4, **rest, loaders="", storers=storers)
 
 

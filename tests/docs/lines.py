@@ -128,7 +128,7 @@ class Rows:
         ranked = sorted(sums, key=lambda name: -sum(own[0] for own in sums[name].values()))
         lines = []
         for name in ranked[:MOST_OBJECTS]:
-            line = [code(name)]
+            line: list[str] = [code(name)]
             for transport in PAIR:
                 moved, fetched, read = sums[name].get(transport, [0.0, 0.0, 0.0])
                 share = f"{read / fetched:.0%}".replace("%", " %") if fetched else ABSENT
