@@ -33,6 +33,7 @@ try:
     from analysis.drawing import Drawn
     from analysis.paths.export import exports
     from analysis.paths.figures import draw_exact, draw_profiles
+    from analysis.paths.line_figures import draw_lines
     from analysis.predict.prove import show_proof
     from analysis.predict.show import show_watch
     from analysis.raw.run import read_run
@@ -178,6 +179,7 @@ def _figures(analysis: Analysis) -> Iterator[Drawn]:
         yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
     yield from draw_profiles(analysis.profiles)
     yield from draw_exact(analysis.exact)
+    yield from draw_lines(analysis.exact)
 
 
 def _files(report: Report) -> dict[str, output.Content]:

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from analysis.counts.ledger import transport_order
 from analysis.machine import kernel_text
 from analysis.paths import lines
-from analysis.paths.lines import FieldOfObject, LineOfObject, read_fields, read_lines
+from analysis.paths.lines import FieldOfObject, LineOfObject, read_fields, read_lines, read_moves
 from analysis.paths.tree import Span, by_function, by_layer, calls_of, function_layer, summed
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
 from analysis.raw.record import Count, Positive, damaged, read_object, read_table
@@ -60,6 +60,7 @@ class ExactCell(ExactLine):
     order: tuple[Span, ...] = ()
     line_rows: tuple[LineOfObject, ...] = ()
     field_rows: tuple[FieldOfObject, ...] = ()
+    moved: tuple[Span, ...] = ()  # an iteration in its order, with the moves of cache lines
 
     def as_variant(self, number: int) -> "ExactCell":
         """The cell as its iterations of another variant went, from 1 up; 0 is the usual."""
@@ -265,6 +266,7 @@ def read_exact(run: Run) -> tuple[ExactCell, ...]:
                 more["broken"] = tuple(_broken(line, tree, order))
                 more["line_rows"] = read_lines(raw, line)
                 more["field_rows"] = read_fields(raw, line)
+                more["moved"] = read_moves(raw, line)
                 cells.append(ExactCell(**dict(line), **more))
     return tuple(cells)
 
