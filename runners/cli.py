@@ -24,6 +24,7 @@ from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST_EXACT, MESSAGES, SCHEDULERS
 from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
+from runners.exact.layouts import parse_layout
 from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
@@ -149,6 +150,15 @@ def allowance(word: str) -> str:
     return word
 
 
+def layout(word: str) -> str:
+    """Read where fields are to be; the kernel has to have them."""
+    try:
+        parse_layout(text(word))
+    except UsageError as error:
+        raise ArgumentTypeError(str(error).rstrip(".")) from None
+    return word
+
+
 def knob(word: str) -> str:
     """Read the name of a knob of runners/exact/knobs.toml."""
     try:
@@ -206,6 +216,7 @@ READERS: dict[str, ValueReader] = {
     **{name: partial(word_of, *CHOICES[name]) for name in ("cpus", "target")},
     "stored": existing,
     "allowance": allowance,
+    "layout": layout,
     "size": quantity(1, cell.LARGEST, BYTES),
     "sizes": several(quantity(1, cell.LARGEST, BYTES)),
     "exact sizes": several(quantity(1, LARGEST_EXACT, BYTES)),

@@ -17,6 +17,7 @@ from runners.exact.cells import cpus_of, iterations_of, order
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, replay
 from runners.exact.knobs import Knob
+from runners.exact.layouts import LayoutStudy
 from runners.exact.line_misses import LEVEL_1, LEVEL_2
 from runners.exact.lines import SETTLED, LineKey, LineRow, Lines, count_lines
 from runners.exact.machine import scratch
@@ -60,22 +61,26 @@ def types_of(kernel: Path) -> Btf:
         ) from None
 
 
-def write_lines(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
+def write_lines(
+    guest: ExactGuest, run: CellRun, out: Path, layouts: LayoutStudy | None = None
+) -> dict[str, Any]:
     """Count the cell's lines, write its tables to `out`, and return its `lines` of cells.jsonl.
 
     Raises RunError, RecordError.
     """
-    counted, summary = record_lines(guest, run)
+    counted, summary = record_lines(guest, run, layouts)
     for folder, table in ((LINES, line_table(counted)), (FIELDS, field_table(counted))):
         (out / folder).mkdir(exist_ok=True)
         (out / folder / f"{run.id}.tsv").write_text(table, encoding="utf-8")
     return summary
 
 
-def record_lines(guest: ExactGuest, run: CellRun) -> tuple[Lines, dict[str, Any]]:
+def record_lines(
+    guest: ExactGuest, run: CellRun, layouts: LayoutStudy | None = None
+) -> tuple[Lines, dict[str, Any]]:
     """Run the cell once more in `guest`, and count its lines: they, and the cell's `lines`.
 
-    Raises RunError, RecordError.
+    `layouts` replays its record with other layouts. Raises RunError, RecordError.
     """
     cell = run.cell.shortened(ITERATIONS * run.cell.unit)
     short = CellRun(run.id, cell, run.repeat)
@@ -99,6 +104,8 @@ def record_lines(guest: ExactGuest, run: CellRun) -> tuple[Lines, dict[str, Any]
         if recorded.iterations <= SETTLED:
             raise RecordError(f"a window of {iterations} iterations is too short to count lines in")
         counted = count_lines(recorded, cpus)
+        if layouts:
+            layouts.add(run, guest.machine.kernel.release, recorded, counted)
     return counted, _summary(counted, window.total.instructions / iterations)
 
 
