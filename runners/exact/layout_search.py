@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from probes.btf import Btf
 from runners.exact.lines import SETTLED
-from runners.exact.struct_layout import Change, Unit, units_of
+from runners.exact.struct_layout import Change, Unit, held, units_of
 from runners.exact.touches import LINE_BYTES, OUTSIDE, Recorded, Touch, lines_of
 
 WIDEST_EXCHANGE = 16  # bytes
@@ -121,7 +121,7 @@ class StructUse:
         if not kind:
             return
         if kind not in self._within:
-            self._within[kind] = [*_held(objects.btf, objects.btf.place(kind), self.structure)]
+            self._within[kind] = [*held(objects.btf, objects.btf.place(kind), self.structure)]
         for offset in self._within[kind]:
             yield physical - place.offset % objects.btf.size(kind) + offset
 
@@ -171,16 +171,6 @@ class StructUse:
                 of_moves, of_lines = region.cost(frozenset(atoms))
                 moves, lines = moves + of_moves, lines + of_lines
         return moves / max(1, self._iterations - SETTLED), lines / self._iterations
-
-
-def _held(btf: Btf, place: int, structure: str) -> Iterator[int]:
-    """The offsets at which the type that stands there holds a structure."""
-    if btf.name_of(place) == structure:
-        yield 0
-        return
-    for part in btf.parts(place):
-        if not part.bits:
-            yield from (part.at + offset for offset in _held(btf, part.place, structure))
 
 
 def groups_of(units: Sequence[Unit]) -> list[list[int]]:

@@ -13,7 +13,7 @@ from probes.messages import RunError, UsageError, shown
 from runners.exact.layout_search import StructUse, search, total
 from runners.exact.line_moves import moves
 from runners.exact.lines import SETTLED, Lines
-from runners.exact.relaid import Relaid
+from runners.exact.relaid import Narrowed, Relaid
 from runners.exact.struct_layout import Change, Layout, Unit, changed, units_of
 from runners.exact.touches import OUTSIDE, Recorded
 
@@ -120,7 +120,7 @@ class _Seen(NamedTuple):
     run: CellRun
     kernel: str
     before: Totals
-    after: Totals | None
+    after: Totals
     uses: dict[str, StructUse]
 
 
@@ -142,14 +142,16 @@ class LayoutStudy:
 
     def add(self, run: CellRun, kernel: str, recorded: Recorded, counted: Lines) -> None:
         """Replay a cell, and keep what the search needs of it."""
-        btf, request = recorded.objects.btf, self.request
-        after = None
-        if request.changes:
-            relaid = Relaid(recorded, layout_of(btf, request.changes))
-            after = Totals.replayed(relaid, counted.cpus)
-        uses = {name: StructUse(recorded, name) for name in request.searched}
+        btf, request, cpus = recorded.objects.btf, self.request, counted.cpus
+        names = [*request.searched, *(change.structure for change in request.changes)]
+        before, part = Totals.of(counted), Narrowed(recorded, names)
+        relaid = Relaid(part, layout_of(btf, request.changes))
+        # The other lines stay as they are.
+        now, then = (Totals.replayed(window, cpus) for window in (part, relaid))
+        after = Totals(*(a - b + c for a, b, c in zip(before, now, then, strict=True)))
+        uses = {name: StructUse(part, name) for name in request.searched}
         with self._lock:
-            self._seen.append(_Seen(run, kernel, Totals.of(counted), after, uses))
+            self._seen.append(_Seen(run, kernel, before, after, uses))
 
     def report(self) -> str:
         """The tables. Raises RunError where no cell was counted."""
@@ -176,7 +178,7 @@ class LayoutStudy:
             yield f"# these share a number, and move together: {unit}\n"
         yield REPLAYED_HEAD
         for seen in self._seen:
-            if seen.kernel == kernel and seen.after:
+            if seen.kernel == kernel:
                 pairs = zip(seen.before, seen.after, strict=True)
                 numbers = [_number(value) for pair in pairs for value in pair]
                 yield "\t".join([str(seen.run.cell), *numbers]) + "\n"

@@ -6,12 +6,13 @@ then. An object keeps its address. One that grows beyond its place gets another,
 in its first line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
+from probes.btf import Btf
 from runners.exact.objects import MemoryPlace, Objects
-from runners.exact.struct_layout import Layout
-from runners.exact.touches import LINE_BYTES, Recorded, Touch
+from runners.exact.struct_layout import Layout, held
+from runners.exact.touches import LINE_BYTES, Recorded, Touch, lines_of
 
 ELSEWHERE = 1 << 62  # an address that nothing has: of objects that have grown
 SPACE = 1 << 20  # for each of them
@@ -71,6 +72,35 @@ class RelaidObjects(Objects):
         structure = self.structures.get(name, "")
         mapped = self._layout.mapped(structure) if structure else None
         return mapped.before(offset) if mapped else offset
+
+
+class Narrowed(Recorded):
+    """The part of a recorded window that touches the lines of objects that hold structures."""
+
+    def __init__(self, recorded: Recorded, structures: Sequence[str]) -> None:
+        self.__dict__ |= recorded.__dict__
+        accessed = {(touch.physical, touch.virtual) for touch in recorded.touches()}
+        lines = {line for pair in accessed for line in self._lines(*pair, structures)}
+        self._touches = [touch for touch in recorded.touches() if not lines.isdisjoint(touch.lines)]
+
+    def _lines(self, physical: int, virtual: int, structures: Sequence[str]) -> range:
+        """The lines of the object that lies there; none of an object without such a structure."""
+        objects = self.objects
+        place = objects.place(virtual)
+        kind = objects.structures.get(place.name, "")
+        if not kind or not _holds(objects.btf, kind, tuple(structures)):
+            return range(0)
+        size = objects.btf.size(kind)
+        return lines_of(physical - place.offset % size, size)
+
+    def touches(self) -> Iterator[Touch]:
+        return iter(self._touches)
+
+
+@cache
+def _holds(btf: Btf, kind: str, structures: tuple[str, ...]) -> bool:
+    """Whether an object of this type holds one of the structures."""
+    return any(next(held(btf, btf.place(kind), name), None) is not None for name in structures)
 
 
 class Relaid(Recorded):

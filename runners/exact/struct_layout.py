@@ -140,6 +140,16 @@ def _find(units: Sequence[Unit], name: str, change: Change) -> Unit:
     )
 
 
+def held(btf: Btf, place: int, structure: str) -> Iterator[int]:
+    """The offsets at which the type that stands there is or holds a structure."""
+    if btf.name_of(place) == structure:
+        yield 0
+        return
+    for part in btf.parts(place):
+        if not part.bits:
+            yield from (part.at + offset for offset in held(btf, part.place, structure))
+
+
 class Layout:
     """The structures of a kernel, some of which have their units in another order.
 
