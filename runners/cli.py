@@ -144,9 +144,16 @@ def base(word: str) -> str:
 
 
 def allowance(word: str) -> str:
-    """Read a number of instructions, or a part with %; the analysis judges by it."""
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?%?", word):
-        raise ArgumentTypeError(f"{shown(word)} is neither a number nor a part such as 0.5%")
+    """Read a number of instructions, or a part with %, and numbers of lines and moves.
+
+    The analysis judges by it.
+    """
+    number, *more = word.split(",")
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?%?", number):
+        raise ArgumentTypeError(f"{shown(number)} is neither a number nor a part such as 0.5%")
+    for part in more:
+        if not re.fullmatch(r"(lines|code|moves)=\d{1,9}(\.\d{1,6})?", part):
+            raise ArgumentTypeError(f"{shown(part)} is not lines=N, code=N or moves=N")
     return word
 
 

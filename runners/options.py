@@ -91,6 +91,7 @@ class GateOptions(CellOptions):
     kernel: str | None
     against: str | None
     allowance: str
+    lines: bool = False
     bisect: str | None
 
 

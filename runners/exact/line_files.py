@@ -5,6 +5,8 @@ The machine is one of its own: with merged slab caches an object has no name (TC
 in `pool_workqueue`), and a random offset of the stack touches other lines in each call.
 """
 
+import struct
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -20,10 +22,12 @@ from runners.exact.knobs import Knob
 from runners.exact.layouts import LayoutStudy
 from runners.exact.line_misses import LEVEL_1, LEVEL_2
 from runners.exact.lines import SETTLED, LineKey, LineRow, Lines, count_lines
-from runners.exact.machine import scratch
+from runners.exact.machine import EmulatedMachine, scratch
 from runners.exact.objects import Objects
 from runners.exact.record import read_record
 from runners.exact.touches import Recorded
+from runners.guest.kernels import elf_kernel
+from runners.guest.qemu import Qemu
 from runners.process import RunError
 
 # The machine in which every object has a name and each call the same stack.
@@ -49,15 +53,19 @@ def lines_are_counted(cell: Cell) -> bool:
     return not cell.knob and cell.sched == "fifo"
 
 
+def types_of(machine: EmulatedMachine) -> Btf:
+    """The types of a machine's kernel. Raises RunError where it has none."""
+    return _types(machine.kernel.file, machine.qemu)
+
+
 @cache
-def types_of(kernel: Path) -> Btf:
-    """The types of a kernel. Raises RunError where it has none."""
+def _types(kernel: Path, qemu: Qemu) -> Btf:
     try:
-        return Btf(section(kernel.read_bytes(), ".BTF"))
-    except (KeyError, IndexError, ValueError, OSError):
+        return Btf(section(elf_kernel(kernel.read_bytes(), qemu), ".BTF"))
+    except (KeyError, IndexError, ValueError, OSError, struct.error, zlib.error):
         raise RunError(
             f"{kernel} has no type information (BTF), so no line or field has a name: build it "
-            "with CONFIG_DEBUG_INFO_BTF."
+            "with CONFIG_DEBUG_INFO_BTF, for which make needs pahole (apt-get install dwarves)."
         ) from None
 
 
@@ -85,7 +93,7 @@ def record_lines(
     cell = run.cell.shortened(ITERATIONS * run.cell.unit)
     short = CellRun(run.id, cell, run.repeat)
     types, cpus, one_way = (
-        types_of(guest.machine.kernel.file),
+        types_of(guest.machine),
         cpus_of(cell),
         cell.pattern in ONE_WAY,
     )
@@ -123,6 +131,7 @@ def _summary(counted: Lines, instructions: float) -> dict[str, Any]:
         "written": _rounded(totals["lines_written"] / each),
         "code": _rounded(totals["code_lines"] / each),
         "kinds": {kind: _rounded(n / each) for kind, n in counted.kinds.most_common()},
+        "objects": {name: _rounded(n / each) for name, n in counted.names.most_common()},
     }
     if counted.cpus == 1:
         half = each - each // 2

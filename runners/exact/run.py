@@ -219,7 +219,7 @@ def count(
         guest, todo, lacking = prepare(session, work, absent)
         named = named_guests(session, guest, todo)
         if layouts:
-            layouts.check(guest.machine.kernel.release, types_of(guest.machine.kernel.file))
+            layouts.check(guest.machine.kernel.release, types_of(guest.machine))
     release, total = guest.machine.kernel.release, len(todo)
     out = raw / f"exact-{release}{'' if work.cpus == 1 else f'-{work.cpus}cpus'}"
     with progress.step(f"exact {work.name}: counting"):
@@ -283,7 +283,7 @@ def named_guests(
     if not (isinstance(options, ExactOptions) and options.lines):
         return {}
     cache, say = session.invoker.cache, session.progress.say
-    types_of(base.machine.kernel.file)
+    types_of(base.machine)
     return {
         run: guest_for(cache, base, path_of(run.cell), NAMED_MACHINE, say)
         for _, run in todo
