@@ -81,6 +81,10 @@ class Btf:
     def __contains__(self, structure: str) -> bool:
         return structure in self._structures
 
+    def structures(self) -> list[str]:
+        """The names of all structures, without unions."""
+        return [name for name, place in self._structures.items() if self._kind(place) == STRUCT]
+
     def size(self, structure: str) -> int:
         """The size in bytes of a structure. Raises RunError."""
         return self.size_at(self.place(structure))
