@@ -29,6 +29,7 @@ PRICES = "prices.json"
 REPORT = "report.html"
 GATE = "gate.txt"
 DOCUMENT = "document.tsv"
+LAYOUT = "layout.tsv"
 
 # Files of a target's folder below raw/.
 ENVIRONMENT = "environment.json"
