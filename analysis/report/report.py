@@ -21,7 +21,8 @@ from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, d
 from analysis.report.decision import decision
 from analysis.report.render import render, sentence
 from analysis.report.requested import Requested
-from analysis.statistics import LEAST_REPEATS, Compared
+from analysis.statistics import LEAST_REPEATS, Compared, Estimate
+from analysis.times.cold import ONE_CPU, priced_before
 from analysis.times.timing import Times
 from analysis.wording import (
     ABSENT,
@@ -60,6 +61,8 @@ class Report:
             copied_and_run=sentence("copied_and_run", two),
         )
         self.matter = "" if analysis.run.for_claims or waits else sentence("matter", two)
+        cold = self.matter and self.answer and any(each.cold_ns for each in self.answer.times)
+        self.priced_before = priced_before(analysis.run) if cold else ""
 
     @property
     def headline(self) -> str:
@@ -106,6 +109,7 @@ class Report:
             "compared": compared,
             "shares": shares,
             "matter": self.matter,
+            "priced_before": self.priced_before,
             "median": lambda times: sentence("median", times),
             "loopback": [*self.sleeping(), *self.waits(), *loopback_sentences(self.analysis.run)],
             "first_of_kernels": list(first_of_kernels(self.analysis.exact)),
@@ -208,12 +212,16 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     lines: list[frames.Line] = []
     for placed in found.times:
         own = (known.get((placed.conditions, name)) for name in found.transports)
-        slow = [one.p99.value for one in own if one and one.p99]
-        p99 = "; ".join(amounts(slow, "ns"))
+        slow = [one.p99 for one in own if one and one.p99]
+        p99 = "; ".join(amounts([each.value for each in slow], "ns"))
+        if overlap(slow):
+            p99 = f"({p99})"
         lines.append((title_of(placed.conditions), *_both(placed.iteration_ns), p99))
     for placed in found.asleep:
         if placed.cold_ns:
-            name = f"{title_of(placed.conditions)}, after other work"
+            # Measured on one CPU: two CPUs' difference is taken to grow by as much.
+            after = "other code too" if placed.conditions == ONE_CPU else "grown as much"
+            name = f"{title_of(placed.conditions)}, {after}"
             lines.append((name, ABSENT, ABSENT, added(placed.cold_ns, "ns"), ""))
     for placed in found.asleep:
         if placed.cpu_ns:
@@ -228,6 +236,14 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     title = f"{found.iteration}, {size_text(found.size)}"
     slowest = f"p99: {'; '.join(found.transports)}"
     return frames.frame((title, *found.transports, "difference (95 %)", slowest), lines)
+
+
+def overlap(figures: Sequence[Estimate]) -> bool:
+    """Whether there are two figures, and the interval of each reaches the other's."""
+    if len(figures) < 2:
+        return False
+    (low, high), (low2, high2) = (each.ends for each in figures)
+    return low <= high2 and low2 <= high
 
 
 def _both(ns: Compared) -> tuple[str, str, str]:
