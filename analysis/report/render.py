@@ -29,10 +29,11 @@ from analysis.claims.verdict import (
 )
 from analysis.drawing import Drawn
 from analysis.paths.cells import scheduling_text
+from analysis.times.cold import OTHER_CODE
 
 TEMPLATES = Path(__file__).parent / "templates"
 PICTURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
-NUMERIC = re.compile(rf"[+<{wording.MINUS}]?\d|{wording.DASH}$|$")
+NUMERIC = re.compile(rf"[(+<{wording.MINUS}]?\d|{wording.DASH}$|$")
 MOST_NARROW = 4  # columns of a table that a narrow screen shows as it is
 LONGEST_FIGURE = 40  # characters, with its interval; what is longer is a sentence
 LONGEST_WORD = 24  # of a cell in it, in characters
@@ -135,6 +136,7 @@ def environment(*, plain: bool = False) -> Environment:
     tools = (by_verdict, by_source, tally, kind_text, more_text, steadiness, scheduling_text)
     words |= {tool.__name__: tool for tool in tools}
     made.globals |= words | {"table": table, "link": link, "preformatted": preformatted}
+    made.globals["other_code"] = OTHER_CODE
     made.filters |= words | {"code": code, "slug": slug}
     return made
 

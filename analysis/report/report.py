@@ -21,7 +21,8 @@ from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, d
 from analysis.report.decision import decision
 from analysis.report.render import render, sentence
 from analysis.report.requested import Requested
-from analysis.statistics import LEAST_REPEATS, Compared
+from analysis.statistics import LEAST_REPEATS, Compared, Estimate
+from analysis.times.cold import priced_before
 from analysis.times.timing import Times
 from analysis.wording import (
     ABSENT,
@@ -41,7 +42,7 @@ from probes.transports import holding
 EARLY = "unix_write_space"
 RUN, SIZES = PROGRAM, "--target host --sizes 64,2K,16K,64K"
 MOSTLY = 0.5  # of the round trips, so that the median one is among them
-AFTER_WORK = "after other work"  # the head of a column
+AFTER_WORK = "after other code"  # the head of a column
 COUNTS = {"payload_copies": "copies of each byte", "instructions": "instructions a message"}
 
 
@@ -64,6 +65,8 @@ class Report:
         kernels = two.between_kernels if two else None
         self.between_kernels = sentence("between_kernels", *kernels) if kernels else ""
         self.matter = "" if analysis.run.for_claims or waits else sentence("matter", two)
+        cold = self.matter and self.answer and any(each.cold_ns for each in self.answer.times)
+        self.priced_before = priced_before(analysis.run) if cold else ""
 
     @property
     def headline(self) -> str:
@@ -112,6 +115,7 @@ class Report:
             "shares": shares,
             "matter": self.matter,
             "between_kernels": self.between_kernels,
+            "priced_before": self.priced_before,
             "median": lambda times: sentence("median", times),
             "loopback": [*self.sleeping(), *self.waits(), *loopback_sentences(self.analysis.run)],
             "first_of_kernels": list(first_of_kernels(self.analysis.exact)),
@@ -218,8 +222,10 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     lines: list[frames.Line] = []
     for placed in found.times:
         own = (known.get((placed.conditions, name)) for name in found.transports)
-        slow = [one.p99.value for one in own if one and one.p99]
-        p99 = "; ".join(amounts(slow, "ns"))
+        slow = [one.p99 for one in own if one and one.p99]
+        p99 = "; ".join(amounts([each.value for each in slow], "ns"))
+        if overlap(slow):
+            p99 = f"({p99})"
         cold = added(placed.cold_ns, "ns") if placed.cold_ns else ABSENT
         lines.append((title_of(placed.conditions), *_both(placed.iteration_ns), cold, p99))
     for placed in found.asleep:
@@ -239,6 +245,14 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     return (
         frame if any(placed.cold_ns for placed in found.times) else frame.drop(columns=AFTER_WORK)
     )
+
+
+def overlap(figures: Sequence[Estimate]) -> bool:
+    """Whether there are two figures, and the interval of each reaches the other's."""
+    if len(figures) < 2:
+        return False
+    (low, high), (low2, high2) = (each.ends for each in figures)
+    return low <= high2 and low2 <= high
 
 
 def _both(ns: Compared) -> tuple[str, str, str]:

@@ -6,6 +6,7 @@ difference of a hot path is not enough: what TCP takes longer in a cold one is a
 """
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from math import hypot
 
 import numpy as np
@@ -20,6 +21,9 @@ from probes.transports import PAIR
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
 ONE_CPU = "same-cpu"
 COLD_SIZE = 64  # bytes: of the cold cells
+# What runs before each read of a cold cell (runners/workload/work.c). It empties the first caches
+# and the branch predictor: more code, and data, make TCP's extra time longer still.
+OTHER_CODE = "512 KiB of other code"
 
 
 def one_percent_ns(longer: Estimate) -> float:
@@ -38,9 +42,22 @@ def after_work(hot: Estimate, colder: Estimate) -> Estimate:
 
 def stored_prices(run: Run) -> list[PricedCell]:
     """A small message's prices, hot and cold, that a run has stored; a run may have none."""
+    return [cell for listed in _price_lists(run) for cell in listed.cells]
+
+
+def priced_before(run: Run) -> str:
+    """When the prices were measured that a run took from the cache; empty without such prices."""
+    began = datetime.fromisoformat(run.manifest.started)
+    for listed in _price_lists(run):
+        measured = datetime.fromtimestamp(listed.measured, UTC)
+        if measured < began:
+            return f"{measured:%Y-%m-%d, %H:%M} UTC"
+    return ""
+
+
+def _price_lists(run: Run) -> list[PriceList]:
     files = [target.path / PRICES for target in run.targets if target.kind == "host"]
-    lists = (read_object(file, PriceList) for file in files if file.exists())
-    return [cell for listed in lists for cell in listed.cells]
+    return [read_object(file, PriceList) for file in files if file.exists()]
 
 
 def colder(cells: Iterable[PricedCell]) -> Estimate | None:

@@ -3,6 +3,7 @@
 
 import json
 import re
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from analysis.__main__ import first_answer, main
 from analysis.analyse import Analysis, analyse
 from analysis.claims.verdict import settled
+from analysis.counts.ledger import build_ledgers
 from analysis.predict.prices import Described, read_prices
 from analysis.predict.show import without_effect
 from analysis.raw.run import read_run
@@ -19,9 +21,10 @@ from analysis.report import terminal
 from analysis.report.answer import PLACES, Answer, Document, LedgerCount, Placed, build_answer
 from analysis.report.decision import decision
 from analysis.report.render import sentence
-from analysis.report.report import Report
+from analysis.report.report import Report, overlap
 from analysis.report.terminal import WIDTH, table
 from analysis.statistics import Estimate, compared
+from analysis.wording import extent
 from runners.cli import parse
 from tests.analysis.make_run import MadeUp, make_run
 
@@ -111,6 +114,7 @@ def test_kernels_are_compared_where_a_run_has_several() -> None:
             measure="instructions", words="", per="", headline=True, values=values, alike=False,
             figures={name: f"{value:.0f}" for name, value in values.items()}, probed=False,
             kernel=kernel, counted="counted somewhere", default_scheduler=None, several=True,
+            ratio=(tcp / unix, tcp / unix),
         )  # fmt: skip
 
     each = (count("Linux 1", 100, 300), count("Linux 2", 7, 7), count("Linux 3", 110, 150))
@@ -134,6 +138,27 @@ def test_a_rate_that_no_connection_reached_is_marked() -> None:
 @pytest.mark.parametrize("option", PLACES.values())
 def test_the_command_for_other_conditions_is_one(option: str) -> None:
     parse(option.split())
+
+
+def test_a_quotient_of_counts_is_of_each_placement(plain: Analysis) -> None:
+    there = plain.figures[plain.figures["measure"] == "skb_allocs"].assign(conditions="cross-cpu")
+    there.loc[there["transport"] == "tcp", "value"] *= 2
+    found = copy(plain)
+    found.figures = pd.concat([plain.figures, there])
+    found.ledgers = build_ledgers(found.figures, ())
+    answer = build_answer(found)
+    assert answer
+    count = answer.count("skb_allocs")
+    assert count
+    assert count.ratio == (1.0, 2.0)
+    assert count.times == f"{extent(1.0, 2.0)} times"
+
+
+def test_p99s_are_told_apart_by_both_intervals() -> None:
+    low, high = Estimate(10.0, 8.0, 13.0), Estimate(15.0, 12.0, 20.0)
+    assert overlap([low, high])
+    assert not overlap([low, Estimate(15.0, 14.0, 20.0)])
+    assert not overlap([low])
 
 
 def test_standard_output_is_answer_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
