@@ -241,6 +241,9 @@ def _counts(cell: ExactCell) -> Iterator[tuple[str, str, float, str, int, bool]]
                 yield quantity, key, count, "count", cell.messages_per_iteration, valid
         share = cell.identical / cell.iterations
         yield "steady_share", "", share, "count", cell.messages_per_iteration, valid
+        for kind, events in (cell.events.kinds if cell.events else {}).items():
+            for key, count in events.items():
+                yield f"{kind}_events", key, count, "count", cell.messages_per_iteration, valid
     yield "instructions", "total", cell.window.instructions, "count", cell.messages, valid
     for quantity, key, mean in lines.counts(cell):
         yield quantity, key, mean, "count", cell.messages_per_iteration, valid

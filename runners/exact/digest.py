@@ -43,6 +43,7 @@ def describe(
         },
         "iterations": window.iterations,
         "messages_per_iteration": cell.messages // iterations_of(cell),
+        "events": window.events,
         "shapes": [
             {
                 "name": name_shape(window, shape),
