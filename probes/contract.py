@@ -40,7 +40,7 @@ MISSING = "missing.json"
 
 # The reader of another format would misread the file.
 MANIFEST_FORMAT = 2
-PRICES_FORMAT = 2
+PRICES_FORMAT = 3
 PROOF_FORMAT = 1
 WATCH_FORMAT = 1
 

@@ -67,6 +67,7 @@ def hot_difference(cells: Iterable[PricedCell], placement: str, size: float) -> 
         (cell.transport, cell.size): _times(cell)
         for cell in cells
         if (cell.pattern, cell.placement, cell.cold) == ("pingpong", placement, False)
+        and cell.transport in PAIR
     }
     sizes = sorted(measured for _, measured in found)
     if not sizes:

@@ -23,15 +23,20 @@ from runners.exact.replay import State
 from runners.exact.symbols import Symbols
 
 IDLE_TASK = "swapper"  # how the names of the idle tasks begin
+CACHE_LINE = 64  # bytes
 # Events beside the classes of instructions that the architecture names.
 INSTRUCTIONS, STRING_BYTES = "instructions", "string_bytes"
-CODE_LINES, SWITCHES, INTERRUPTS, HAND_OVERS = "code_lines", "switches", "interrupts", "hand_overs"
-LINE_BYTES = 64  # of a cache
+LINES_OF_CODE, SWITCHES, INTERRUPTED, HAND_OVERS = (
+    "code_lines",
+    "switches",
+    "interrupts",
+    "hand_overs",
+)
 
 Events = Counter[str]
 
 
-class Part(NamedTuple):
+class CodePart(NamedTuple):
     """Some of a block's instructions: their events, and the cache lines that they lie in."""
 
     events: Events
@@ -43,7 +48,7 @@ class Ran(NamedTuple):
 
     cpu: int
     idle: bool
-    part: Part
+    part: CodePart
     number: int = 0  # of the block, if its first instruction ran
 
 
@@ -62,7 +67,7 @@ class Sum:
         return Sum(self.events + other.events, self.lines | other.lines)
 
     def named(self) -> dict[str, int]:
-        return dict(self.events) | {CODE_LINES: len(self.lines)}
+        return dict(self.events) | {LINES_OF_CODE: len(self.lines)}
 
 
 @dataclass
@@ -88,7 +93,7 @@ class EventCounter:
 
     def __init__(self, record: InstructionRecord, symbols: Symbols) -> None:
         self._record, isa = record, record.isa
-        self._parts: dict[tuple[int, int, int], Part] = {}
+        self._parts: dict[tuple[int, int, int], CodePart] = {}
         self._sends: set[int] = set()
         self._interrupts: set[int] = set()
         self._fills: set[int] = set()
@@ -146,10 +151,10 @@ class EventCounter:
             elif kind == RecordEvent.CPU:
                 cpu = value
             elif value != tasks.get(cpu):
-                yield Ran(cpu, idle, Part(Counter({SWITCHES: 1})))
+                yield Ran(cpu, idle, CodePart(Counter({SWITCHES: 1})))
                 tasks[cpu] = value
 
-    def _part(self, number: int, first: int, end: int) -> Part:
+    def _part(self, number: int, first: int, end: int) -> CodePart:
         """Count the events of some of a block's instructions."""
         key = number, first, end
         if key not in self._parts:
@@ -158,11 +163,11 @@ class EventCounter:
             for index in range(first, end):
                 events.update(self._events(number, block.instruction(index)))
             if number in self._interrupts and first == 0:
-                events[INTERRUPTS] += 1
+                events[INTERRUPTED] += 1
             at = block.address + sum(block.lengths[:first])
             last = block.address + sum(block.lengths[:end]) - 1
-            lines = range(at // LINE_BYTES, last // LINE_BYTES + 1)
-            self._parts[key] = Part(events, frozenset(lines))
+            lines = range(at // CACHE_LINE, last // CACHE_LINE + 1)
+            self._parts[key] = CodePart(events, frozenset(lines))
         return self._parts[key]
 
     def _events(self, number: int, code: bytes) -> Iterator[str]:
@@ -178,7 +183,7 @@ class EventCounter:
                 yield kind
         yield from repeat(STRING_BYTES, size)
 
-    def _again(self, word: int, times: int) -> Part:
+    def _again(self, word: int, times: int) -> CodePart:
         """Count the events of a word's part of a block that ran so many times more."""
         number, ran = word >> COUNT_BITS, word & COUNT_MASK
         part = self._part(number, 0, ran)

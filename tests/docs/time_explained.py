@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The blind table of docs/time-explained.md: times told from exact counts, then measured.
+
+    python -m tests.docs.time_explained FOLDER             # predict, measure, judge
+    python -m tests.docs.time_explained FOLDER predict     # or one of the three alone
+
+`predict` counts every transport, prices events anew on this machine, writes predictions.tsv and
+prints its digest. `measure` times the same cells and writes measured.json; it wants a machine
+without other work for some two minutes. `judge` compares, and writes judged.tsv.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from analysis.paths.cells import ExactCell, read_exact
+from analysis.raw.programs import PriceList
+from analysis.raw.record import read_object
+from analysis.raw.run import read_run
+from analysis.times.events import INSTRUCTIONS, TOLD_TIMES, counted, events_of, fitted
+from probes.contract import PRICES
+from runners.process import REPOSITORY, RunError
+from runners.programs.experiments import interleaved
+from runners.programs.prices import EVENT_TRANSPORTS, WITHOUT_KERNEL, Priced, cpu_us
+from runners.store import invoker
+
+SIZES = {64: 2000, 4096: 2000, 65536: 600}  # → messages
+REPEATS = 9
+PREDICTIONS, MEASURED, JUDGED = "predictions.tsv", "measured.json", "judged.tsv"
+FIGURES = ("median_ns", "cpu_ns", "switches")
+RULES = {"instructions": "instructions alone", "mean": "the mean of all"}
+UNEXPLAINED = 0.15
+KEYS = ["time", "transport", "size"]
+Row = dict[str, Any]
+
+
+def predict(folder: Path) -> None:
+    """Count, price and predict, before any of the predicted cells is timed."""
+    (invoker().cache / PRICES).unlink(missing_ok=True)  # anew
+    words = ["exact", "--priced", "--transports=all", "--sched=other", "--quiet"]
+    sizes = ",".join(map(str, SIZES))
+    run = [
+        str(REPOSITORY / "runners/run.sh"),
+        *words,
+        f"--sizes={sizes}",
+        f"--out={folder / 'exact'}",
+    ]
+    subprocess.run(run, check=True)
+    prices = (invoker().cache / PRICES).read_text(encoding="utf-8")
+    (folder / PRICES).write_text(prices, encoding="utf-8")
+    listed = read_object(folder / PRICES, PriceList)
+    cells = read_exact(read_run(folder / "exact"))
+    table = pd.DataFrame(rows(cells, listed)).sort_values(KEYS)
+    table.to_csv(folder / PREDICTIONS, sep="\t", index=False, float_format="%.1f")
+    digest = hashlib.sha256((folder / PREDICTIONS).read_bytes()).hexdigest()
+    print(f"{len(table)} predictions; sha256 {digest}")
+
+
+def rows(cells: tuple[ExactCell, ...], listed: PriceList) -> Iterator[Row]:
+    """A row for each time of each valid cell; those of transports that have prices come too."""
+    for name, told in TOLD_TIMES.items():
+        known = counted(listed, told)
+        prices, alone = fitted(known, told.priced), fitted(known, (INSTRUCTIONS,))
+        for cell in cells:
+            events = events_of(cell.events, told)
+            if cell.broken or cell.placement != told.placement or not events:
+                continue
+            time = prices.tell(events)
+            yield {
+                "time": name,
+                "transport": cell.transport,
+                "size": cell.size,
+                "prices": cell.transport in (*EVENT_TRANSPORTS, WITHOUT_KERNEL),
+                "told_ns": time.value,
+                "low_ns": time.low,
+                "high_ns": time.high,
+                "instructions_ns": alone.tell(events).value,
+                "mean_ns": sum(ns for _, ns in known) / len(known),
+                **events,
+            }
+
+
+def measure(folder: Path) -> None:
+    """Time each cell that was predicted, interleaved."""
+    table = pd.read_csv(folder / PREDICTIONS, sep="\t")
+    places = {name: told.placement for name, told in TOLD_TIMES.items()}
+    wanted = {
+        (row["transport"], row["size"], places[row["time"]]) for row in table.to_dict("records")
+    }
+    cells = [
+        Priced(name, "pingpong", size, place, SIZES[size]) for name, size, place in sorted(wanted)
+    ]
+    found: dict[Priced, Row] = {}
+    for repeat, cell in interleaved(cells, REPEATS):
+        print(f"\r{repeat + 1}/{REPEATS} {cell.transport:16}", end="", file=sys.stderr)
+        entry = found.setdefault(
+            cell, {**cell.names, "median_ns": [], "cpu_ns": [], "switches": []}
+        )
+        if "refused" in entry:
+            continue
+        try:
+            result, times = cell.run()
+        except RunError as error:
+            entry["refused"] = str(error)
+            continue
+        sides = [result[side] for side in ("client", "server")]
+        used = [side["rusage"] for side in sides]
+        entry["median_ns"].append(median(times))
+        entry["cpu_ns"].append(1000 * sum(map(cpu_us, sides)) / result["round_trips"])
+        switches = sum(each["voluntary"] + each["involuntary"] for each in used)
+        entry["switches"].append(switches / result["round_trips"])
+    print(file=sys.stderr)
+    (folder / MEASURED).write_text(json.dumps(list(found.values()), indent=1) + "\n")
+
+
+def judge(folder: Path) -> None:
+    """Write the table of predictions beside what was measured, and print what it comes to."""
+    table = pd.read_csv(folder / PREDICTIONS, sep="\t")
+    times = {}
+    for cell in json.loads((folder / MEASURED).read_text(encoding="utf-8")):
+        if "refused" not in cell:
+            for name, told in TOLD_TIMES.items():
+                if told.placement == cell["placement"]:
+                    which = "cpu_ns" if told.kind == "busy" else "median_ns"
+                    key = name, cell["transport"], cell["size"]
+                    times[key] = median(cell[which]), median(cell["switches"])
+    found = [times.get(tuple(row), (None, None)) for row in table[KEYS].to_numpy()]
+    table["measured_ns"], table["measured_switches"] = zip(*found, strict=True)
+    table = table.dropna(subset="measured_ns")
+    table["error"] = table["told_ns"] / table["measured_ns"] - 1
+    table["inside"] = table["measured_ns"].between(table["low_ns"], table["high_ns"])
+    for rule in RULES:
+        table[f"{rule}_error"] = table[f"{rule}_ns"] / table["measured_ns"] - 1
+    table.round(4).to_csv(folder / JUDGED, sep="\t", index=False)
+    for name in TOLD_TIMES:
+        tell(name, table[~table["prices"] & (table["time"] == name)])
+
+
+def tell(name: str, cells: pd.DataFrame) -> None:
+    """Print the errors of one kind of time, and each cell that is not told."""
+    missed = cells["error"].abs()
+    rules = [f"{words} {percent(cells[f'{rule}_error'].abs())}" for rule, words in RULES.items()]
+    print(
+        f"{name}: {len(cells)} cells, median error {percent(missed)} ({', '.join(rules)}), "
+        f"{100 * cells['inside'].mean():.0f} % inside their intervals"
+    )
+    for row in cells[missed > UNEXPLAINED].to_dict("records"):
+        print(
+            f"  {row['transport']} {row['size']} B: told {row['told_ns'] / 1000:.1f} µs, measured "
+            f"{row['measured_ns'] / 1000:.1f} ({100 * row['error']:+.0f} %), switches: "
+            f"{row['switches']:.0f} counted, {row['measured_switches']:.2f} measured"
+        )
+
+
+def percent(errors: pd.Series) -> str:
+    return f"{100 * errors.median():.1f} %"
+
+
+STAGES: dict[str, Callable[[Path], None]] = {"predict": predict, "measure": measure, "judge": judge}
+
+
+def main(words: list[str]) -> None:
+    folder = Path(words[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    for stage in words[1:] or STAGES:
+        STAGES[stage](folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
