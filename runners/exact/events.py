@@ -5,12 +5,13 @@ On two CPUs also what lies on its critical path: from where a CPU begins its tur
 by which it lets the other CPU run.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
+from runners.exact.cache import CACHE_LINE, LEVEL_1, Cache
 from runners.exact.record import (
     COUNT_BITS,
     COUNT_MASK,
@@ -23,15 +24,10 @@ from runners.exact.replay import State
 from runners.exact.symbols import Symbols
 
 IDLE_TASK = "swapper"  # how the names of the idle tasks begin
-CACHE_LINE = 64  # bytes
 # Events beside the classes of instructions that the architecture names.
 INSTRUCTIONS, STRING_BYTES = "instructions", "string_bytes"
-LINES_OF_CODE, SWITCHES, INTERRUPTED, HAND_OVERS = (
-    "code_lines",
-    "switches",
-    "interrupts",
-    "hand_overs",
-)
+CODE_MISSES, SWITCHES, HAND_OVERS = "code_misses", "switches", "hand_overs"
+INTERRUPTED = "interrupts"
 
 Events = Counter[str]
 
@@ -40,7 +36,7 @@ class CodePart(NamedTuple):
     """Some of a block's instructions: their events, and the cache lines that they lie in."""
 
     events: Events
-    lines: frozenset[int] = frozenset()
+    lines: range = range(0)
 
 
 class Ran(NamedTuple):
@@ -53,24 +49,6 @@ class Ran(NamedTuple):
 
 
 @dataclass
-class Sum:
-    """The events of several parts. A CPU gets each line of code once."""
-
-    events: Events = field(default_factory=Counter)
-    lines: set[tuple[int, int]] = field(default_factory=set)  # CPU, line
-
-    def add(self, ran: Ran) -> None:
-        self.events.update(ran.part.events)
-        self.lines.update((ran.cpu, line) for line in ran.part.lines)
-
-    def __add__(self, other: "Sum") -> "Sum":
-        return Sum(self.events + other.events, self.lines | other.lines)
-
-    def named(self) -> dict[str, int]:
-        return dict(self.events) | {LINES_OF_CODE: len(self.lines)}
-
-
-@dataclass
 class Turn:
     """What a CPU runs until the other one does, up to its first interrupt for the other.
 
@@ -78,7 +56,7 @@ class Turn:
     """
 
     cpu: int
-    path: Sum = field(default_factory=Sum)
+    path: Events = field(default_factory=Counter)
     sent: bool = False
 
     def followed_by(self, later: "Turn") -> "Turn":
@@ -109,24 +87,36 @@ class EventCounter:
 
     def steady(self, state: State, words: Sequence[int]) -> dict[str, dict[str, int]]:
         """Count the events of an iteration, as its line of cells.jsonl has them."""
-        executed, busy = Sum(), Sum()
+        executed: Events = Counter()
+        busy: Events = Counter()
         turns: list[Turn] = []
-        for ran in self._run(state, words):
-            executed.add(ran)
+        for ran in self._fetched(state, words):
+            executed.update(ran.part.events)
             if not ran.idle:
-                busy.add(ran)
+                busy.update(ran.part.events)
             if not turns or turns[-1].cpu != ran.cpu:
                 turns.append(Turn(ran.cpu))
             turns[-1].sent |= ran.number in self._sends
             if not turns[-1].sent:
-                turns[-1].path.add(ran)
-        if len({turn.cpu for turn in turns}) == 1:
-            return {"executed": executed.named()}
-        return {
-            "executed": executed.named(),
-            "busy": busy.named(),
-            "path": critical_path(turns),
-        }
+                turns[-1].path.update(ran.part.events)
+        events = {"executed": dict(executed)}
+        if len({turn.cpu for turn in turns}) > 1:
+            events |= {"busy": dict(busy), "path": critical_path(turns)}
+        return events
+
+    def _fetched(self, state: State, words: Sequence[int]) -> Iterator[Ran]:
+        """Yield what ran, each part with the lines of code that its CPU's cache would miss.
+
+        The cache is full of the same iteration: that is run through once before.
+        """
+        caches: defaultdict[int, Cache] = defaultdict(lambda: Cache(*LEVEL_1))
+        for ran in self._run(state, words):
+            for line in ran.part.lines:
+                caches[ran.cpu].misses(line)
+        for ran in self._run(state, words):
+            missed = sum([caches[ran.cpu].misses(line) for line in ran.part.lines])
+            events = ran.part.events + Counter({CODE_MISSES: missed})
+            yield ran._replace(part=CodePart(events))
 
     def _run(self, state: State, words: Sequence[int]) -> Iterator[Ran]:
         tasks = {cpu: running.task for cpu, running in state.running}
@@ -167,7 +157,7 @@ class EventCounter:
             at = block.address + sum(block.lengths[:first])
             last = block.address + sum(block.lengths[:end]) - 1
             lines = range(at // CACHE_LINE, last // CACHE_LINE + 1)
-            self._parts[key] = CodePart(events, frozenset(lines))
+            self._parts[key] = CodePart(events, lines)
         return self._parts[key]
 
     def _events(self, number: int, code: bytes) -> Iterator[str]:
@@ -207,5 +197,5 @@ def critical_path(turns: Sequence[Turn]) -> dict[str, int]:
     if len(turns) > 2 and turns[0].cpu == turns[-1].cpu:
         joined = [turns[-1].followed_by(turns[0]), *turns[1:-1]]
     handing = [turn for turn in joined if turn.sent]
-    path = sum((turn.path for turn in handing), Sum())
-    return path.named() | {HAND_OVERS: len(handing)}
+    path: Events = sum((turn.path for turn in handing), Counter())
+    return dict(path + Counter({HAND_OVERS: len(handing)}))

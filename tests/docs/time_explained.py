@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The blind table of docs/time-explained.md: times told from exact counts, then measured.
 
-    python -m tests.docs.time_explained FOLDER             # predict, measure, judge
-    python -m tests.docs.time_explained FOLDER predict     # or one of the three alone
+    python -m tests.docs.time_explained FOLDER             # all of these:
+    python -m tests.docs.time_explained FOLDER price count predict measure judge
 
-`predict` counts every transport, prices events anew on this machine, writes predictions.tsv and
-prints its digest. `measure` times the same cells and writes measured.json; it wants a machine
-without other work for some two minutes. `judge` compares, and writes judged.tsv.
+`price` times the cells that have the prices of events, anew on this machine (4 s). `count` has
+exact mode count them and every transport (5 to 15 minutes). `predict` writes predictions.tsv and
+prints its digest. `measure` times the same cells (two minutes), and writes measured.json.
+`judge` compares, and writes judged.tsv. `price` and `measure` want a machine without other work.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ from analysis.times.events import INSTRUCTIONS, TOLD_TIMES, counted, events_of, 
 from probes.contract import PRICES
 from runners.process import REPOSITORY, RunError
 from runners.programs.experiments import interleaved
-from runners.programs.prices import EVENT_TRANSPORTS, WITHOUT_KERNEL, Priced, cpu_us
+from runners.programs.prices import EVENT_TRANSPORTS, WITHOUT_KERNEL, Priced, cpu_us, of_events
 from runners.store import invoker
 
 SIZES = {64: 2000, 4096: 2000, 65536: 600}  # → messages
@@ -41,20 +42,23 @@ KEYS = ["time", "transport", "size"]
 Row = dict[str, Any]
 
 
-def predict(folder: Path) -> None:
-    """Count, price and predict, before any of the predicted cells is timed."""
-    (invoker().cache / PRICES).unlink(missing_ok=True)  # anew
+def price(folder: Path) -> None:
+    """Time the cells that have the prices."""
+    cache = invoker().cache
+    (cache / PRICES).unlink(missing_ok=True)  # anew
+    of_events(cache, print)
+
+
+def count(folder: Path) -> None:
+    """Count the events of those cells, and of all that will be predicted."""
     words = ["exact", "--priced", "--transports=all", "--sched=other", "--quiet"]
-    sizes = ",".join(map(str, SIZES))
-    run = [
-        str(REPOSITORY / "runners/run.sh"),
-        *words,
-        f"--sizes={sizes}",
-        f"--out={folder / 'exact'}",
-    ]
-    subprocess.run(run, check=True)
-    prices = (invoker().cache / PRICES).read_text(encoding="utf-8")
-    (folder / PRICES).write_text(prices, encoding="utf-8")
+    words += [f"--sizes={','.join(map(str, SIZES))}", f"--out={folder / 'exact'}"]
+    subprocess.run([str(REPOSITORY / "runners/run.sh"), *words], check=True)
+    (folder / PRICES).write_bytes((invoker().cache / PRICES).read_bytes())
+
+
+def predict(folder: Path) -> None:
+    """Predict, before any of the predicted cells is timed."""
     listed = read_object(folder / PRICES, PriceList)
     cells = read_exact(read_run(folder / "exact"))
     table = pd.DataFrame(rows(cells, listed)).sort_values(KEYS)
@@ -163,7 +167,13 @@ def percent(errors: pd.Series) -> str:
     return f"{100 * errors.median():.1f} %"
 
 
-STAGES: dict[str, Callable[[Path], None]] = {"predict": predict, "measure": measure, "judge": judge}
+STAGES: dict[str, Callable[[Path], None]] = {
+    "price": price,
+    "count": count,
+    "predict": predict,
+    "measure": measure,
+    "judge": judge,
+}
 
 
 def main(words: list[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from probes.isa import USUAL
 from runners.exact.count import measure
-from runners.exact.events import HAND_OVERS, INSTRUCTIONS, LINES_OF_CODE, STRING_BYTES, EventCounter
+from runners.exact.events import HAND_OVERS, INSTRUCTIONS, STRING_BYTES, EventCounter
 from runners.exact.guest import ExactGuest
 from runners.exact.record import (
     COUNT_BITS,
@@ -85,7 +85,7 @@ def test_class_of_instruction(code: str, kind: str, size: int) -> None:
 def test_string_instruction_counts_once_and_a_fill_counts_its_bytes() -> None:
     words = [runs(COPIES), runs(COPIES), event(RecordEvent.REPEAT, 5), runs(FILLS)]
     events = counter(words).steady(State(0, ((0, RunningTask(0, 0, 0)),)), words)
-    assert events["executed"] == {INSTRUCTIONS: 1, STRING_BYTES: 7 * 8 + 16, LINES_OF_CODE: 2}
+    assert events["executed"] == {INSTRUCTIONS: 1, STRING_BYTES: 7 * 8 + 16}
 
 
 def test_critical_path_is_the_same_wherever_the_round_trip_is_cut() -> None:
@@ -102,11 +102,10 @@ def test_critical_path_is_the_same_wherever_the_round_trip_is_cut() -> None:
         cpu = 0 if cut < len(first) else 1
         tasks = tuple((each, RunningTask(2 + each, 0, 0)) for each in (0, 1))
         found.append(counter(rotated).steady(State(cpu, tasks), rotated)["path"])
-    assert found[0] | {LINES_OF_CODE: 0} == {
+    assert found[0] == {
         INSTRUCTIONS: 2 * 3,
         "locked": 2,
         "switches": 2,
-        LINES_OF_CODE: 0,
         HAND_OVERS: 2,
     }
     assert all(path == found[0] for path in found)
