@@ -16,31 +16,35 @@ from analysis.raw.programs import PricedCell, PriceList
 from analysis.statistics import Estimate, Values, student
 from probes.messages import UsageError
 
-# What is told: of which events of a cell, at which placement, and which of them have a price.
-INSTRUCTIONS, BYTES, SWITCHES, HAND_OVERS = "instructions", "string_bytes", "switches", "hand_overs"
+INSTRUCTIONS = "instructions"
+# Events with a price of their own, on one CPU; all others are told with the instructions.
+PRICED = (INSTRUCTIONS, "code_misses", "string_bytes", "switches")
+# What the path costs on one CPU, in ns: on two it is so many times as dear.
+PATH, HAND_OVERS = "path", "hand_overs"
+Counts = Mapping[str, float]
 
 
 class ToldTime(NamedTuple):
-    """A time that events tell: its placement, whose events they are, and which have a price."""
+    """A time that events tell: its placement, and whose events they are."""
 
     placement: str
     kind: str
-    priced: tuple[str, ...]
 
 
+ONE_CPU = ToldTime("same-cpu", "executed")
 TOLD_TIMES = {
-    "one CPU": ToldTime("same-cpu", "executed", (INSTRUCTIONS, BYTES, SWITCHES)),
-    "two CPUs": ToldTime("cross-cpu", "path", (INSTRUCTIONS, BYTES, HAND_OVERS)),
-    "CPU time on two": ToldTime("cross-cpu", "busy", (INSTRUCTIONS, BYTES, SWITCHES)),
+    "one CPU": ONE_CPU,
+    "two CPUs": ToldTime("cross-cpu", "path"),
+    "CPU time on two": ToldTime("cross-cpu", "busy"),
 }
 
 
 @dataclass(frozen=True)
 class EventPrices:
-    """Prices in nanoseconds of the events `names`; an event whose price came out as 0 is not told
-    from the others.
+    """Prices in nanoseconds of the events `names`, from so many `cells`.
 
-    `covariance` is that of the prices, `spread` the deviation of a cell's relative error.
+    A price of 0 is of an event that the others tell. `covariance` is that of the prices, `spread`
+    the deviation of a cell's relative error.
     """
 
     names: tuple[str, ...]
@@ -50,11 +54,11 @@ class EventPrices:
     freedom: int
     cells: int
 
-    def parts(self, events: Mapping[str, int]) -> dict[str, float]:
+    def parts(self, events: Counts) -> dict[str, float]:
         """The nanoseconds that each kind of event tells."""
         return dict(zip(self.names, self.values * row(events, self.names), strict=True))
 
-    def tell(self, events: Mapping[str, int]) -> Estimate:
+    def tell(self, events: Counts) -> Estimate:
         """The time in nanoseconds, with the 95 % interval of another cell of this kind."""
         counts = row(events, self.names)
         value = float(counts @ self.values)
@@ -68,12 +72,37 @@ class EventPrices:
         return Estimate(float(value), float(max(0.0, value - half)), float(value + half))
 
 
-def row(events: Mapping[str, int], names: Sequence[str]) -> Values:
+class MachinePrices:
+    """What a price list says of times on one CPU and on two. Raises UsageError where it cannot."""
+
+    def __init__(self, listed: PriceList) -> None:
+        self.kernel = listed.kernel
+        self.cells = {name: counted(listed, told) for name, told in TOLD_TIMES.items()}
+        self.one = fitted(self.cells["one CPU"], PRICED)
+        self.prices = {"one CPU": self.one} | {
+            name: fitted([(self.on_two(events), ns) for events, ns in cells], (PATH, HAND_OVERS))
+            for name, cells in self.cells.items()
+            if name != "one CPU"
+        }
+
+    def on_two(self, events: Counts) -> Counts:
+        """A cell's events on two CPUs by what has a price there.
+
+        Each end of the wire is woken once, so the CPU time has as many hand-overs as the path.
+        """
+        return {PATH: self.one.tell(events).value, HAND_OVERS: events.get(HAND_OVERS, 2)}
+
+    def tell(self, name: str, events: Counts) -> Estimate:
+        """A time of TOLD_TIMES, in nanoseconds."""
+        return self.prices[name].tell(events if name == "one CPU" else self.on_two(events))
+
+
+def row(events: Counts, names: Sequence[str]) -> Values:
     """The counts of these events; what did not happen is missing in `events`."""
     return np.array([float(events.get(name, 0)) for name in names])
 
 
-def fitted(cells: Sequence[tuple[Mapping[str, int], float]], names: Sequence[str]) -> EventPrices:
+def fitted(cells: Sequence[tuple[Counts, float]], names: Sequence[str]) -> EventPrices:
     """The prices with the least squares of relative errors, none below 0.
 
     Each cell has its events and its nanoseconds. Raises UsageError for too few cells.
@@ -109,7 +138,7 @@ def time_of(cell: PricedCell, told: ToldTime) -> float:
     return 1000 * float(np.median(cell.median_us))
 
 
-def counted(listed: PriceList, told: ToldTime) -> list[tuple[Mapping[str, int], float]]:
+def counted(listed: PriceList, told: ToldTime) -> list[tuple[Counts, float]]:
     """The cells of a price list whose events were counted, and which tell this time."""
     found = []
     for cell in listed.cells:
@@ -119,10 +148,5 @@ def counted(listed: PriceList, told: ToldTime) -> list[tuple[Mapping[str, int], 
     return found
 
 
-def events_of(events: Events | None, told: ToldTime) -> Mapping[str, int] | None:
+def events_of(events: Events | None, told: ToldTime) -> Counts | None:
     return events.kinds.get(told.kind) if events else None
-
-
-def prices_of(listed: PriceList, told: ToldTime) -> EventPrices:
-    """Raises UsageError."""
-    return fitted(counted(listed, told), told.priced)

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Prices of events, from cells whose times are made of known prices."""
 
+import json
+from itertools import product
+from typing import Any
+
 import numpy as np
 import pytest
 
-from analysis.times.events import EventPrices, fitted
+from analysis.raw.programs import PriceList
+from analysis.times.events import EventPrices, MachinePrices, fitted
 from probes.messages import UsageError
 
 NAMES = ("instructions", "string_bytes", "switches")
@@ -54,6 +59,39 @@ def test_no_price_is_below_nothing() -> None:
     prices = fitted(cheap, NAMES)
     assert (prices.values >= 0).all()
     assert prices.values[NAMES.index("switches")] == 0
+
+
+def listed(**changes: Any) -> PriceList:
+    """Cells made of known prices: an instruction of 0.4 ns, on two CPUs twice as dear, and 9 µs for
+    a hand-over."""
+    cells: list[dict[str, Any]] = []
+    for events, placement in product(CELLS, ("same-cpu", "cross-cpu")):
+        ns = time_of(events)
+        if placement == "same-cpu":
+            kinds = {"executed": events}
+        else:
+            ns = 2 * ns + 2 * 9000
+            kinds = {"executed": events, "busy": events, "path": events | {"hand_overs": 2}}
+        times = {name: [ns / 1000] for name in ("iteration_us", "median_us", "client_cpu_us")}
+        names = {"transport": "pipe", "pattern": "pingpong", "size": 64, "placement": placement}
+        cells.append(names | times | {"server_cpu_us": [0.0], "events": kinds} | changes)
+    text = {"format": 3, "measured": 1, "kernel": "6.12", "cells": cells, "fingerprint": {}}
+    return PriceList.model_validate_json(json.dumps(text))
+
+
+def test_times_on_one_cpu_and_on_two() -> None:
+    machine = MachinePrices(listed())
+    events = {"instructions": 10_000, "string_bytes": 1000, "switches": 2}
+    path = time_of(events)
+    assert machine.tell("one CPU", events).value == pytest.approx(path)
+    for name in ("two CPUs", "CPU time on two"):
+        told = machine.tell(name, events | {"hand_overs": 2}).value
+        assert told == pytest.approx(2 * path + 2 * 9000)
+
+
+def test_no_price_without_counts() -> None:
+    with pytest.raises(UsageError, match="exact --priced"):
+        MachinePrices(listed(events=None))
 
 
 def test_too_few_cells_for_the_prices() -> None:

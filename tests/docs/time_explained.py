@@ -2,12 +2,12 @@
 """The blind table of docs/time-explained.md: times told from exact counts, then measured.
 
     python -m tests.docs.time_explained FOLDER             # all of these:
-    python -m tests.docs.time_explained FOLDER price count predict measure judge
+    python -m tests.docs.time_explained FOLDER count price predict measure judge
 
-`price` times the cells that have the prices of events, anew on this machine (4 s). `count` has
-exact mode count them and every transport (5 to 15 minutes). `predict` writes predictions.tsv and
-prints its digest. `measure` times the same cells (two minutes), and writes measured.json.
-`judge` compares, and writes judged.tsv. `price` and `measure` want a machine without other work.
+`count` has exact mode count every transport (5 to 15 minutes). `price` times the cells that have
+the prices of events, anew on this machine (4 s). `predict` counts their events, writes
+predictions.tsv and prints its digest. `measure` times what was predicted (two minutes). `judge`
+compares, and writes judged.tsv. `price` and `measure` want a machine without other work.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from analysis.paths.cells import ExactCell, read_exact
 from analysis.raw.programs import PriceList
 from analysis.raw.record import read_object
 from analysis.raw.run import read_run
-from analysis.times.events import INSTRUCTIONS, TOLD_TIMES, counted, events_of, fitted
+from analysis.times.events import INSTRUCTIONS, TOLD_TIMES, MachinePrices, events_of, fitted
 from probes.contract import PRICES
 from runners.process import REPOSITORY, RunError
 from runners.programs.experiments import interleaved
@@ -42,23 +42,26 @@ KEYS = ["time", "transport", "size"]
 Row = dict[str, Any]
 
 
+def count(folder: Path) -> None:
+    """Count the events of all that will be predicted."""
+    exact(folder / "exact", "--transports=all", f"--sizes={','.join(map(str, SIZES))}")
+
+
 def price(folder: Path) -> None:
     """Time the cells that have the prices."""
-    cache = invoker().cache
-    (cache / PRICES).unlink(missing_ok=True)  # anew
-    of_events(cache, print)
+    (invoker().cache / PRICES).unlink(missing_ok=True)  # anew
+    of_events(invoker().cache, print)
 
 
-def count(folder: Path) -> None:
-    """Count the events of those cells, and of all that will be predicted."""
-    words = ["exact", "--priced", "--transports=all", "--sched=other", "--quiet"]
-    words += [f"--sizes={','.join(map(str, SIZES))}", f"--out={folder / 'exact'}"]
-    subprocess.run([str(REPOSITORY / "runners/run.sh"), *words], check=True)
-    (folder / PRICES).write_bytes((invoker().cache / PRICES).read_bytes())
+def exact(out: Path, *words: str) -> None:
+    run = [str(REPOSITORY / "runners/run.sh"), "exact", "--sched=other", "--quiet", *words]
+    subprocess.run([*run, f"--out={out}"], check=True)
 
 
 def predict(folder: Path) -> None:
     """Predict, before any of the predicted cells is timed."""
+    exact(folder / "priced", "--priced", "--transports=pipe", "--placements=same-cpu")
+    (folder / PRICES).write_bytes((invoker().cache / PRICES).read_bytes())
     listed = read_object(folder / PRICES, PriceList)
     cells = read_exact(read_run(folder / "exact"))
     table = pd.DataFrame(rows(cells, listed)).sort_values(KEYS)
@@ -69,14 +72,15 @@ def predict(folder: Path) -> None:
 
 def rows(cells: tuple[ExactCell, ...], listed: PriceList) -> Iterator[Row]:
     """A row for each time of each valid cell; those of transports that have prices come too."""
+    machine = MachinePrices(listed)
     for name, told in TOLD_TIMES.items():
-        known = counted(listed, told)
-        prices, alone = fitted(known, told.priced), fitted(known, (INSTRUCTIONS,))
+        known = machine.cells[name]
+        alone = fitted(known, (INSTRUCTIONS,))
         for cell in cells:
             events = events_of(cell.events, told)
             if cell.broken or cell.placement != told.placement or not events:
                 continue
-            time = prices.tell(events)
+            time = machine.tell(name, events)
             yield {
                 "time": name,
                 "transport": cell.transport,
@@ -168,8 +172,8 @@ def percent(errors: pd.Series) -> str:
 
 
 STAGES: dict[str, Callable[[Path], None]] = {
-    "price": price,
     "count": count,
+    "price": price,
     "predict": predict,
     "measure": measure,
     "judge": judge,
