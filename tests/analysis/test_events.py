@@ -61,7 +61,7 @@ def test_no_price_is_below_nothing() -> None:
     assert prices.values[NAMES.index("switches")] == 0
 
 
-def listed(**changes: Any) -> PriceList:
+def price_list(**changes: Any) -> dict[str, Any]:
     """Cells made of known prices: an instruction of 0.4 ns, on two CPUs twice as dear, and 9 µs for
     a hand-over."""
     cells: list[dict[str, Any]] = []
@@ -75,12 +75,15 @@ def listed(**changes: Any) -> PriceList:
         times = {name: [ns / 1000] for name in ("iteration_us", "median_us", "client_cpu_us")}
         names = {"transport": "pipe", "pattern": "pingpong", "size": 64, "placement": placement}
         cells.append(names | times | {"server_cpu_us": [0.0], "events": kinds} | changes)
-    text = {"format": 3, "measured": 1, "kernel": "6.12", "cells": cells, "fingerprint": {}}
-    return PriceList.model_validate_json(json.dumps(text))
+    return {"format": 3, "measured": 1, "kernel": "6.12", "cells": cells, "fingerprint": {}}
+
+
+def machine_prices(**changes: Any) -> MachinePrices:
+    return MachinePrices(PriceList.model_validate_json(json.dumps(price_list(**changes))))
 
 
 def test_times_on_one_cpu_and_on_two() -> None:
-    machine = MachinePrices(listed())
+    machine = machine_prices()
     events = {"instructions": 10_000, "string_bytes": 1000, "switches": 2}
     path = time_of(events)
     assert machine.tell("one CPU", events).value == pytest.approx(path)
@@ -91,7 +94,7 @@ def test_times_on_one_cpu_and_on_two() -> None:
 
 def test_no_price_without_counts() -> None:
     with pytest.raises(UsageError, match="exact --priced"):
-        MachinePrices(listed(events=None))
+        machine_prices(events=None)
 
 
 def test_too_few_cells_for_the_prices() -> None:

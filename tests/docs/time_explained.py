@@ -4,10 +4,10 @@
     python -m tests.docs.time_explained FOLDER             # all of these:
     python -m tests.docs.time_explained FOLDER count price predict measure judge
 
-`count` has exact mode count every transport (5 to 15 minutes). `price` times the cells that have
-the prices of events, anew on this machine (4 s). `predict` counts their events, writes
-predictions.tsv and prints its digest. `measure` times what was predicted (two minutes). `judge`
-compares, and writes judged.tsv. `price` and `measure` want a machine without other work.
+`count` has exact mode count every transport, and the cells that have the prices of events (5 to 15
+minutes). `price` times the latter anew on this machine (4 s). `predict` writes predictions.tsv and
+prints its digest. `measure` times what was predicted (two minutes). `judge` compares, and writes
+judged.tsv. `price` and `measure` want a machine without other work.
 """
 
 import hashlib
@@ -29,7 +29,14 @@ from analysis.times.events import INSTRUCTIONS, TOLD_TIMES, MachinePrices, event
 from probes.contract import PRICES
 from runners.process import REPOSITORY, RunError
 from runners.programs.experiments import interleaved
-from runners.programs.prices import EVENT_TRANSPORTS, WITHOUT_KERNEL, Priced, cpu_us, of_events
+from runners.programs.prices import (
+    EVENT_TRANSPORTS,
+    WITHOUT_KERNEL,
+    Priced,
+    cpu_us,
+    keep_events,
+    of_events,
+)
 from runners.store import invoker
 
 SIZES = {64: 2000, 4096: 2000, 65536: 600}  # → messages
@@ -38,30 +45,34 @@ PREDICTIONS, MEASURED, JUDGED = "predictions.tsv", "measured.json", "judged.tsv"
 FIGURES = ("median_ns", "cpu_ns", "switches")
 RULES = {"instructions": "instructions alone", "mean": "the mean of all"}
 UNEXPLAINED = 0.15
+NAMES = ("transport", "pattern", "size", "placement")
 KEYS = ["time", "transport", "size"]
 Row = dict[str, Any]
 
 
 def count(folder: Path) -> None:
-    """Count the events of all that will be predicted."""
-    exact(folder / "exact", "--transports=all", f"--sizes={','.join(map(str, SIZES))}")
+    """Count the events of all that will be predicted, and of the cells that have the prices."""
+    words = ["exact", "--priced", "--sched=other", "--quiet", "--transports=all"]
+    words += [f"--sizes={','.join(map(str, SIZES))}", f"--out={folder / 'exact'}"]
+    subprocess.run([str(REPOSITORY / "runners/run.sh"), *words], check=True)
 
 
 def price(folder: Path) -> None:
-    """Time the cells that have the prices."""
-    (invoker().cache / PRICES).unlink(missing_ok=True)  # anew
-    of_events(invoker().cache, print)
-
-
-def exact(out: Path, *words: str) -> None:
-    run = [str(REPOSITORY / "runners/run.sh"), "exact", "--sched=other", "--quiet", *words]
-    subprocess.run([*run, f"--out={out}"], check=True)
+    """Time the cells that have the prices anew; what was counted of them stays."""
+    cache = invoker().cache
+    before = json.loads((cache / PRICES).read_text(encoding="utf-8"))
+    events = {
+        tuple(cell[name] for name in NAMES): cell["events"]
+        for cell in before["cells"]
+        if cell.get("events")
+    }
+    (cache / PRICES).unlink()
+    keep_events(cache, of_events(cache, print), before["kernel"], events)
+    (folder / PRICES).write_bytes((cache / PRICES).read_bytes())
 
 
 def predict(folder: Path) -> None:
     """Predict, before any of the predicted cells is timed."""
-    exact(folder / "priced", "--priced", "--transports=pipe", "--placements=same-cpu")
-    (folder / PRICES).write_bytes((invoker().cache / PRICES).read_bytes())
     listed = read_object(folder / PRICES, PriceList)
     cells = read_exact(read_run(folder / "exact"))
     table = pd.DataFrame(rows(cells, listed)).sort_values(KEYS)
