@@ -41,9 +41,10 @@ from runners.store import invoker
 
 SIZES = {64: 2000, 4096: 2000, 65536: 600}  # → messages
 REPEATS = 9
-PREDICTIONS, MEASURED, JUDGED = "predictions.tsv", "measured.json", "judged.tsv"
+PREDICTIONS, MEASURED = "predictions.tsv", "measured.json"
+JUDGED, SUMMARY = "judged.tsv", "summary.tsv"
 FIGURES = ("median_ns", "cpu_ns", "switches")
-RULES = {"instructions": "instructions alone", "mean": "the mean of all"}
+RULES = ("instructions", "mean")  # naive ones: instructions alone, the mean of all
 UNEXPLAINED = 0.15
 NAMES = ("transport", "pattern", "size", "placement")
 KEYS = ["time", "transport", "size"]
@@ -158,28 +159,25 @@ def judge(folder: Path) -> None:
     for rule in RULES:
         table[f"{rule}_error"] = table[f"{rule}_ns"] / table["measured_ns"] - 1
     table.round(4).to_csv(folder / JUDGED, sep="\t", index=False)
-    for name in TOLD_TIMES:
-        tell(name, table[~table["prices"] & (table["time"] == name)])
-
-
-def tell(name: str, cells: pd.DataFrame) -> None:
-    """Print the errors of one kind of time, and each cell that is not told."""
-    missed = cells["error"].abs()
-    rules = [f"{words} {percent(cells[f'{rule}_error'].abs())}" for rule, words in RULES.items()]
-    print(
-        f"{name}: {len(cells)} cells, median error {percent(missed)} ({', '.join(rules)}), "
-        f"{100 * cells['inside'].mean():.0f} % inside their intervals"
-    )
-    for row in cells[missed > UNEXPLAINED].to_dict("records"):
+    blind = table[~table["prices"]]
+    summary = [summed(name, blind[blind["time"] == name]) for name in TOLD_TIMES]
+    pd.DataFrame(summary).to_csv(folder / SUMMARY, sep="\t", index=False, float_format="%.1f")
+    print(pd.DataFrame(summary).round(1).to_string(index=False))
+    for row in blind[blind["error"].abs() > UNEXPLAINED].to_dict("records"):
+        told, measured = row["told_ns"] / 1000, row["measured_ns"] / 1000
         print(
-            f"  {row['transport']} {row['size']} B: told {row['told_ns'] / 1000:.1f} µs, measured "
-            f"{row['measured_ns'] / 1000:.1f} ({100 * row['error']:+.0f} %), switches: "
-            f"{row['switches']:.0f} counted, {row['measured_switches']:.2f} measured"
+            f"  {row['time']}, {row['transport']} {row['size']} B: told {told:.1f} µs, measured "
+            f"{measured:.1f} ({100 * row['error']:+.0f} %); switches: {row['switches']:.0f} "
+            f"counted, {row['measured_switches']:.2f} measured"
         )
 
 
-def percent(errors: pd.Series) -> str:
-    return f"{100 * errors.median():.1f} %"
+def summed(name: str, cells: pd.DataFrame) -> Row:
+    """Percents of one kind of time: median errors, and how many lie inside their intervals."""
+    errors = {"median": "error"} | {rule: f"{rule}_error" for rule in RULES}
+    medians = {rule: 100 * cells[column].abs().median() for rule, column in errors.items()}
+    inside = 100 * cells["inside"].mean()
+    return {"time": name, "cells": len(cells), **medians, "inside": inside}
 
 
 STAGES: dict[str, Callable[[Path], None]] = {
