@@ -56,18 +56,19 @@ def count(folder: Path) -> None:
     words = ["exact", "--priced", "--sched=other", "--quiet", "--transports=all"]
     words += [f"--sizes={','.join(map(str, SIZES))}", f"--out={folder / 'exact'}"]
     subprocess.run([str(REPOSITORY / "runners/run.sh"), *words], check=True)
+    (folder / PRICES).write_bytes((invoker().cache / PRICES).read_bytes())
 
 
 def price(folder: Path) -> None:
     """Time the cells that have the prices anew; what was counted of them stays."""
     cache = invoker().cache
-    before = json.loads((cache / PRICES).read_text(encoding="utf-8"))
+    before = json.loads((folder / PRICES).read_text(encoding="utf-8"))
     events = {
         tuple(cell[name] for name in NAMES): cell["events"]
         for cell in before["cells"]
         if cell.get("events")
     }
-    (cache / PRICES).unlink()
+    (cache / PRICES).unlink(missing_ok=True)
     keep_events(cache, of_events(cache, print), before["kernel"], events)
     (folder / PRICES).write_bytes((cache / PRICES).read_bytes())
 
