@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.predict.pairs import Pair, Party, timer_waits
 from analysis.raw.programs import End
-from analysis.wording import number
+from analysis.wording import ABSENT, number
 
 WAITS = Path(__file__).with_name("waits.toml")
 SELDOM = 0.01  # of the requests, or of the bytes: what is less has no note
@@ -51,7 +51,7 @@ def timers(pair: Pair) -> Iterator[Noted]:
                 name,
                 {
                     "rate": number(a_second(pair, count)),
-                    "each": number(waits[name, "ns"] / 1e6 / count),
+                    "each": number(ns / 1e6 / count) if (ns := waits[name, "ns"]) else ABSENT,
                     "overflows": f"{pair.counted['ListenOverflows']:,}",
                 },
             )
