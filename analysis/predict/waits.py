@@ -36,6 +36,8 @@ def kinds(pair: Pair) -> Iterator[Noted]:
         yield from unseen(pair, sender, receiver)
     for caller, called in ((client, server), (server, client)):
         yield from translated(pair, caller, called)
+    if pair.family == "tcp" and client.tls and server.tls:
+        yield "tls", {"library": min(server.tls)}
     if any(end.datagram for end in client.ends):
         yield "datagrams", {}
     if pair.observed.requests.one_way:
