@@ -21,7 +21,7 @@ enum { INSTANCES = 16, CALLERS = 64 };
 enum { UNKNOWN, KEEPS, CLOSES };
 #define EPOLL "anon_inode:[eventpoll]"
 
-int notices, bound = -1, epolls_made = 1;
+int notices, epolls_made = 1;
 const char *refused;
 
 /* A thread that calls: a file descriptor of it, what exec(2) does with its sockets (as the first
@@ -35,7 +35,7 @@ bool done(struct call *call)
 {
 	if (call->socket >= 0)
 		close(call->socket);
-	if (call->made >= 0 && call->made != bound)
+	if (call->made >= 0 && !call->kept)
 		close(call->made);
 	return true;
 }
@@ -116,10 +116,20 @@ static struct caller *caller_of(struct call *call)
 	return caller;
 }
 
+int pidfd_of(struct call *call)
+{
+	return fcntl(caller_of(call)->file, F_DUPFD_CLOEXEC, 0);
+}
+
+int copied(int pidfd, int descriptor)
+{
+	return syscall(__NR_pidfd_getfd, pidfd, descriptor, 0);
+}
+
 int taken(struct call *call, int descriptor)
 {
 	struct caller *caller = caller_of(call);
-	int copy = syscall(__NR_pidfd_getfd, caller->file, descriptor, 0);
+	int copy = copied(caller->file, descriptor);
 
 	if (copy < 0 && errno == ESRCH && caller->thread) { /* that of this number has ended */
 		caller->thread = 0;

@@ -50,7 +50,8 @@ static sigset_t signals, before;
  */
 static int connected(struct call *call, const union address *address)
 {
-	const struct sockaddr *to = reroutes ? (struct sockaddr *)&place : &address->any;
+	const struct sockaddr *to =
+		reroutes ? (const struct sockaddr *)place_for(address) : &address->any;
 	socklen_t length = reroutes ? sizeof(place) : call->args[2];
 
 	if (call->blocks && !reroutes)
@@ -85,27 +86,22 @@ static bool join(struct call *call)
 			return answer(call, binds ? EINVAL : EISCONN);
 		if (binds && !reroutes)
 			return go_on(call);
-		named = address;
 		call->blocks = !(fcntl(call->socket, F_GETFL) & O_NONBLOCK);
-		/* All sockets of the port are one: of IPv4 and IPv6, and with SO_REUSEPORT. */
-		call->made = bound;
-		if (!binds || bound < 0)
-			call->made = socket(reroutes ? AF_UNIX : address.any.sa_family,
-					    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (binds) {
+			error = listen_at(call, &address);
+			if (!error)
+				error = replace(call);
+			return answer(call, error);
+		}
+		named = address;
+		call->made = socket(reroutes ? AF_UNIX : address.any.sa_family,
+				    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (!reroutes)
 			dup3(call->socket, call->made, O_CLOEXEC);
 	}
-	if (!binds) {
-		error = connected(call, &address);
-		if (call->blocks && (error == EAGAIN || error == EALREADY))
-			return false;
-	} else if (bound < 0) {
-		unlink(place.sun_path); /* of an earlier start of the server */
-		if (bind(call->made, (struct sockaddr *)&place, sizeof(place)) < 0)
-			error = errno;
-		else
-			bound = call->made;
-	}
+	error = connected(call, &address);
+	if (call->blocks && (error == EAGAIN || error == EALREADY))
+		return false;
 	if (error && error != EINPROGRESS)
 		return answer(call, error);
 	int failed = replace(call);
@@ -300,7 +296,7 @@ int main(int argc, char **argv)
 			"COMMAND [ARGUMENT ...]");
 	reroutes = strcmp(argv[1], "unix") == 0;
 	port = atoi(argv[2]);
-	if (strlen(argv[3]) >= sizeof(place.sun_path))
+	if (strlen(argv[3]) + 1 >= sizeof(place.sun_path)) /* a second place has a letter more */
 		errx(2, "this is too long for the path of a Unix socket: %s", argv[3]);
 	strcpy(place.sun_path, argv[3]);
 	for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)
