@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Pages that are made of stored rows are what the rows make, and the rows are whole."""
 
+import re
 from types import ModuleType
 
 import pandas as pd
@@ -24,6 +25,16 @@ def test_the_page_is_what_the_rows_make(made: ModuleType) -> None:
     rows = made.Rows() if hasattr(made, "Rows") else pd.read_csv(made.ROWS)
     kept = made.PAGE.read_text(encoding="utf-8")
     assert made.page(rows) == kept, f"the page is older: {made.REFRESH}"
+
+
+def test_three_ways_to_a_decision_have_one_direction_and_one_order_of_size() -> None:
+    page = proofs.PREDICTING.read_text(encoding="utf-8")
+    assert proofs.predicting(pd.read_csv(proofs.ROWS)) == page, f"run {proofs.REFRESH}"
+    rows = re.findall(r"(?m)^\| [\w-]+/.*\|$", page)
+    assert len(rows) == len(proofs.SEVERAL_WAYS)
+    for row in rows:
+        shares = [float(share) for share in re.findall(r"\| ([\d.]+) %", row)]
+        assert len(shares) == 3 and max(shares) < 3 * min(shares), row
 
 
 def test_the_columns_of_watch_are_those_of_its_table() -> None:
