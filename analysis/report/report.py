@@ -113,7 +113,8 @@ class Report:
             "matter": self.matter,
             "between_kernels": self.between_kernels,
             "median": lambda times: sentence("median", times),
-            "loopback": [*self.sleeping(), *self.waits(), *loopback_sentences(self.analysis.run)],
+            "sleeping": list(self.sleeping()),
+            "waits": [*self.waits(), *loopback_sentences(self.analysis.run)],
             "first_of_kernels": list(first_of_kernels(self.analysis.exact)),
             "unmeasured": list(self.unmeasured()),
             "shown_verdicts": self.settled,
@@ -236,9 +237,9 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     slowest = f"p99: {'; '.join(found.transports)}"
     heads = (title, *found.transports, "difference (95 %)", AFTER_WORK, slowest)
     frame = frames.frame(heads, lines)
-    return (
-        frame if any(placed.cold_ns for placed in found.times) else frame.drop(columns=AFTER_WORK)
-    )
+    if not any(placed.cold_ns for placed in found.times):
+        frame = frame.drop(columns=AFTER_WORK, errors="ignore")
+    return frame
 
 
 def _both(ns: Compared) -> tuple[str, str, str]:

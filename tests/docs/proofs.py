@@ -21,7 +21,6 @@ import pandas as pd
 from analysis.predict.model import read_fitted
 from analysis.predict.prove import Proof, outcome
 from analysis.raw.record import read_object
-from analysis.report.answer import Answer
 from analysis.statistics import Estimate
 from analysis.wording import amount, extent, spanned
 from probes.contract import PROOF
@@ -99,8 +98,8 @@ def _cells(row: Any) -> Iterator[str]:
 
 def several_ways(rows: pd.DataFrame) -> str:
     """A line for each program: what is saved by three ways, in per cent of its request's time."""
-    answer = Answer.model_validate(json.loads(ANSWER.read_text(encoding="utf-8"))["answer"])
-    (placed,) = (each for each in answer.times if each.conditions == "same-cpu")
+    times = json.loads(ANSWER.read_text(encoding="utf-8"))["answer"]["times"]
+    (placed,) = (each for each in times if each["conditions"] == "same-cpu")
     predictions = pd.read_csv(PREDICTIONS, sep="\t")
     fitted = predictions[(predictions["attempt"] == "fit") & (predictions["figure"] == "time")]
     predicted = fitted.set_index("case")["predicted_us"]
@@ -111,7 +110,7 @@ def several_ways(rows: pd.DataFrame) -> str:
         (row,) = rows[chosen].to_dict("records")
         told = 1000 * predicted[f"{program}.{case}"]
         ways = (
-            placed.iteration_ns.added,
+            Estimate(**placed["iteration_ns"]["added"]),
             Estimate(told, least * told, most * told),
             Estimate(row["less"], row["less_low"], row["less_high"]),
         )

@@ -7,7 +7,7 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from analysis.paths.figures import NEEDED, needed
+from analysis.paths.figures import NEEDED, needed, scheduled
 from probes.transports import PAIR
 from tests.docs import columns, idle_polling, knobs, lesions, over_time, proofs
 from tests.docs.over_time import USUAL, Rows, match
@@ -51,11 +51,18 @@ def test_what_a_message_needs_adds_up() -> None:
     for cell in rows.cells:
         taxes = rows.taxes[rows.taxes["cell"] == cell]
         assert rows.usual(cell) - taxes["instructions"].sum() == rows.left(cell, 1) > 0
-    assert needed("1.0") == []
+    assert needed("1.0") == scheduled("1.0", "other") == []
     for (knob, _), parts in rows.kernels.items():
         reasons = sum(parts.values()) - parts["kernel"] - parts["lesions"]
         assert parts["kernel"] - parts["lesions"] == reasons, f"{knob} is not explained"
         assert lesions.UNEXPLAINED not in parts, f"{knob} is not explained"
+
+
+def test_only_the_default_scheduler_makes_a_count_depend_on_the_window() -> None:
+    release = lesions.Rows().release
+    fifo, other = (scheduled(release, sched) for sched in ("fifo", "other"))
+    assert len(fifo) == len(other) == 9
+    assert max(fifo) - min(fifo) < 0.005 < max(other) - min(other)
 
 
 def test_layers_add_up_to_their_round_trip(rows: Rows) -> None:
