@@ -53,6 +53,7 @@ MADE = {
     "docs/install.md": r"\| .* \| \d+, \d+, \d+; ",
     "docs/knobs.md": r"\|",
     "docs/path-over-time.md": "",
+    "docs/predicting.md": r"\| [\w-]+/",
     "docs/your-server.md": r"\| [\w-]+/",
 }
 NUMBER = rf"[{MINUS}+-]?\d+(?:[.,]\d+)*"
