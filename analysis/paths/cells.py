@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from analysis.counts.ledger import transport_order
 from analysis.machine import kernel_text
 from analysis.paths import lines
-from analysis.paths.lines import FieldOfObject, LineOfObject, read_fields, read_lines
+from analysis.paths.lines import FieldOfObject, LineOfObject, read_fields, read_lines, read_moves
 from analysis.paths.tree import Span, by_function, by_layer, calls_of, function_layer, summed
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment, ExactLine, FailedExactLine
 from analysis.raw.record import Count, Positive, damaged, read_object, read_table
@@ -33,6 +33,12 @@ PROCESSES = ("client", "server")
 MOST_IN_SENTENCE = 4  # transports
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
 DEFAULT = "other"
+# Whose events → their quantity in the tidy table.
+EVENT_QUANTITIES = {
+    "executed": "executed_events",
+    "busy": "busy_events",
+    "path": "path_events",
+}
 SYSTEM_CALLS = frozenset(isa.system_call for isa in ISAS.values())
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
@@ -60,6 +66,7 @@ class ExactCell(ExactLine):
     order: tuple[Span, ...] = ()
     line_rows: tuple[LineOfObject, ...] = ()
     field_rows: tuple[FieldOfObject, ...] = ()
+    moved: tuple[Span, ...] = ()  # an iteration in its order, with the moves of cache lines
 
     def as_variant(self, number: int) -> "ExactCell":
         """The cell as its iterations of another variant went, from 1 up; 0 is the usual."""
@@ -165,11 +172,7 @@ class Comparison(NamedTuple):
             by_cost = sorted(shown, key=lambda cell: cell.of_message)
             shown = (by_cost[0], by_cost[-1])
         costs = listed(
-            [
-                f"{cell.of_message:,.1f}".removesuffix(".0")
-                + f" over {transport_text(cell.transport)}"
-                for cell in shown
-            ]
+            [f"{cell.of_message:,.0f} over {transport_text(cell.transport)}" for cell in shown]
         )
         times = number(shown[-1].of_message / shown[0].of_message)
         ratio = f" ({times} times as many)" if len(shown) > 1 else ""
@@ -241,6 +244,16 @@ def _counts(cell: ExactCell) -> Iterator[tuple[str, str, float, str, int, bool]]
                 yield quantity, key, count, "count", cell.messages_per_iteration, valid
         share = cell.identical / cell.iterations
         yield "steady_share", "", share, "count", cell.messages_per_iteration, valid
+        for kind, events in (cell.events.kinds if cell.events else {}).items():
+            for key, count in events.items():
+                yield (
+                    EVENT_QUANTITIES[kind],
+                    key,
+                    count,
+                    "count",
+                    cell.messages_per_iteration,
+                    valid,
+                )
     yield "instructions", "total", cell.window.instructions, "count", cell.messages, valid
     for quantity, key, mean in lines.counts(cell):
         yield quantity, key, mean, "count", cell.messages_per_iteration, valid
@@ -269,6 +282,7 @@ def read_exact(run: Run) -> tuple[ExactCell, ...]:
                 more["broken"] = tuple(_broken(line, tree, order))
                 more["line_rows"] = read_lines(raw, line)
                 more["field_rows"] = read_fields(raw, line)
+                more["moved"] = read_moves(raw, line)
                 cells.append(ExactCell(**dict(line), **more))
     return tuple(cells)
 

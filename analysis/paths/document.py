@@ -6,7 +6,9 @@ authors expect a field to be read and written while a message is sent (tx) and r
 tx is what functions do for sending, rx what they do in the softirq and in the reader's system call.
 """
 
+import gzip
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +31,8 @@ INSIDE = {
     "sk_buff": ("sk_buff", ""),
     "net_device": ("net_device", ""),
     "netns_ipv4": ("net", "ipv4."),
+    "netns_ipv4_sysctl": ("net", "ipv4."),
+    "snmp": ("linux_mib", ""),
 }
 TX, RX = ("send",), ("softirq", "read")
 READ_MOSTLY, WRITTEN = "read_mostly", ("read_write", "write_mostly")
@@ -36,6 +40,7 @@ NO_FIELD = (
     "this kernel's structure declares no such field: it is gone, a macro, or a structure within"
 )
 OFTEN = 0.4  # stores of a message, from which on a field is not mostly read
+FIELD = re.compile(r"(\w+)(?:\[.*\])?")
 HEAD = ("Type", "Name", "fastpath_tx_access", "fastpath_rx_access")
 
 
@@ -45,6 +50,10 @@ class Said(NamedTuple):
     field: str
     tx: str
     rx: str
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.tx or self.rx)
 
 
 @dataclass(frozen=True)
@@ -82,37 +91,59 @@ class Difference(NamedTuple):
 def read_documents(place: Path) -> list[FieldDocument]:
     """The documents of a file, or of a tree of the kernel. Raises UsageError."""
     if place.is_dir():
-        files = sorted(path for path in (place / CACHELINES).glob("*.rst") if path.stem in INSIDE)
-        if not files:
+        files = sorted((place / CACHELINES).glob("*.rst*"))
+        documents = [read_document(path) for path in files if _head(_lines(path)) is not None]
+        if not documents:
             raise UsageError(f"{shown(str(place))} has no {CACHELINES} with a table that is known.")
-        return [read_document(path) for path in files]
+        return documents
     return [read_document(place)]
 
 
-def read_document(file: Path) -> FieldDocument:
-    """A document, whose table has the columns of HEAD. Raises UsageError."""
+def _lines(file: Path) -> list[str]:
+    """A document's lines; Debian's packages have it packed. Raises UsageError."""
     try:
-        lines = read_regular(file).decode().splitlines()
+        data = read_regular(file)
+        return (gzip.decompress(data) if file.suffix == ".gz" else data).decode().splitlines()
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UsageError(f"{shown(str(file))} is damaged: gzip cannot unpack it.") from None
     except OSError as error:
         raise UsageError(f"{shown(str(file))} cannot be read: {error.strerror}.") from None
     except ValueError:
         raise UsageError(f"{shown(str(file))} is no text.") from None
-    heads = [index for index, line in enumerate(lines) if all(word in line for word in HEAD)]
-    if not heads:
+
+
+def _head(lines: Sequence[str]) -> int | None:
+    """The number of the line with the names of the columns."""
+    heads = (n for n, line in enumerate(lines) if all(word in line for word in HEAD))
+    return next(heads, None)
+
+
+def read_document(file: Path) -> FieldDocument:
+    """A document, whose table has the columns of HEAD. Raises UsageError."""
+    lines = _lines(file)
+    if (head := _head(lines)) is None:
         raise UsageError(
             f"{shown(str(file))} has no table with the columns {', '.join(HEAD)}: name a file "
             f"of {CACHELINES}."
         )
-    tx, rx = (lines[heads[0]].index(word) for word in HEAD[2:])
-    structure, rows = file.stem, dict[str, Said]()
-    for line in lines[heads[0] + 1 :]:
-        kind, name, *_ = [*line.split(), "", ""]
-        if kind == "..struct":
-            structure = name.removeprefix("..")
-        elif re.fullmatch(r"\w+", name):
-            if name in rows:
+    column, tx, rx = (lines[head].index(word) for word in HEAD[1:])
+    structure, rows = file.name.partition(".")[0], dict[str, Said]()
+    for line in lines[head + 1 :]:
+        # A type may have two words; a type and a name may reach into the next column.
+        overflows = line[column - 1 : column].strip()
+        names = line.split()[1:2] if overflows else line[column:].split()[:1]
+        if line.startswith("..struct"):
+            structure = names[0].removeprefix("..")
+        elif names and (field_name := FIELD.fullmatch(names[0])):
+            name = field_name[1]
+            line = line.replace(names[0], " " * len(names[0]), 1)
+            said = Said(name, _said(line[tx:rx]), _said(line[rx : rx + len(HEAD[-1])]))
+            # Linux 7.2's net_device has fields twice, the second time without a word.
+            if (before := rows.get(name)) and said.is_empty:
+                continue
+            if before and not before.is_empty:
                 raise UsageError(f"{shown(str(file))} has two rows of {name}.")
-            rows[name] = Said(name, _said(line[tx:rx]), _said(line[rx : rx + len(HEAD[-1])]))
+            rows[name] = said
     if structure not in INSIDE:
         known = ", ".join(INSIDE)
         raise UsageError(f"{shown(str(file))} is of {structure}, and these are counted: {known}.")

@@ -123,12 +123,12 @@ def _draw(
     collection.set_clip_on(False)
     ax.add_collection(collection)
     for box in boxes:
-        if text := _fitting(box.name, box.width / widest):
+        if text := fitting(box.name, box.width / widest):
             place = (box.start, box.depth + TALL / 2)
             ax.text(*place, f" {text}", va="center", fontsize=10, color=ink, clip_on=True)
 
 
-def _fitting(name: str, share: float) -> str:
+def fitting(name: str, share: float) -> str:
     room = int(share / CHARACTER) - 1
     if room >= len(name):
         return name

@@ -123,7 +123,7 @@ def _journey(cell: ExactCell, known: frozenset[str]) -> Journey | None:
     title = f"{cell.transport}: {total:,} instructions ({cell.frequency})"
     layered = sorted(_boxes(way, marks), key=lambda box: (box.depth, box.start))
     return Journey(
-        title, cell.transport, total, tuple(layered), tuple(_stages(way)), marks, dict(softirq)
+        title, cell.transport, total, tuple(layered), tuple(stages(way)), marks, dict(softirq)
     )
 
 
@@ -144,7 +144,7 @@ def _boxes(way: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Box]:
         )
 
 
-def _stages(way: Sequence[Span]) -> Iterator[Box]:
+def stages(way: Sequence[Span]) -> Iterator[Box]:
     """The way into a system call and out of it belongs to that call."""
     calls = [system_call(span) for span in way]
     for task in {span.task for span in way}:  # each by itself: on two CPUs they take turns

@@ -3,14 +3,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from analysis.paths.tree import Span
 from analysis.raw.exact import ExactLine
-from analysis.raw.record import Count, NotNegative, Positive, read_table
+from analysis.raw.record import Count, NotNegative, Positive, damaged, read_table
 
-LINES, FIELDS = "lines", "fields"
+LINES, FIELDS, MOVES = "lines", "fields", "moves"
 WAYS = ("send", "softirq", "read", "poll", "other")  # what a function does for a message
 
 
@@ -50,7 +51,8 @@ class FieldOfObject(NamedTuple):
     """A field: loads and stores of an iteration by way, and the functions with most of them.
 
     `loaders` and `storers` are ways and functions: `softirq tcp_ack`. `structure` declares it.
-    `size` is in bytes; 0 where it is not known.
+    `size` is in bytes; 0 where it is not known. `cpus` says how two CPUs share it in one object:
+    one of SHARING.
     """
 
     name: str
@@ -70,6 +72,7 @@ class FieldOfObject(NamedTuple):
     stores_other: NotNegative
     loaders: str
     storers: str
+    cpus: str = ""
 
     def of(self, *ways: str) -> tuple[float, float]:
         """Loads and stores in these ways."""
@@ -91,11 +94,13 @@ FIELD_HEAD = "\t".join(
     [
         *("object", "field", "structure", "offset", "size"),
         *(f"{what} {way}" for way in WAYS for what in ("loads", "stores")),
-        *("loaders", "storers"),
+        *("loaders", "storers", "cpus"),
     ]
 )
+ORDER_HEAD = "cpu\tnumber\tpath\tinstructions\tmoves"
 LINE_ROWS: TypeAdapter[list[LineOfObject]] = TypeAdapter(list[LineOfObject])
 FIELD_ROWS: TypeAdapter[list[FieldOfObject]] = TypeAdapter(list[FieldOfObject])
+ORDER_ROWS: TypeAdapter[list[Any]] = TypeAdapter(list[tuple[Count, Positive, str, Count, str]])
 
 
 def read_lines(raw: Path, line: ExactLine) -> tuple[LineOfObject, ...]:
@@ -110,6 +115,28 @@ def read_fields(raw: Path, line: ExactLine) -> tuple[FieldOfObject, ...]:
     if line.lines is None:
         return ()
     return tuple(read_table(raw / FIELDS / f"{line.id}.tsv", FIELD_HEAD, FIELD_ROWS))
+
+
+def read_moves(raw: Path, line: ExactLine) -> tuple[Span, ...]:
+    """An iteration in its order with the moves in it; none of one CPU. Raises RunError."""
+    if line.lines is None or line.lines.moves is None:
+        return ()
+    path = raw / MOVES / f"{line.id}.tsv"
+    paths: dict[int, tuple[str, ...]] = {}
+    spans = []
+    for cpu, number, names, instructions, moved in read_table(path, ORDER_HEAD, ORDER_ROWS):
+        if names:
+            paths[number] = tuple(names.split(";"))
+        if number not in paths:
+            raise damaged(path, f"it has no names for path {number}")
+        moves = tuple(_move(text) for text in filter(None, moved.split(", ")))
+        spans.append(Span(paths[number], instructions, cpu=cpu, moves=moves))
+    return tuple(spans)
+
+
+def _move(text: str) -> tuple[str, str]:
+    what, _, line = text.partition(" ")
+    return what, line
 
 
 def counts(line: ExactLine) -> Iterator[tuple[str, str, float]]:

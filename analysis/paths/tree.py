@@ -57,6 +57,7 @@ class Span(NamedTuple):
     calls: int = 0
     steps: int = 0
     cpu: int = 0
+    moves: tuple[tuple[str, str], ...] = ()  # what a cache line does there, and the line
 
     @property
     def task(self) -> str:

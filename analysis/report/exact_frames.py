@@ -109,6 +109,7 @@ def moved(
     return frame(heads, lines)
 
 
+MOST_COLUMNS = 4  # of cells beside each other
 SOCKETS = ("tcp_sock", "tcp6_sock", "unix_sock", "udp_sock", "udp6_sock")
 
 
@@ -132,9 +133,8 @@ def fields_shown(cell: ExactCell) -> list[str]:
 
 
 def line_totals(cells: Sequence[ExactCell]) -> pd.DataFrame:
-    """A column for each cell: accesses, lines and moves of an iteration."""
+    """A column for each cell, of many a row: accesses, lines and moves of an iteration."""
     found = [(cell, cell.lines) for cell in cells if cell.lines]
-    heads = ("an iteration", *(_where(cell) for cell, _ in found))
     rows: list[tuple[str, Callable[[Lines], str | None]]] = [
         ("accesses (loads + stores)", lambda its: f"{its.loads:,.0f} + {its.stores:,.0f}"),
         ("lines of data (written)", lambda its: f"{its.data:,.0f} ({its.written:,.0f})"),
@@ -149,8 +149,14 @@ def line_totals(cells: Sequence[ExactCell]) -> pd.DataFrame:
         ("moves", lambda its: number(its.moves.total) if its.moves else None),
         ("estimated misses of 32 KiB: data, code", _misses),
     ]
-    lines = [(name, *(told(its) for _, its in found)) for name, told in rows]
-    return frame(heads, [line for line in lines if any(line[1:])])
+    measured = [(name, told) for name, told in rows if any(told(its) for _, its in found)]
+    if len(found) > MOST_COLUMNS:
+        heads = ("an iteration", *(name for name, _ in measured))
+        return frame(
+            heads, [(_where(cell), *(told(its) for _, told in measured)) for cell, its in found]
+        )
+    heads = ("an iteration", *(_where(cell) for cell, _ in found))
+    return frame(heads, [(name, *(told(its) for _, its in found)) for name, told in measured])
 
 
 def _where(cell: ExactCell) -> str:
@@ -181,13 +187,21 @@ def moving_lines(cell: ExactCell, most: int = 25) -> pd.DataFrame:
                 code(row.place),
                 number(row.moves),
                 f"{row.read / row.fetches:.0%}" if row.fetches else None,
-                row.written,
+                _short(row.written),
                 row.writer,
-                row.taken,
+                _short(row.taken),
                 row.taker,
             )
             for row in moved[:most]
         ],
+    )
+
+
+def _short(fields: str) -> str:
+    """Fields, each union or byte of bit fields by its first name."""
+    return ", ".join(
+        f"{name}|…" if others else name
+        for name, _, others in (field.partition("|") for field in fields.split(", "))
     )
 
 

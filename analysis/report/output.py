@@ -53,6 +53,7 @@ def pictures(figures: Iterable[Drawn]) -> dict[str, Content]:
     for figure in figures:
         if figure.svg:
             files |= {f"figures/{figure.name}.svg": figure.svg}
+        if figure.png:
             files |= {f"figures/{figure.name}.png": figure.png}
         if figure.data is not None:
             files[f"figures/{figure.name}.csv"] = figure.data

@@ -13,7 +13,7 @@ from sphinx.config import Config
 project = html_title = "pathcost"
 extensions = ["myst_parser"]
 myst_heading_anchors = 6  # as a forge has them
-include_patterns = ["*.md", "claims/*.md", "reports/README.md", "reports/**/lesions/README.md"]
+include_patterns = ["*.md", "claims/*.md", "reports/README.md", "reports/**/README.md"]
 include_patterns += [f"{folder}/**.md" for folder in ("docs", "probes", "runners")]
 exclude_patterns = ["README.md"]  # which is index.md
 highlight_language = "text"

@@ -15,7 +15,8 @@ from runners.exact.kernel_tree import is_tree
 from runners.host.session import Session
 from runners.options import ExactOptions, GateOptions
 from runners.process import RUN_SH, RunError, UntoldError, UsageError, attempt, last_words
-from runners.store import place, publish
+from runners.store.folders import publish
+from runners.store.report import place
 
 BASE, JUDGED = "against", "kernel"  # folders of the two runs
 # git takes a status up to 127 for "bad"; what is no judgement ends the bisect.

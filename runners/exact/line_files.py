@@ -15,12 +15,13 @@ from typing import Any
 
 from probes.btf import Btf, section
 from probes.cell import ONE_WAY, Cell, CellRun
+from runners.exact.cache import LEVEL_1
 from runners.exact.cells import cpus_of, iterations_of, order
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, replay
 from runners.exact.knobs import Knob
 from runners.exact.layouts import LayoutStudy
-from runners.exact.line_misses import LEVEL_1, LEVEL_2
+from runners.exact.line_misses import LEVEL_2
 from runners.exact.lines import SETTLED, LineKey, LineRow, Lines, count_lines
 from runners.exact.machine import EmulatedMachine, scratch
 from runners.exact.objects import Objects
@@ -33,7 +34,7 @@ from runners.process import RunError
 # The machine in which every object has a name and each call the same stack.
 NAMED_MACHINE = Knob(command_line="slab_nomerge randomize_kstack_offset=off")
 ITERATIONS = 100
-LINES, FIELDS = "lines", "fields"  # folders
+LINES, FIELDS, MOVES = "lines", "fields", "moves"  # folders
 MOST_NAMES = 3  # fields and functions that a row names at most
 MEMORY = 512 << 20  # of the machine, in bytes: `-m` of machines.toml
 WAY_COLUMNS = ("send", "softirq", "read", "poll", "other")  # columns of fields/<id>.tsv
@@ -44,8 +45,9 @@ LINE_HEAD = (
 FIELD_HEAD = (
     *("object", "field", "structure", "offset", "size"),
     *(f"{what} {way}" for way in WAY_COLUMNS for what in ("loads", "stores")),
-    *("loaders", "storers"),
+    *("loaders", "storers", "cpus"),
 )
+ORDER_HEAD = ("cpu", "number", "path", "instructions", "moves")
 
 
 def lines_are_counted(cell: Cell) -> bool:
@@ -77,7 +79,10 @@ def write_lines(
     Raises RunError, RecordError.
     """
     counted, summary = record_lines(guest, run, layouts)
-    for folder, table in ((LINES, line_table(counted)), (FIELDS, field_table(counted))):
+    tables = {LINES: line_table(counted), FIELDS: field_table(counted)}
+    if counted.order:
+        tables[MOVES] = order_table(counted)
+    for folder, table in tables.items():
         (out / folder).mkdir(exist_ok=True)
         (out / folder / f"{run.id}.tsv").write_text(table, encoding="utf-8")
     return summary
@@ -193,10 +198,24 @@ def field_table(counted: Lines) -> str:
                     for counter in (_by_column(row.loads), _by_column(row.stores))
                 ),
                 *(_named(row.loaders), _named(row.storers)),
+                row.sharing if counted.cpus > 1 else "",
             )
             for key, row in rows
         ),
     )
+
+
+def order_table(counted: Lines) -> str:
+    """`moves/<id>.tsv`: an iteration in its order. A path has a number, and its names once."""
+    numbers: dict[tuple[str, ...], int] = {}
+    rows = []
+    for passage in counted.order:
+        is_new = passage.path not in numbers
+        number = numbers.setdefault(passage.path, len(numbers) + 1)
+        names = ";".join(passage.path) if is_new else ""
+        moved = ", ".join(f"{what} {line}" for what, line in passage.moves)
+        rows.append((str(passage.cpu), str(number), names, str(passage.instructions), moved))
+    return _table(ORDER_HEAD, iter(rows))
 
 
 def _by_column(by_way: Counter[str]) -> Counter[str]:

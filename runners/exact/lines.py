@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from runners.exact.line_misses import estimate
-from runners.exact.line_moves import moves
+from runners.exact.line_moves import Move, moves
+from runners.exact.line_order import Passage, passages
 from runners.exact.objects import CPU_SHIFT, MemoryKind
 from runners.exact.touches import LINE_BYTES, OUTSIDE, Recorded, Touch
 
@@ -31,6 +32,8 @@ LAID_OUT = (
     "sk_buff_fclones",
     "socket_alloc",
     "net_device",
+    "init_net",
+    "linux_mib",
 )
 
 
@@ -70,6 +73,24 @@ class FieldRow:
     stores: Counter[str] = field(default_factory=Counter)
     loaders: Counter[str] = field(default_factory=Counter)
     storers: Counter[str] = field(default_factory=Counter)
+    users: defaultdict[int, set[tuple[int, bool]]] = field(
+        default_factory=lambda: defaultdict(set)
+    )  # object → each CPU that loads or stores (True) the field there
+
+    @property
+    def sharing(self) -> str:
+        """How the CPUs share the field, in the object in which they share it most."""
+        return SHARING[max(map(_shared, self.users.values()), default=0)]
+
+
+# How CPUs share a field of an object, from the least on.
+SHARING = ("one CPU", "both read", "one writes", "both write")
+
+
+def _shared(users: set[tuple[int, bool]]) -> int:
+    """The place in SHARING."""
+    cpus, writers = {cpu for cpu, _ in users}, {cpu for cpu, stores in users if stores}
+    return 0 if len(cpus) < 2 else 1 + len(writers)
 
 
 LineKey = tuple[str, str, int | None]
@@ -89,6 +110,7 @@ class Lines:
     usual_moves: int = 0  # of the most frequent iteration
     rows: dict[LineKey, LineRow] = field(default_factory=dict)
     fields: dict[tuple[str, str], FieldRow] = field(default_factory=dict)
+    order: tuple[Passage, ...] = ()  # of the first iteration with `usual_moves`
 
 
 def count_lines(recorded: Recorded, cpus: int) -> Lines:
@@ -160,6 +182,7 @@ def _add_to_fields(recorded: Recorded, counted: Lines, touch: Touch, times: int)
         structure = recorded.objects.structure(place.name, at)
         row = counted.fields.setdefault((place.name, name), FieldRow(structure, at))
         row.offset = min(row.offset, at)
+        row.users[place.base].add((touch.cpu, touch.store))
         if touch.store:
             row.stores[way] += times
             row.storers[f"{way} {function}"] += times
@@ -219,5 +242,14 @@ def _add_moves(recorded: Recorded, counted: Lines) -> None:
         if move.writer:
             row.written[recorded.field(move.writer)] += 1
             row.writers[recorded.function(move.writer.node)] += 1
-    most = Counter(by_iteration.values()).most_common(1)
-    counted.usual_moves = most[0][0] if most else 0
+    if most := Counter(by_iteration.values()).most_common(1):
+        counted.usual_moves = most[0][0]
+        usual = next(n for n, number in by_iteration.items() if number == counted.usual_moves)
+        own = [move for move in settled if move.touch.iteration == usual]
+        counted.order = tuple(passages(recorded, own, lambda move: _name(recorded, move)))
+
+
+def _name(recorded: Recorded, move: Move) -> str:
+    """`tcp_sock+1472`: the line of a move."""
+    _, name, line = line_key(recorded, move.touch)
+    return name if line is None else f"{name}+{line}"

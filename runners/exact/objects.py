@@ -40,6 +40,13 @@ EMBEDDED = {
     "sk": "sock",
     "__sk_common": "sock_common",
 }
+# Arrays of counters, which enumerators count through: structure and member → how their names begin.
+COUNTERS = {
+    ("linux_mib", "mibs"): "LINUX_MIB_",
+    ("tcp_mib", "mibs"): "TCP_MIB_",
+    ("ipstats_mib", "mibs"): "IPSTATS_MIB_",
+    ("udp_mib", "mibs"): "UDP_MIB_",
+}
 WRAPPED = frozenset({"rlock", "raw_lock", "val", "counter", "refs"})
 
 
@@ -133,6 +140,12 @@ class Objects:
         self._per_cpu_extents: list[Extent] = []
         self._stacks: list[Extent] = []
         values = btf.enumerators()
+        self._enumerators = {
+            (begin, value): name
+            for begin in COUNTERS.values()
+            for name, value in values.items()
+            if name.startswith(begin)
+        }
         self._slab_type, self._slab_flag = values.get("PGTY_slab"), values.get("PG_slab")
         self._find_table()
         self._find_caches()
@@ -380,8 +393,16 @@ class Objects:
         if not structure:
             return f"+{offset:#x}"
         index, inside = divmod(offset, self.btf.size(structure))
-        text = _joined(self.btf.at(structure, inside))
+        text = self._counter(structure, _joined(self.btf.at(structure, inside)))
         return f"[{index}].{text}" if index else text
+
+    def _counter(self, structure: str, text: str) -> str:
+        """`LINUX_MIB_TCPHPHITS` for `mibs[21]`; any other field as it is."""
+        member, _, number = text.removesuffix("]").partition("[")
+        begin = COUNTERS.get((structure, member))
+        if begin is None or not number:
+            return text
+        return self._enumerators.get((begin, int(number)), text)
 
 
 def _joined(path: Sequence[str]) -> str:

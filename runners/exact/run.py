@@ -22,7 +22,8 @@ from runners.guest.store import Cache, LackingError
 from runners.host.session import Session
 from runners.options import ExactOptions, Options, RunOptions
 from runners.process import RunError, UsageError
-from runners.store import Manifest, RunFolder, Scratch, place
+from runners.store.folders import Scratch
+from runners.store.report import Manifest, RunFolder, place
 
 if TYPE_CHECKING:
     from analysis.paths.document import FieldDocument

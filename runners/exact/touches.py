@@ -63,18 +63,24 @@ class Touch(NamedTuple):
 
 @dataclass
 class Positions:
-    """What ran at each position of the trace, from 1: its word, CPU, node and iteration."""
+    """What ran at each position of the trace, from 1: its word, CPU, node and iteration.
+
+    `instructions` are those that ran there; a block that repeats has all of them at its first
+    position.
+    """
 
     words: "array[int]" = field(default_factory=lambda: array("I", [0]))
     cpus: "array[int]" = field(default_factory=lambda: array("B", [0]))
     nodes: "array[int]" = field(default_factory=lambda: array("I", [0]))
     iterations: "array[int]" = field(default_factory=lambda: array("i", [OUTSIDE]))
+    instructions: "array[int]" = field(default_factory=lambda: array("I", [0]))
 
     def add(self, word: int, visit: NodeVisit, iteration: int, times: int = 1) -> None:
         self.words.extend([word] * times)
         self.cpus.extend([visit.cpu] * times)
         self.nodes.extend([visit.node] * times)
         self.iterations.extend([iteration] * times)
+        self.instructions.extend([visit.instructions, *[0] * (times - 1)])
 
 
 class Recorded:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kernel's tables of fields against counts, on a document of five rows."""
 
+import gzip
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,10 +30,33 @@ def document(folder: Path, *rows: str, name: str = "tcp_sock.rst") -> Path:
     return file
 
 
+def test_a_table_with_borders_and_types_of_two_words_is_read(tmp_path: Path) -> None:
+    """As Linux 7.2 has it, and packed, as Debian does; a field again, without a word, is no row."""
+    lines = [
+        "========== ========== ================== ==================",
+        "Type       Name       fastpath_tx_access fastpath_rx_access",
+        "========== ========== ================== ==================",
+        "struct sk  lock       read_write         read_mostly",
+        "char       name[16]                      read_mostly",
+        "struct sk  lock",
+    ]
+    file = tmp_path / "sock.rst.gz"
+    file.write_bytes(gzip.compress("\n".join(lines).encode()))
+    found = read_document(file)
+    assert found.structure == "sock"
+    assert [*found.rows.values()] == [
+        ("lock", "read_write", "read_mostly"),
+        ("name", "", "read_mostly"),
+    ]
+    file.write_bytes(b"no gzip")
+    with pytest.raises(UsageError, match="gzip cannot unpack it"):
+        read_document(file)
+
+
 def field(name: str, *, storers: str = "", structure: str = "tcp_sock", **counts: float) -> Any:
     ways = ("send", "softirq", "read", "poll", "other")
     zeros = {f"{what}_{way}": 0.0 for way in ways for what in ("loads", "stores")}
-    rest = zeros | counts
+    rest: dict[str, Any] = zeros | counts
     return FieldOfObject("tcp_sock", name, structure, 0, 4, **rest, loaders="", storers=storers)
 
 

@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import pandas as pd
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
@@ -29,8 +30,8 @@ from analysis.analyse import analyse
 from analysis.raw.run import read_run
 from analysis.report.frames import survivals
 from analysis.report.render import table
-from analysis.wording import ABSENT, amount, spanned
-from probes.transports import PAIR
+from analysis.wording import ABSENT, amount, number, spanned
+from probes.transports import PAIR, read_transports
 from runners.process import REPOSITORY
 from tests import browser
 from tests.audit import audit
@@ -40,6 +41,7 @@ from tests.docs.transcripts import clone
 
 RUNS = Path("reports/reference")
 CHOOSING = REPOSITORY / "docs/choosing.md"
+LINES = REPOSITORY / RUNS / "lines/cells.csv"  # made by tests.docs.lines
 AUDIT = REPOSITORY / "docs/audit.md"
 SIZES = (64, 65536)  # bytes, of its tables
 IN_PROGRAMS = REPOSITORY / "docs/in-real-programs.md"
@@ -177,12 +179,13 @@ def chosen(run: Path) -> str:
     # Of a Unix socket's time, paired by repeat: both tables have this figure.
     multiples = {key: ratio.value for key, ratio in ratios.items() if ratio}
     multiples |= {(PAIR[0], size): 1.0 for size in SIZES}
+    moved = lines_moved()
 
     def cells(name: str) -> list[str]:
         both = [(name, size) for size in SIZES]
         executed = [f"{counts[key]:,.0f}" if key in counts else ABSENT for key in both]
         took = [amount(one.value, "ns") if (one := times.get(key)) else ABSENT for key in both]
-        return [*executed, *took, spanned(ratios.get((name, SIZES[0])))]
+        return [*executed, *took, spanned(ratios.get((name, SIZES[0]))), moved.get(name, ABSENT)]
 
     def quotients(figures: Mapping[tuple[str, int], float], name: str, than: str) -> str:
         return ", ".join(f"{figures[name, size] / figures[than, size]:.2f}" for size in SIZES)
@@ -190,13 +193,22 @@ def chosen(run: Path) -> str:
     lines = []
     for line in CHOOSING.read_text(encoding="utf-8").splitlines():
         row = [word.strip() for word in line.strip("|").split("|")]
-        if (row[0], SIZES[0]) in counts and len(row) == 6:
+        if (row[0], SIZES[0]) in counts and len(row) == 7:
             line = f"| {' | '.join([row[0], *cells(row[0])])} |"
         elif len(row) == 6 and (row[1], SIZES[0]) in counts:
             row[3:5] = (quotients(each, row[1], row[2]) for each in (multiples, counts))
             line = f"| {' | '.join(row)} |"
+        elif len(row) == 4 and (name := row[0].strip("`")) in read_transports():
+            line = f"| {' | '.join([*row[:3], moved.get(name, ABSENT)])} |"
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def lines_moved() -> dict[str, str]:
+    """Transport → cache lines that a round trip moves between two CPUs, by a stored count."""
+    rows = pd.read_csv(LINES).query("pattern == 'pingpong' and size == 64 and fetches > 0")
+    moves = rows["fetches"] + rows["invalidations"]
+    return dict(zip(rows["transport"], moves.map(number), strict=True))
 
 
 def survived(run: Path) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.paths.figures import NEEDED, needed
 from probes.transports import PAIR
-from tests.docs import columns, idle_polling, knobs, lesions, over_time, proofs
+from tests.docs import columns, idle_polling, knobs, lesions, lines, over_time, proofs
 from tests.docs.over_time import USUAL, Rows, match
 
 CLOCK = 80  # instructions that branches on a clock's reading make in a round trip, at most
@@ -19,11 +19,17 @@ def rows() -> Rows:
     return Rows()
 
 
-@pytest.mark.parametrize("made", [knobs, proofs, lesions, over_time])
+@pytest.mark.parametrize("made", [knobs, proofs, lesions, lines, over_time])
 def test_the_page_is_what_the_rows_make(made: ModuleType) -> None:
     rows = made.Rows() if hasattr(made, "Rows") else pd.read_csv(made.ROWS)
     kept = made.PAGE.read_text(encoding="utf-8")
     assert made.page(rows) == kept, f"the page is older: {made.REFRESH}"
+
+
+def test_the_pictures_of_cache_lines_are_of_the_stored_run() -> None:
+    made = lines.pictures(lines.Rows())
+    kept = {path.name: path.read_text(encoding="utf-8") for path in lines.ROWS.glob("*.svg")}
+    assert made == kept, f"the pictures are older: {lines.REFRESH}"
 
 
 def test_the_columns_of_watch_are_those_of_its_table() -> None:

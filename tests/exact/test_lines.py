@@ -18,7 +18,7 @@ from runners.exact.line_moves import moves
 from runners.exact.lines import Lines
 from runners.exact.record import read_record
 from runners.exact.touches import LINE_BYTES, Recorded, Touch
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.exact.conftest import REPOSITORY, cell_run, prepared
 
 ROUNDS = 23
@@ -165,6 +165,24 @@ def test_on_two_cpus_the_message_itself_moves(two_cpus: Lines) -> None:
     rows = [row for (_, name, _), row in two_cpus.rows.items() if name == "tcp_sock"]
     assert sum(row.moves for row in rows) > 10 * settled
     assert two_cpus.totals["fetches"] >= two_cpus.totals["fetches_unread"] > 0
+
+
+def test_an_iteration_in_its_order_has_the_usual_moves(two_cpus: Lines) -> None:
+    """Each at the function that makes it: a message's bytes are taken where they are copied."""
+    moved = [(passage.path[-1], *move) for passage in two_cpus.order for move in passage.moves]
+    assert len(moved) == two_cpus.usual_moves
+    assert {function for function, what, line in moved if (what, line) == ("fetch", "pages")}
+    assert sum(passage.instructions for passage in two_cpus.order) > 10_000
+
+
+def test_a_field_is_shared_as_its_functions_use_it(two_cpus: Lines) -> None:
+    """By net/ipv4/tcp.c and tcp_input.c: the reader moves on what the other CPU's softirq reads."""
+    fields = {name: row.sharing for (owner, name), row in two_cpus.fields.items()
+              if owner == "tcp_sock"}  # fmt: skip
+    assert fields["copied_seq"] == "one writes"
+    assert fields["sk_receive_queue.next"] == "both write"
+    assert fields["skc_prot"] == "both read"
+    assert fields["rcv_tstamp"] == "one CPU"
 
 
 def test_a_window_of_few_iterations_is_refused(exact_guest: ExactGuest) -> None:
