@@ -15,7 +15,7 @@ from analysis.paths.lines import FieldOfObject, LineOfObject
 from analysis.wording import counted
 
 QUANTITIES = ("lines", "code", "moves")
-LEAST = 0.05  # of an iteration: less is a timer's
+LEAST = 0.5  # of an iteration: less is what a timer adds to some
 LEAST_HOLE = 16  # bytes: alignment may cost less
 MOST_FIELDS = 4  # that an object names
 

@@ -101,8 +101,8 @@ def test_two_real_threads_move_the_line_that_they_share_at_each_store(
 ) -> None:
     """The window has TURNS stores of one thread, and one fewer of the other between them."""
     program, workload = tmp_path / "two_threads", REPOSITORY / "runners/workload"
-    sources = [Path(__file__).with_name("two_threads.c"), workload / "marker.c"]
-    options = ["-O1", "-static", "-pthread", "-I", workload, "-o", program]
+    sources = [str(Path(__file__).with_name("two_threads.c")), str(workload / "marker.c")]
+    options = ["-O1", "-static", "-pthread", f"-I{workload}", f"-o{program}"]
     subprocess.run(["gcc", *options, *sources], check=True)
     guest = replace(two_cpu_guest, files={"/two_threads": program.read_bytes()})
     words = ("run", "/two_threads", str(apart), str(TURNS + 1))
