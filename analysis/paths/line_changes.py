@@ -15,7 +15,7 @@ from analysis.paths.lines import FieldOfObject, LineOfObject
 from analysis.wording import counted
 
 QUANTITIES = ("lines", "code", "moves")
-LEAST = 0.05  # of an iteration: less is a timer's
+LEAST = 0.5  # of an iteration: less is what a timer adds to some
 LEAST_HOLE = 16  # bytes: alignment may cost less
 MOST_FIELDS = 4  # that an object names
 
@@ -187,7 +187,8 @@ def _users(cell: ExactCell, name: str, row: FieldOfObject | None) -> str:
         for line in lines
         if line.taker and (row is None or row.field in line.taken.split(", "))
     ]
-    written = f"written by {writers[0]}" if writers and writers[0] else ""
+    others = [name for name in writers if name and name not in takers[:1]] or writers
+    written = f"written by {others[0]}" if others and others[0] else ""
     if takers:
         used = f"taken on the other CPU by {takers[0]}"
     else:

@@ -53,6 +53,7 @@ class Isa(ABC):
     text: int  # the address at which the kernel has the first byte of main memory
     main_memory: bytes  # its name in what QEMU stores
     direct_map: int  # where the kernel has all main memory in order, without KASLR
+    memory_map: int  # where struct page of the first page is, unless the kernel says otherwise
     stack: int  # bytes of a task's stack in the kernel
 
     # Functions of the kernel.

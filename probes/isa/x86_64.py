@@ -64,7 +64,6 @@ class X8664(Isa):
         "CONFIG_SERIAL_8250=y",
         "CONFIG_SERIAL_8250_CONSOLE=y",
         "CONFIG_X86_IOPL_IOPERM=y",  # pvpanic and fw_cfg by port
-        "CONFIG_RANDOMIZE_BASE=y",  # without it no variable tells where the kernel's memory is
     )
 
     page = 4096
@@ -72,6 +71,7 @@ class X8664(Isa):
     text = 0xFFFF_FFFF_8000_0000
     main_memory = b"\6pc.ram"
     direct_map = 0xFFFF_8880_0000_0000
+    memory_map = 0xFFFF_EA00_0000_0000
     stack = 16 << 10
 
     switch = "__switch_to_asm"

@@ -10,6 +10,7 @@ stopped.
 import hashlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ SKIPPED = "the clock advanced while the machine was stored"
 REFUSED = "pathcost: failed: refused: pathcost-workload:"  # a cell, by the workload
 # What QEMU says of a CPU that it cannot emulate.
 NO_CPU = re.compile(r"(?:TCG doesn't support requested|unable to find CPU|Property '\S*-cpu).*")
+LEAST_ROOM = 16 << 20  # bytes of a disk, below which a record had no room
 COMM = WORKLOAD.name[:15]  # the kernel keeps this much of a program's name
 COPIES = "spawn=deny", "spawn=allow"  # in QEMU's sandbox, where the recorder copies the machine
 EXACT_MACHINES = MACHINES["exact"]  # by architecture
@@ -186,6 +188,12 @@ def boot(
             return
         if not any(line.endswith(SKIPPED) for line in ended.lines):
             break
+    # What the recorder says of it goes to a file on the same disk.
+    if not ended.complaints and shutil.disk_usage(out).free < LEAST_ROOM:
+        raise RunError(
+            "the disk for temporary files is full: the record of a cell takes up to 1 GB there "
+            "(TMPDIR names another place)."
+        )
     raise failure(ended)
 
 

@@ -122,8 +122,10 @@ class Objects:
         self.btf, self._isa = btf, isa
         self._read_symbols(names)
         self.memory = Memory(dump, isa, self._symbol("init_top_pgt"))
-        self._memory_map = self._value("vmemmap_base")
-        if self._value("page_offset_base") != isa.direct_map:
+        # A kernel that does not move its memory (CONFIG_RANDOMIZE_MEMORY) has no such variables.
+        moves = "vmemmap_base" in self._symbols
+        self._memory_map = self._value("vmemmap_base") if moves else isa.memory_map
+        if moves and self._value("page_offset_base") != isa.direct_map:
             raise RunError("the guest's kernel has its memory at another address than expected.")
         offsets = self._symbol("__per_cpu_offset")
         self._cpus = [self.memory.number(offsets + 8 * cpu) for cpu in range(cpus)]

@@ -13,16 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.btf import Btf
-from runners.exact.guest import ExactGuest
+from runners.exact.cells import path_of
+from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.layout_search import StructUse, places_of, search
-from runners.exact.layouts import Totals, layout_of, parse_layout
-from runners.exact.line_files import types_of
+from runners.exact.layouts import LayoutStudy, Totals, layout_of, parse_layout
+from runners.exact.line_files import NAMED_MACHINE, record_lines, types_of
 from runners.exact.lines import SETTLED
 from runners.exact.objects import MemoryKind, MemoryPlace
 from runners.exact.relaid import Narrowed, Relaid
 from runners.exact.struct_layout import Layout, units_of
 from runners.exact.touches import Recorded, Touch
 from runners.process import RunError, UsageError
+from runners.store.folders import invoker
+from tests.exact.conftest import cell_run
 
 BASE = 1 << 20  # of the only object
 ROUNDS = SETTLED + 13
@@ -197,3 +200,18 @@ def test_a_kernel_without_types_is_one_sentence(tmp_path: Path) -> None:
     machine: Any = SimpleNamespace(kernel=SimpleNamespace(file=tmp_path / "vmlinux"), qemu=None)
     with pytest.raises(RunError, match="has no type information"):
         types_of(machine)
+
+
+def test_a_real_cell_is_replayed_and_searched(exact_guest: ExactGuest) -> None:
+    """On one CPU nothing moves; a layout as it is, and one that has nothing new, count alike."""
+    run = cell_run("unix", "same-cpu")
+    guest = guest_for(invoker().cache, exact_guest, path_of(run.cell), NAMED_MACHINE)
+    study = LayoutStudy(parse_layout("unix_sock: vertex after listener; unix_sock"))
+    study.check(guest.machine.kernel.release, types_of(guest.machine))
+    counted, _ = record_lines(guest, run, study)
+    rows = [line.split("\t") for line in study.report().splitlines() if line[0] != "#"]
+    (_, (cell, before, after, *moved), _, (_, lines, text), *_) = rows
+    assert (cell, moved, text) == (str(run.cell), ["0"] * 4, "as it is")
+    assert before == after
+    assert float(before) == pytest.approx(counted.totals["lines"] / counted.iterations, abs=0.01)
+    assert 10 < float(lines) < float(before)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines: moves by two ways of counting, and a real cell's lines with their names."""
 
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,11 +16,14 @@ from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.line_files import NAMED_MACHINE, record_lines
 from runners.exact.line_moves import moves
 from runners.exact.lines import Lines
-from runners.exact.touches import LINE_BYTES, Touch
+from runners.exact.record import read_record
+from runners.exact.touches import LINE_BYTES, Recorded, Touch
 from runners.store.folders import invoker
-from tests.exact.conftest import cell_run, prepared
+from tests.exact.conftest import REPOSITORY, cell_run, prepared
 
 ROUNDS = 23
+TURNS = 7  # of two threads, each of which spins meanwhile
+COUNTERS = range(0x1000_0000, 0x1000_1000)  # of two_threads.c
 
 
 def touch(cpu: int, at: int, *, store: bool, size: int = 8) -> Touch:
@@ -88,6 +93,32 @@ def test_what_the_other_wrote_and_this_one_reads_is_no_false_sharing() -> None:
     ]
     found = counted(touches)
     assert found == Counter(fetches=ROUNDS, invalidations=ROUNDS - 1, unread=0)
+
+
+@pytest.mark.parametrize(("apart", "moved"), [(8, 2 * (TURNS - 1)), (LINE_BYTES, 0)])
+def test_two_real_threads_move_the_line_that_they_share_at_each_store(
+    two_cpu_guest: ExactGuest, tmp_path: Path, apart: int, moved: int
+) -> None:
+    """The window has TURNS stores of one thread, and one fewer of the other between them."""
+    program, workload = tmp_path / "two_threads", REPOSITORY / "runners/workload"
+    sources = [str(Path(__file__).with_name("two_threads.c")), str(workload / "marker.c")]
+    options = ["-O1", "-static", "-pthread", f"-I{workload}", f"-o{program}"]
+    subprocess.run(["gcc", *options, *sources], check=True)
+    guest = replace(two_cpu_guest, files={"/two_threads": program.read_bytes()})
+    words = ("run", "/two_threads", str(apart), str(TURNS + 1))
+    guest.boot([words], tmp_path, guest.stored, {"memory": "on", "program": "two_threads"})
+    recorded = Recorded(
+        read_record(tmp_path, guest.machine.isa),
+        guest.symbols_in(tmp_path),
+        None,  # type: ignore[arg-type]  # no kernel memory is looked at
+        tmp_path / "accesses",
+        TURNS,
+        one_way=False,
+    )
+    stores = [each for each in recorded.touches() if each.virtual in COUNTERS]
+    by_cpu = Counter(each.cpu for each in stores)
+    assert sorted(by_cpu.values()) == [TURNS - 1, TURNS]
+    assert len(list(moves(stores, 2))) == moved
 
 
 @pytest.fixture(scope="module")
