@@ -238,14 +238,18 @@ def pooled(clusters: Sequence[Values], share: float) -> Estimate:
 
 
 def compared(first: Values, second: Values) -> Compared:
-    """Two sides, paired by repeat. Their difference decides which repeats are left out."""
+    """Two sides, paired by repeat. Their difference decides which repeats are left out.
+
+    The interval of the ratio is that of its logarithm, so neither end can be below 0.
+    """
 
     def figures(means: Values) -> Values:
         one, other = means
-        return np.stack([other - one, one, other, other / one])
+        return np.stack([other - one, one, other, np.log(other / one)])
 
     with np.errstate(divide="ignore", invalid="ignore"):  # a time that ticks did not see is 0
-        added, one, other, ratio = estimates(figures, first, second)
+        added, one, other, logarithm = estimates(figures, first, second)
+        ratio = logarithm.mapped(lambda figure: float(np.exp(figure)))
     return Compared(one, other, added, ratio, int((second > first).sum()))
 
 

@@ -37,6 +37,7 @@ AFTER = {
 }
 SIZED = (INTEGER, STRUCT, UNION, ENUM, FLOAT, ENUM64)
 POINTER_SIZE = 8
+LARGEST_ALIGNMENT = 16  # of a number: __int128
 FLAGGED = 1 << 31  # of a structure's info: its bit fields have their size beside the offset
 GROUP_BEGIN, GROUP_END = "__cacheline_group_begin__", "__cacheline_group_end__"
 PADDING = "(padding)"
@@ -75,19 +76,23 @@ class Btf:
             at += TYPE.size + fixed + each * count
         self.at = cache(self._path)
         self._members = cache(self._read_members)
-        self._size = cache(self._read_size)
+        self.size_at = cache(self._read_size)
 
     def __contains__(self, structure: str) -> bool:
         return structure in self._structures
 
+    def structures(self) -> list[str]:
+        """The names of all structures, without unions."""
+        return [name for name, place in self._structures.items() if self._kind(place) == STRUCT]
+
     def size(self, structure: str) -> int:
         """The size in bytes of a structure. Raises RunError."""
-        return self._size(self._structure(structure))
+        return self.size_at(self.place(structure))
 
     def offset(self, path: str) -> int:
         """The offset in bytes of `structure.member…`. Raises RunError."""
         structure, *words = path.split(".")
-        place, at = self._structure(structure), 0
+        place, at = self.place(structure), 0
         for word in words:
             if (found := self._find(place, word)) is None:
                 raise RunError(f"this kernel has no {path}.")
@@ -104,7 +109,7 @@ class Btf:
 
     def members(self, structure: str) -> list[Member]:
         """The members of a structure, in their order. Raises RunError."""
-        return self._members(self._structure(structure))
+        return self._members(self.place(structure))
 
     def _path(self, structure: str, offset: int) -> tuple[str, ...]:
         """The members that hold this byte, the outermost first: `("sk", "sk_lock", "slock")`.
@@ -112,7 +117,39 @@ class Btf:
         Members without a name are left out; of a union it is the first that is that long; bit
         fields of one byte are one name. Raises RunError.
         """
-        return tuple(self._at(self._structure(structure), offset))
+        return tuple(self._at(self.place(structure), offset))
+
+    def alignment(self, place: int) -> int:
+        """The alignment of a type, as its parts have it: an attribute of its own is not in BTF."""
+        if self._kind(place) == ARRAY:
+            return self.alignment(self._array(place)[0])
+        if self._kind(place) not in (STRUCT, UNION):
+            return max(1, min(self.size_at(place), LARGEST_ALIGNMENT))
+        align = max((self.alignment(member.place) for member in self._members(place)), default=1)
+        while self.size_at(place) % align:  # packed
+            align //= 2
+        return align
+
+    def name_of(self, place: int) -> str:
+        """The name of a structure; empty for another type, and where it has none."""
+        is_structure = place and self._kind(place) == STRUCT
+        return self._name(TYPE.unpack_from(self._data, place)[0]) if is_structure else ""
+
+    def parts(self, place: int) -> list[Member]:
+        """The members of the structure, and the elements of the array, that stands there."""
+        if self._kind(place) == STRUCT:
+            return self._members(place)
+        if self._kind(place) != ARRAY:
+            return []
+        element, count = self._array(place)
+        each = self.size_at(element)
+        return [Member(f"[{index}]", each * index, each, 0, element) for index in range(count)]
+
+    def names(self, member: Member) -> tuple[str, ...]:
+        """A member's name; of one without a name those of its own members."""
+        if member.name or self._kind(member.place) not in (STRUCT, UNION):
+            return (member.name,)
+        return tuple(name for inner in self._members(member.place) for name in self.names(inner))
 
     def groups(self, structure: str) -> dict[str, range]:
         """The groups of cache lines that its source marks: name → bytes. Raises RunError."""
@@ -136,7 +173,8 @@ class Btf:
                     values.setdefault(self._name(name), value)
         return values
 
-    def _structure(self, name: str) -> int:
+    def place(self, name: str) -> int:
+        """Where a structure stands. Raises RunError."""
         if (place := self._structures.get(name)) is None:
             raise RunError(f"this kernel has no struct {name}.")
         return place
@@ -152,7 +190,7 @@ class Btf:
             bits = offset >> 24 if info & FLAGGED else 0
             offset = offset & 0xFFFFFF if info & FLAGGED else offset
             inner = self._resolve(kind)
-            size = (offset % 8 + bits + 7) // 8 if bits else self._size(inner)
+            size = (offset % 8 + bits + 7) // 8 if bits else self.size_at(inner)
             made.append(Member(self._name(name), offset // 8, size, bits, inner))
         return made
 
@@ -161,7 +199,7 @@ class Btf:
         kind = info >> 24 & 31
         if kind == ARRAY:
             element, count = self._array(place)
-            return self._size(element) * count
+            return self.size_at(element) * count
         if kind == POINTER:
             return POINTER_SIZE
         return int(size) if kind in SIZED else 0
@@ -178,7 +216,7 @@ class Btf:
         kind = self._kind(place)
         if kind == ARRAY:
             element, _ = self._array(place)
-            each = self._size(element) or 1
+            each = self.size_at(element) or 1
             yield f"[{offset // each}]"
             yield from self._at(element, offset % each)
         if kind not in (STRUCT, UNION):

@@ -35,8 +35,6 @@ USUAL_RATE, MOST_RATE = 1_000, 1_000_000  # requests a second
 MOST_WORK = 1_000_000  # microseconds
 LARGEST = 1 << 30  # bytes of payload
 MOST_TIMEOUT = 3_600  # seconds
-# A guest that is stored waits for its plan: the line that says so, and where on a disk it comes.
-WAITING, PLAN_START = "@waiting", 65536
 
 # A condition that is not usual → its field. Numbers end in the name of theirs: 256-in-flight.
 WORDS = {"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the runners write and the analysis reads: names of files, their formats, exit statuses.
+"""What two programs of ours agree on: names of files, their formats, exit statuses, a line.
 
 docs/run-folder.md describes the files; `analysis.raw` validates them.
 """
@@ -29,6 +29,7 @@ PRICES = "prices.json"
 REPORT = "report.html"
 GATE = "gate.txt"
 DOCUMENT = "document.tsv"
+LAYOUT = "layout.tsv"
 
 # Files of a target's folder below raw/.
 ENVIRONMENT = "environment.json"
@@ -38,9 +39,14 @@ TOOLS_FILE = "tools.jsonl"
 PROGRAMS_FILE = "programs.jsonl"
 MISSING = "missing.json"
 
+# A collector in a guest that is stored prints this line when it waits for its plan, which comes on
+# the disk that begins with the guest's order, after so many bytes.
+WAITING = "@waiting"
+PLAN_START = 65536
+
 # The reader of another format would misread the file.
 MANIFEST_FORMAT = 2
-PRICES_FORMAT = 2
+PRICES_FORMAT = 3
 PROOF_FORMAT = 1
 WATCH_FORMAT = 1
 

@@ -63,3 +63,8 @@ def typed(kind: type, row: Mapping[str, str], readers: Readers = READ) -> dict[s
     """The fields of a class, made of a row's texts as they are typed; where one lacks, of none."""
     hints = get_type_hints(kind)
     return {name: readers.get(hints[name], str)(row.get(name, "")) for name in hints}
+
+
+def open_folder(path: Path | str, above: int | None = None) -> int:
+    """Open a folder, and never what a link in its place leads to. Raises OSError."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)

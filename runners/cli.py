@@ -24,6 +24,7 @@ from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST_EXACT, MESSAGES, SCHEDULERS
 from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
+from runners.exact.layouts import parse_layout
 from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
@@ -34,7 +35,7 @@ from runners.programs.watch import watch
 from runners.programs.what_if import what_if
 from runners.run import diff, report, run
 from runners.show import WIDTH
-from runners.store import scratch
+from runners.store.folders import scratch
 
 ONE = {"": 1.0}
 BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}
@@ -143,9 +144,25 @@ def base(word: str) -> str:
 
 
 def allowance(word: str) -> str:
-    """Read a number of instructions, or a part with %; the analysis judges by it."""
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?%?", word):
-        raise ArgumentTypeError(f"{shown(word)} is neither a number nor a part such as 0.5%")
+    """Read a number of instructions, or a part with %, and numbers of lines and moves.
+
+    The analysis judges by it.
+    """
+    number, *more = word.split(",")
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?%?", number):
+        raise ArgumentTypeError(f"{shown(number)} is neither a number nor a part such as 0.5%")
+    for part in more:
+        if not re.fullmatch(r"(lines|code|moves)=\d{1,9}(\.\d{1,6})?", part):
+            raise ArgumentTypeError(f"{shown(part)} is not lines=N, code=N or moves=N")
+    return word
+
+
+def layout(word: str) -> str:
+    """Read where fields are to be; the kernel has to have them."""
+    try:
+        parse_layout(text(word))
+    except UsageError as error:
+        raise ArgumentTypeError(str(error).rstrip(".")) from None
     return word
 
 
@@ -206,6 +223,7 @@ READERS: dict[str, ValueReader] = {
     **{name: partial(word_of, *CHOICES[name]) for name in ("cpus", "target")},
     "stored": existing,
     "allowance": allowance,
+    "layout": layout,
     "size": quantity(1, cell.LARGEST, BYTES),
     "sizes": several(quantity(1, cell.LARGEST, BYTES)),
     "exact sizes": several(quantity(1, LARGEST_EXACT, BYTES)),

@@ -77,6 +77,7 @@ class ExactOptions(CellOptions):
     every_moment: int | None = None
     lines: bool = False
     document: Path | None = None
+    layout: str | None = None
     knobs: tuple[str, ...] = ()
     kernels: tuple[str, ...]
     lesions: tuple[str, ...] | None = None
@@ -90,6 +91,7 @@ class GateOptions(CellOptions):
     kernel: str | None
     against: str | None
     allowance: str
+    lines: bool = False
     bisect: str | None
 
 

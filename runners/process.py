@@ -4,6 +4,7 @@
 Each program dies with us and holds no more privilege than it needs.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ from probes.messages import UsageError as UsageError
 
 REPOSITORY = Path(__file__).parent.parent
 REPORTS = (REPOSITORY if CLONE else Path()) / FOLDER
+ROOT = Path("/run/pathcost")  # root's own, where no other user can write
 PROJECT = REPOSITORY / "pyproject.toml"
 RUN_SH = REPOSITORY / "runners/run.sh"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
@@ -199,9 +201,17 @@ def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], patience: flo
 
 
 def free_port() -> int:
-    """A TCP port of the loopback that nobody was using a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """A TCP port of the loopback that nobody was using a moment ago. Raises RunError."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            return int(server.getsockname()[1])
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise RunError(
+            "no port of 127.0.0.1 is free, so no server can be started: widen"
+            " net.ipv4.ip_local_port_range, or end what holds its ports (ss -tan)."
+        ) from None
 
 
 class Progress:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from probes.cell import Cell, CellRun, Pass, Plan
+from probes.cell import Plan
 from probes.contract import ENVIRONMENT, MISSING, PRICES, Kind, Status, kind_of
 from probes.messages import PROGRAM
 from probes.reasons import missing, reason
@@ -30,6 +30,7 @@ from runners.guest.boot import stored_guest
 from runners.guest.store import Cache, write_json
 from runners.host import preflight
 from runners.host.session import Session
+from runners.host.waiting import waiting_plan
 from runners.options import DiffOptions, ReportOptions, RunOptions
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
 from runners.process import (
@@ -43,7 +44,8 @@ from runners.process import (
 from runners.programs.experiments import Experiments
 from runners.programs.prices import of_cold_path
 from runners.programs.watch import report_with_own_prices
-from runners.store import Manifest, RunFolder, place, publish
+from runners.store.folders import publish
+from runners.store.report import Manifest, RunFolder, place
 
 # What the collector needs beside the workload; in the guest all of it lies in one folder.
 COLLECTOR_FOLDERS = ("runners", "probes")
@@ -180,7 +182,7 @@ def collect(
 
             if answer := first_answer(folder.path):
                 session.progress.note(answer)
-        with in_thread(exact_counting(session, folder, wants_exact)) as counting:
+        with in_thread(exact_work(session, folder, wants_exact)) as counting:
             try:
                 guests = preparing.result()
             except RunError as error:
@@ -188,16 +190,16 @@ def collect(
                     raise
                 session.progress.note(f"without a guest: {error}")  # what the host gave stands
                 said = str(error).splitlines()[0].rstrip(".")
-                lacks.append(missing(["wants_exact in a guest"], reason("guest-failed", said=said)))
+                lacks.append(missing(["counts in a guest"], reason("guest-failed", said=said)))
                 guests = []
             done += run_in_guests(session, prepared, guests, raw)
-    counted = counting.result()
+    exact_cells, exact_lacks = counting.result()
     checks = [*prepared.checks, *(show.of_guest(machine) for machine in guests[:1])]
     return {
         "targets": [entry for entry, _ in done],
-        **({"exact": counted[0]} if counted[0] else {}),
+        **({"exact": exact_cells} if exact_cells else {}),
         "preflight": [asdict(check) for check in checks],
-        "missing": [*(lack for _, lacking in done for lack in lacking), *lacks, *counted[1]],
+        "missing": [*(lack for _, lacking in done for lack in lacking), *lacks, *exact_lacks],
     }
 
 
@@ -338,15 +340,6 @@ def run_in_guest(
     return finish(plan, out, "guest", "function", machine.accelerator, uncounted)
 
 
-def waiting_plan(plan: Plan) -> Plan | None:
-    """Make the plan that a stored guest knows: the first scripts, if any, and all transports."""
-    scripts = plan.passes[0].scripts
-    names = sorted({cell.transport for cell in plan.cells})
-    cells = [Cell(transport=name, pattern="", size=0, placement="") for name in names]
-    runs = tuple(CellRun(0, cell, 0) for cell in cells)
-    return Plan((Pass(scripts, runs),)) if scripts else None
-
-
 def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Leave out what was built."""
     return None if Path(entry.name).name in ("__pycache__", "build") else entry
@@ -399,10 +392,13 @@ def in_thread(work: Callable[[], Returned]) -> Iterator[Future[Returned]]:
             raise
 
 
-def exact_counting(
+def exact_work(
     session: Session[RunOptions], folder: RunFolder, wanted: bool
 ) -> Callable[[], Exact]:
-    """Fast exact counts, if wanted. Set-up asks root, so it is not in the thread."""
+    """What a thread is to do for fast exact counts; nothing where they are not wanted.
+
+    Set-up asks root, so it is not in the thread.
+    """
     if not wanted:
         return lambda: ([], [])
     try:

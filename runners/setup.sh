@@ -136,7 +136,7 @@ for part in "${parts[@]}"; do
 	compile "$part"
 done
 [ -n "$lock" ] || exit 0
-PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store import invoker; print(invoker().cache)' "${here%/*}" 2>&1) ||
+PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store.folders import invoker; print(invoker().cache)' "${here%/*}" 2>&1) ||
 	fail "${PATHCOST_CACHE##*Error: }"
 export PATHCOST_CACHE
 words=$(become_user mkdir -p "$PATHCOST_CACHE" 2>&1) || fail "the cache $PATHCOST_CACHE cannot be made (${words##*: })."

@@ -34,7 +34,9 @@ from runners.options import (
 from runners.plan import Planner, planner_of, refuse_cells
 from runners.process import SEARCH, WORKLOAD, RunError, version
 from runners.programs import experiments
-from runners.store import hold, invoker, place
+from runners.store.folders import invoker
+from runners.store.locks import hold
+from runners.store.report import place
 
 WIDTH, NAME_WIDTH = 100, 18
 # Rounded up, as seen on two cores without KVM (docs/reliability.md).

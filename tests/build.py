@@ -14,7 +14,8 @@ import pytest
 from runners.process import REPOSITORY, RunError
 from runners.programs.place import unpacked
 from runners.programs.program import find
-from runners.store import invoker, lock, open_lock
+from runners.store.folders import invoker
+from runners.store.locks import lock, open_lock
 from tests.processes import captured
 
 T = TypeVar("T")

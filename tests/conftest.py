@@ -18,7 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from analysis.__main__ import main as make_report
 from analysis.analyse import analyse
-from runners.store import invoker, make_folder, sweep
+from runners.store.folders import invoker, make_folder, sweep
 
 # Fixtures that run make, and the fixture that analyses a run for each test.
 SLOW = {"analysed", "program", "sanitized", "extended", "built", "answers",

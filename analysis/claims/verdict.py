@@ -314,12 +314,13 @@ def settled(verdicts: Iterable[Judged]) -> list[Judged]:
 def more_text(verdicts: Iterable[Judged], shown: Sequence[Judged]) -> str:
     """Count the settled verdicts that are not `shown`: `21 more verdicts (3 on claims of our own)`.
 
-    Empty without any.
+    Without any shown they are no more than these; empty without any left.
     """
     more = [verdict for verdict in settled(verdicts) if verdict not in shown]
     ours = sum(verdict.claim.source.ours for verdict in more)
     apart = f" ({ours} on {'a claim' if ours == 1 else 'claims'} of our own)" if ours else ""
-    return f"{counted(len(more), 'more verdict')}{apart}" if more else ""
+    words = "more verdict" if shown else "verdict"
+    return f"{counted(len(more), words)}{apart}" if more else ""
 
 
 def _verdicts_text(group: Iterable[Judged]) -> str:

@@ -166,11 +166,7 @@ class Comparison(NamedTuple):
             by_cost = sorted(shown, key=lambda cell: cell.of_message)
             shown = (by_cost[0], by_cost[-1])
         costs = listed(
-            [
-                f"{cell.of_message:,.1f}".removesuffix(".0")
-                + f" over {transport_text(cell.transport)}"
-                for cell in shown
-            ]
+            [f"{cell.of_message:,.0f} over {transport_text(cell.transport)}" for cell in shown]
         )
         times = number(shown[-1].of_message / shown[0].of_message)
         ratio = f" ({times} times as many)" if len(shown) > 1 else ""

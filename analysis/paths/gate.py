@@ -10,6 +10,7 @@ from typing import NamedTuple
 from analysis.paths import changes
 from analysis.paths.cells import ExactCell, failed_cells
 from analysis.paths.changes import ONLY_CALLS, WORK, ExactPair, Moved, cell_name
+from analysis.paths.line_changes import QUANTITIES, Counts, LineChange, line_change
 from analysis.raw.run import Run
 from analysis.wording import counted
 from probes.contract import BEYOND, UNTOLD, WITHIN
@@ -18,28 +19,45 @@ from probes.messages import UsageError, shown
 EXACT_CELL = "exact cell "  # in run.json's missing
 MOST_SUMMARY_LINES = 20  # of the summary
 COMMIT_WIDTH = 72  # of a line, as in a commit's message
-ALLOWANCE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(%?)")
+NUMBER = r"\d{1,9}(?:\.\d{1,6})?"
+ALLOWANCE = re.compile(
+    rf"(?P<number>{NUMBER})(?P<percent>%?)(?P<more>(?:,(?:{'|'.join(QUANTITIES)})={NUMBER})*)"
+)
 NOT_TIME = "Instructions are not time: cache misses, lock contention, other CPUs are not seen."
 
 
 class Allowance(NamedTuple):
-    """By how much a round trip may grow: instructions, or with `percent` a part of the first."""
+    """By how much a round trip may grow: instructions, or with `percent` a part of the first;
+    and lines of data, lines of code and moves."""
 
     number: float
     percent: bool
+    lines: Counts = Counts(0, 0, 0)
+
+    def holds_lines(self, change: LineChange | None) -> bool:
+        return change is None or all(
+            more <= most for more, most in zip(change.more, self.lines, strict=True)
+        )
 
     def holds(self, pair: ExactPair) -> bool:
         return pair.more <= self.number * (pair.before.total / 100 if self.percent else 1)
 
     def __str__(self) -> str:
-        return f"{self.number:g} %" if self.percent else f"{self.number:,g} instructions"
+        number = f"{self.number:g} %" if self.percent else f"{self.number:,g} instructions"
+        lines = [f"{name}={most:g}" for name, most in self.lines._asdict().items() if most]
+        return ", ".join([number, *lines])
 
 
 def parse_allowance(text: str) -> Allowance:
     """Raises UsageError."""
     if (match := ALLOWANCE.fullmatch(text)) is None:
-        raise UsageError(f"--allowance {shown(text)} is neither a number nor a part such as 0.5%.")
-    return Allowance(float(match[1]), match[2] == "%")
+        raise UsageError(
+            f"--allowance {shown(text)} is neither a number nor a part such as 0.5%, "
+            "with or without ,lines=N,code=N,moves=N."
+        )
+    lines = dict(part.split("=") for part in match["more"].split(",") if part)
+    most = Counts(**{name: float(lines.get(name, 0)) for name in QUANTITIES})
+    return Allowance(float(match["number"]), match["percent"] == "%", most)
 
 
 class CellResult(NamedTuple):
@@ -49,6 +67,7 @@ class CellResult(NamedTuple):
     status: int
     pair: ExactPair | None = None
     why: str = ""
+    change: LineChange | None = None  # where both runs counted lines
 
     def line(self, width: int = 0) -> str:
         """The cell, and what became of its round trip."""
@@ -61,6 +80,9 @@ class CellResult(NamedTuple):
     def reasons(self) -> Iterator[str]:
         """Yield what is behind the difference, the most important line first."""
         pair = self.pair
+        if self.change:
+            yield self.change.line()
+            yield from map(str, self.change.objects)
         if pair is None or not pair.functions():
             return
         parts = pair.parts()
@@ -132,8 +154,10 @@ def judge(
             why = f"the {broken} kernel's is invalid: {cells[broken].broken[0]}"
             results.append(CellResult(cell_name(name), UNTOLD, why=why))
         else:
-            status = WITHIN if allowed.holds(pair) else BEYOND
-            results.append(CellResult(cell_name(name), status, pair))
+            change = line_change(pair.before, pair.after)
+            holds = allowed.holds(pair) and allowed.holds_lines(change)
+            status = WITHIN if holds else BEYOND
+            results.append(CellResult(cell_name(name), status, pair, change=change))
     results += [CellResult(cell_name(name), UNTOLD, why=why) for name, why in reasons.items()]
     if not results:
         raise UsageError("the two runs have no exact cell that could be compared.")

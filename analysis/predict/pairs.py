@@ -16,6 +16,7 @@ PROGRAMS_FILE = Path(__file__).with_name("programs.toml")
 NOISE = 3  # turns of both ends together: what has fewer did not talk
 PAUSE = 4  # times as long as the other's answer, and mostly without CPU time: not an answer
 SEGMENT = 32 * 1024  # bytes that surely go as one over loopback
+SENT_AGAIN = "resent"
 HELD_BACK = ("delayed-ack", "cork", "paced")  # waits that a Unix socket does not have
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
 
@@ -125,6 +126,20 @@ def requests_of(client: Party, server: Party) -> int:
     return client.sum("turns" if server.sum("sends") else "sends")
 
 
+def timer_waits(client: Party, server: Party) -> Counter[tuple[str, str]]:
+    """What both sent waited for timers of TCP: by kind, the `count` and the `ns`.
+
+    Where the peer had what was sent again, as after most tail-loss probes, nobody waited for it.
+    """
+    waits = client.waits + server.waits
+    if sent_again := waits[SENT_AGAIN, "count"]:
+        needless = client.sum("needless") + server.sum("needless")
+        needed = max(0, sent_again - needless)
+        waits[SENT_AGAIN, "count"] = needed
+        waits[SENT_AGAIN, "ns"] = round(waits[SENT_AGAIN, "ns"] * needed / sent_again)
+    return waits
+
+
 def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
     """What the time from a request to its answer consists of, in µs, as a mean; `open`: the rest.
 
@@ -132,7 +147,7 @@ def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
     what is left by those before it.
     """
     total, requests = client.mean_us("answer"), max(1, requests_of(client, server))
-    waits = client.waits + server.waits
+    waits = timer_waits(client, server)
     timers = sum(ns for (name, kind), ns in waits.items() if kind == "ns" and name != "syn")
     # After the first part of a request its rest may be late: then the server does not hold it.
     whole = server.sum("receives") <= 1.5 * server.sum("turns")

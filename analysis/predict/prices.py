@@ -2,7 +2,7 @@
 """What a message of any size costs on this machine, and a pair that its user describes."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -10,17 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.predict.observed import UNKNOWN_PLACEMENT, CpuUse, Observed, Requests, Waits
+from analysis.raw.cells import Cell, Process, Result
+from analysis.raw.files import read_samples
 from analysis.raw.programs import PricedCell, PriceList
-from analysis.raw.record import Model, NotNegative, Positive, read_object
-from analysis.raw.run import read_run
+from analysis.raw.record import Count, Model, NotNegative, Positive, read_object
+from analysis.raw.run import Run, Target, read_run
+from analysis.statistics import mean
 from analysis.times.cold import COLD_SIZE, stored_prices
-from analysis.wording import number
+from analysis.wording import amount, number
 from probes.contract import PRICES
 from probes.messages import PROGRAM, UsageError, shown
 from probes.transports import PAIR
 
 PATTERNS = ("pingpong", "selfecho", "connect")
-LISTS = ("iteration_us", "client_cpu_us", "server_cpu_us")
 ONE, TWO = "same-cpu", "cross-cpu"
 # CPUs for both → the placement that a run measures, the share of messages received on the sender's
 # CPU, and how many CPUs they may use.
@@ -40,33 +42,47 @@ def cpu_of(price: Price) -> float:
 
 
 class Prices:
-    """The price of an iteration, by transport, pattern, placement and size."""
+    """The price of an iteration, by transport, pattern, placement and size.
 
-    def __init__(self, cells: Iterable[PricedCell], source: str = "") -> None:
+    What a cold path adds is told by `beside_cold`: cells that were measured hot and cold in turn.
+    Without them it is told by `cells`.
+    """
+
+    def __init__(
+        self,
+        cells: Iterable[PricedCell],
+        source: str = "",
+        beside_cold: Sequence[PricedCell] | None = None,
+    ) -> None:
         self.cells = tuple(cells)
         self.source = source  # of whom they are
-        self._cells: dict[tuple[str, str, str, bool], dict[int, Price]] = {}
+        self.beside_cold = self.cells if beside_cold is None else beside_cold
+        self._cells: dict[tuple[str, str, str], dict[int, Price]] = {}
         for cell in self.cells:
-            key = (cell.transport, cell.pattern, cell.placement, cell.cold)
-            self._cells.setdefault(key, {})[cell.size] = _price(cell)
+            if not cell.cold:
+                key = (cell.transport, cell.pattern, cell.placement)
+                self._cells.setdefault(key, {})[cell.size] = _price(cell)
         if lacking := [pattern for pattern in PATTERNS[:2] if not self._has(pattern)]:
             raise UsageError(
                 f"the prices lack the pattern {lacking[0]} over unix and tcp, on one CPU: measure "
                 "them anew, without --prices."
             )
         self.connects = self._has("connect")
+        self._cold: dict[tuple[str, str, bool], Price] = {
+            (cell.transport, cell.pattern, cell.cold): _price(cell)
+            for cell in self.beside_cold
+            if (cell.placement, cell.size) == (ONE, COLD_SIZE)
+        }
         # Whether they say what a path costs that the CPU's caches have forgotten.
-        self.has_cold = any(cold for *_, cold in self._cells)
+        self.has_cold = any(cold for *_, cold in self._cold)
 
     def _has(self, pattern: str) -> bool:
-        return all((transport, pattern, ONE, False) in self._cells for transport in PAIR)
+        return all((transport, pattern, ONE) in self._cells for transport in PAIR)
 
-    def price(
-        self, transport: str, pattern: str, placement: str, size: float, cold: bool = False
-    ) -> Price:
+    def price(self, transport: str, pattern: str, placement: str, size: float) -> Price:
         """Between two measured sizes a straight line; beyond the largest the same for each byte."""
-        one = self._cells[transport, pattern, ONE, cold]
-        cells = self._cells.get((transport, pattern, placement, cold), one)
+        one = self._cells[transport, pattern, ONE]
+        cells = self._cells.get((transport, pattern, placement), one)
         sizes = sorted(cells)
         if len(sizes) == 1 or size <= sizes[0]:
             return cells[sizes[0]]
@@ -83,11 +99,10 @@ class Prices:
         code, so the same for any size, and on two CPUs what it is on one.
         """
         placed = self._placed("tcp", pattern, near, size)
-        if ("tcp", pattern, ONE, True) not in self._cells:
+        if ("tcp", pattern, True) not in self._cold:
             return placed
         hot, forgotten = (
-            self.price("tcp", pattern, ONE, COLD_SIZE, state)
-            - self.price("unix", pattern, ONE, COLD_SIZE, state)
+            self._cold["tcp", pattern, state] - self._cold["unix", pattern, state]
             for state in (False, True)
         )
         return placed + (forgotten - hot) * cold
@@ -105,10 +120,17 @@ class Prices:
 def _price(cell: PricedCell) -> Price:
     """The price of a cell: its least repeat, which other work of the machine lengthened least.
 
-    On one CPU somebody of the two always runs, so the time is their CPU time.
+    On one CPU somebody of the two always runs, so the time is their CPU time. On two CPUs other
+    work also shortens a round trip, as it keeps CPUs awake, so the least repeat is a lucky one:
+    there the time is what a report shows, the mean over repeats of the median round trip.
     """
     client, server = min(zip(cell.client_cpu_us, cell.server_cpu_us, strict=True), key=sum)
-    time = client + server if cell.placement == ONE else min(cell.iteration_us)
+    if cell.placement == ONE:
+        time = client + server
+    elif cell.median_us:
+        time = mean(np.array(cell.median_us)).value
+    else:
+        time = min(cell.iteration_us)
     return np.array((time, client, server))
 
 
@@ -116,36 +138,54 @@ def read_prices(path: Path) -> Prices:
     """The prices of a file prices.json, or of a stored run's folder. Raises RunError."""
     if path.is_dir():
         if not (path / PRICES).exists():
-            return Prices(prices_of_run(path), f"the run {shown(path.resolve().name)}")
+            run = read_run(path)
+            source = f"the run {shown(path.resolve().name)}"
+            return Prices(prices_of_run(run), source, stored_prices(run))
         path = path / PRICES
     listed = read_object(path, PriceList)
     machine = (str(listed.fingerprint.get(name, "unknown")) for name in ("cpu", "kernel"))
     return Prices(listed.cells, "{}, kernel {}".format(*machine))
 
 
-def prices_of_run(folder: Path) -> list[PricedCell]:
+def prices_of_run(run: Run) -> list[PricedCell]:
     """The unprobed cells of a stored run that say what a message costs. Raises UsageError."""
-    repeats: dict[tuple[str, str, int, str], list[list[float]]] = {}
-    run = read_run(folder)
-    for cell in (cell for target, cell in run.cells() if target.timed):
-        result, usual = cell.result, cell.pattern in PATTERNS and cell.transport in PAIR
+    listed: dict[tuple[str, str, int, str], dict[str, list[float]]] = {}
+    for target, cell in run.cells():
+        usual = cell.pattern in PATTERNS and cell.transport in PAIR
         plain = str(cell.conditions) in (ONE, TWO) and not cell.probed
-        if plain and usual and result and result.round_trips:
-            cpu = [each.rusage.user_us + each.rusage.system_us for each in result.processes]
-            figures = (result.window_ns / 1000, *cpu, 0.0)[: len(LISTS)]
+        if target.timed and usual and plain and cell.result and cell.result.round_trips:
             key = (cell.transport, cell.pattern, cell.size, cell.placement)
-            repeats.setdefault(key, []).append([each / result.round_trips for each in figures])
-    if not repeats:
+            lists = listed.setdefault(key, {})
+            for name, figure in _figures(target, cell, cell.result).items():
+                lists.setdefault(name, []).append(figure)
+    if not listed:
         raise UsageError(
-            f"{shown(str(folder))} has no prices: a run of --patterns pingpong,selfecho,connect "
+            f"{shown(run.name)} has no prices: a run of --patterns pingpong,selfecho,connect "
             "over unix and tcp has them."
         )
-    names = ("transport", "pattern", "size", "placement", *LISTS)
-    hot = [
-        PricedCell.model_validate(dict(zip(names, (*key, *zip(*rows, strict=True)), strict=True)))
-        for key, rows in repeats.items()
+    names = ("transport", "pattern", "size", "placement")
+    return [
+        PricedCell.model_validate(
+            dict(zip(names, key, strict=True))
+            | {name: tuple(figures) for name, figures in lists.items()}
+        )
+        for key, lists in listed.items()
     ]
-    return hot + [cell for cell in stored_prices(run) if cell.cold]
+
+
+def _figures(target: Target, cell: Cell, result: Result) -> dict[str, float]:
+    """What a list of prices has of one repeat of a cell. A single thread has no server."""
+    client, server = (*(_cpu_us(each) for each in result.processes), 0.0)[:2]
+    return {
+        "iteration_us": result.window_ns / 1000 / result.round_trips,
+        "median_us": float(np.median(read_samples(target, cell))) / 1000,
+        "client_cpu_us": client / result.round_trips,
+        "server_cpu_us": server / result.round_trips,
+    }
+
+
+def _cpu_us(side: Process) -> float:
+    return side.rusage.user_us + side.rusage.system_us
 
 
 class Described(Model):
@@ -158,9 +198,10 @@ class Described(Model):
     clients: Positive
     connect: bool  # each request has a connection of its own
     cpus: Literal["1", "2", "free"]
+    machine_cpus: Count = 0  # of the machine that the prices are of; 0 where nobody said
 
     def observed(self, prices: Prices) -> Observed:
-        """What `watch` would see of it over TCP. Raises UsageError where its CPUs are too few."""
+        """What `watch` would see of it over TCP. Raises UsageError where it cannot be."""
         pattern = "connect" if self.connect and prices.connects else "pingpong"
         _, near, cpus = CPUS[self.cpus]
         request, back = (prices.over_tcp(pattern, near, n) for n in (self.request, self.answer))
@@ -168,11 +209,9 @@ class Described(Model):
         answer = self.work_us + float(request[0] + back[0]) / 2
         serving = self.rate * (cpu / 2 + self.work_us) / 1e6
         busy = self.rate * (cpu + self.work_us) / 1e6
-        if cpus and busy > cpus:
-            raise UsageError(
-                f"{number(self.rate)} such requests a second take {number(busy)} CPUs, and "
-                f"--cpus gives them {cpus}: lower --rate or --work."
-            )
+        self._refuse_cpus(busy, cpus)
+        awake = (prices.over_tcp("selfecho", near, n) for n in (self.request, self.answer))
+        self._refuse_clients(float(sum(price[0] for price in awake)) / 2)
         return Observed(
             requests=Requests(
                 rate=self.rate,
@@ -194,6 +233,31 @@ class Described(Model):
             ),
             near=near,
             bound=cpus is not None,
+        )
+
+    def _refuse_cpus(self, busy: float, cpus: int | None) -> None:
+        """Raise UsageError where there are fewer CPUs than the load takes."""
+        if busy <= (cpus or self.machine_cpus or busy):
+            return
+        has = f"--cpus gives them {cpus}" if cpus else f"this machine has {self.machine_cpus}"
+        raise UsageError(
+            f"{number(self.rate)} such requests a second take {number(busy)} CPUs, and {has}: "
+            "lower --rate or --work."
+        )
+
+    def _refuse_clients(self, shortest_us: float) -> None:
+        """Raise UsageError where clients that wait for each answer ask less often.
+
+        `shortest_us`: what a round trip takes in which nobody sleeps.
+        """
+        answer = self.work_us + shortest_us
+        most = self.clients * 1e6 / answer
+        if self.rate <= most:
+            return
+        raise UsageError(
+            f"an answer takes {amount(answer * 1000, 'ns')} or more, so with --clients "
+            f"{self.clients} there are at most {number(most)} requests a second: lower --rate or "
+            "raise --clients."
         )
 
     @property

@@ -31,12 +31,18 @@ from probes.transports import PAIR
 
 RESULT = "proof.json"
 EQUAL = 0.01  # of bytes: more is no equal load. Of elapsed time: the client runs for a fixed time
+STARTED = 0.5  # of a run outside its turns: it is the client's start and own work, no request's
+FASTER = 0.05  # of a run, which the filter takes away: then the client waits otherwise under it
 REROUTED = PAIR[::-1]  # arms under the filter: a program moves from TCP to a Unix socket
 DIFFERS = 0.15  # of the filter's cost: in pairs with a connection for each message up to 0.13
 MOST_ADDED = 0.5  # of a run, by the filter: beyond, it also decides where processes run
 FAST = " as fast as TCP"
 DIFFER = "the runs differ by more than they take"
 TOO_MUCH = "the filter stops calls of new connections, and takes too much of a run"
+NO_WAIT = (
+    "a run over TCP is faster with the filter than without it: a connect that would be pending is "
+    "done at once under it, so the client waits otherwise"
+)
 PERCENTS = (50, 99)
 
 
@@ -69,17 +75,32 @@ class ClientRun(Model):
     def turns(self) -> float:
         return float(sum(self.counted("turns").values()))
 
+    @property
+    def in_turns(self) -> float:
+        """The time of all its turns, one after the other, ns: each is the middle of its slot."""
+        starts, counts = self._slots()
+        return float(((starts + widths(starts) / 2) * counts).sum())
+
+    def _slots(self) -> tuple[Values, Values]:
+        """Where each slot of turns begins, ns, and how many turns are in it."""
+        slots = sorted((int(ns), count) for ns, count in self.counted("turns").items())
+        starts, counts = np.array(slots, dtype=float).reshape(-1, 2).T
+        return starts, counts
+
     def quantile(self, share: float) -> float:
         """The time that so many of its turns stayed below, ns; evenly spread within a slot."""
-        slots = sorted((int(ns), count) for ns, count in self.counted("turns").items())
-        if not slots:
+        starts, counts = self._slots()
+        if not len(starts):
             return np.nan
-        starts, counts = np.array(slots, dtype=float).T
-        widths = 2.0 ** (np.floor(np.log2(np.maximum(starts, 16))) - 4)
         below = np.concatenate([[0], np.cumsum(counts)])
         slot = int(np.searchsorted(below[1:], share * below[-1]))
         part = (share * below[-1] - below[slot]) / counts[slot]
-        return float(starts[slot] + part * widths[slot])
+        return float(starts[slot] + part * widths(starts)[slot])
+
+
+def widths(starts: Values) -> Values:
+    """How wide the slots are that begin there, ns: a 16th of the power of two below."""
+    return np.asarray(2.0 ** (np.floor(np.log2(np.maximum(starts, 16))) - 4))
 
 
 FigureOf = Callable[[ClientRun], float | None]
@@ -148,31 +169,72 @@ def is_narrow(rows: Sequence[dict[str, Any]], narrow: float) -> bool:
 
 @dataclass(frozen=True)
 class Loads:
-    """What probed runs moved: `first` over TCP, `second` over a Unix socket."""
+    """What probed runs did: `first` over TCP, `second` over a Unix socket.
+
+    `rate`: what a client of a fixed time does in a second, counted in what fits it; None where a
+    client does a fixed number of things.
+    """
 
     turns: Compared
     moved: Compared  # bytes
     quantiles: dict[int, Compared]  # percent → the time below which so many turns stay
-    fixed_time: bool  # the client runs for a set time, and does more in it over a Unix socket
+    in_turns: Compared  # of a run's time
+    rate: Compared | None = None
+    rate_of: str = ""  # `turns` or `bytes`
 
 
-def loads(proof: Proof, elapsed: Compared) -> Loads | None:
+def loads(proof: Proof) -> Loads | None:
     """None where nobody probed, or a client was seen to do nothing."""
     turns = both(proof.probed, lambda run: run.turns)
     moved = both(proof.probed, lambda run: run.moved)
-    if turns is None or moved is None:
+    in_turns = both(proof.probed, lambda run: run.in_turns / run.window_ns)
+    if turns is None or moved is None or in_turns is None:
         return None
     if not turns.first.value or not turns.second.value:
-        return Loads(turns, moved, {}, fixed_time=False)
-    # Bytes for a turn, and the time of a run, are then as over TCP; the number of turns is not.
-    alike = elapsed.ratio.value, moved.ratio.value / turns.ratio.value
-    fixed_time = max(abs(ratio - 1) for ratio in alike) < EQUAL <= abs(turns.ratio.value - 1)
+        return Loads(turns, moved, {}, in_turns)
     quantiles = {
         percent: quantile
         for percent in PERCENTS
         if (quantile := both(proof.probed, methodcaller("quantile", percent / 100)))
     }
-    return Loads(turns, moved, quantiles, fixed_time)
+    made = Loads(turns, moved, quantiles, in_turns)
+    if not runs_for_a_fixed_time(proof.probed, turns, moved):
+        return made
+    # A turn of a client that sends one way may be as long as the run.
+    if abs(moved.ratio.value / turns.ratio.value - 1) < EQUAL:
+        return replace(made, rate=both(proof.probed, rate_of_turns), rate_of="turns")
+    return replace(made, quantiles={}, rate=both(proof.probed, rate_of_bytes), rate_of="bytes")
+
+
+def rate_of_turns(run: ClientRun) -> float:
+    return run.turns / run.window_ns
+
+
+def rate_of_bytes(run: ClientRun) -> float:
+    return run.moved / run.window_ns
+
+
+def runs_for_a_fixed_time(probed: Sequence[ClientRun], turns: Compared, moved: Compared) -> bool:
+    """Whether a client ends by the clock, and not when it has done its work.
+
+    Then either its time is as over TCP, and its turns are not, while a turn moves as much; or what
+    it moves differs from run to run of the same way, both ways, and by more than its time does.
+    """
+    elapsed = both(probed, ELAPSED)
+    assert elapsed
+    alike = elapsed.ratio.value, moved.ratio.value / turns.ratio.value
+    if max(abs(ratio - 1) for ratio in alike) < EQUAL <= abs(turns.ratio.value - 1):
+        return True
+    return all(
+        spread(column(probed, arm, attrgetter("moved")))
+        > max(EQUAL, spread(column(probed, arm, ELAPSED)))
+        for arm in REROUTED
+    )
+
+
+def spread(values: Values) -> float:
+    """The standard deviation of a column, as a part of its mean."""
+    return float(values.std(ddof=1) / values.mean()) if len(values) > 1 and values.mean() else 0.0
 
 
 class Speed(NamedTuple):
@@ -183,18 +245,33 @@ class Speed(NamedTuple):
     open: str = ""  # why
 
 
-def speed(proof: Proof, loads: Loads | None, elapsed: Saved) -> Speed:
-    """Of a client that runs for a fixed time by its turns, of any other by its time."""
-    if loads and loads.fixed_time:
-        rates = both(proof.probed, lambda run: run.turns / run.window_ns)
-        assert rates  # the turns are known
-        return Speed(rates.ratio, rates.ratio.mapped(lambda ratio: 1 - 1 / ratio))
+def speed(loads: Loads | None, elapsed: Saved) -> Speed:
+    """Of a client that runs for a fixed time by what it does in it, of any other by its time."""
+    if loads and loads.rate:
+        ratio = loads.rate.ratio
+        return Speed(ratio, ratio.mapped(lambda ratio: 1 - 1 / ratio))
     part = widened(elapsed)
+    if loads and (unequal := unequal_loads(loads)):
+        return Speed(None, part, unequal)
+    if elapsed.filter.value < -FASTER and not elapsed.filter.spans(0):
+        return Speed(None, part, NO_WAIT)
     if elapsed.filter.value > MOST_ADDED:
         return Speed(None, part, DIFFER if elapsed.filter.spans(0) else TOO_MUCH)
     if max(part.value, part.ends[1]) >= 1:
         return Speed(None, part, DIFFER)
     return Speed(part.mapped(lambda saved: 1 / (1 - saved)), part)
+
+
+def unequal_loads(loads: Loads) -> str:
+    """What the loads differ in, in a sentence; empty where they are equal."""
+    moved = loads.moved
+    if loads.rate or abs(moved.ratio.value - 1) < EQUAL:
+        return ""
+    tcp, unix = number(moved.first.value), number(moved.second.value)
+    return (
+        f"the loads are unequal: a run moved {tcp} bytes over TCP and {unix} over a Unix "
+        "socket, so their times cannot be compared; see what the client says of failed requests."
+    )
 
 
 @dataclass(frozen=True)
@@ -213,13 +290,28 @@ class Outcome:
 
     @property
     def less(self) -> Estimate | None:
-        """What a turn takes less over a Unix socket, in ns."""
+        """What a turn takes less over a Unix socket, in ns; None where that stays open."""
+        if not self.loads or not self.loads.turns.first.value:
+            return None
+        if self.is_mostly_start:
+            return -self.turn.added if self.turn else None
         total = self.by_option.added if self.by_option else None
         if self.speed.speedup:
             plain = column(self.proof.timed, "plain", ELAPSED)
             total = self.speed.saved * float(plain.mean())
-        turns = self.loads.turns.first.value if self.loads else 0
-        return total * (1 / turns) if total and turns else None
+        return total * (1 / self.loads.turns.first.value) if total else None
+
+    @property
+    def is_mostly_start(self) -> bool:
+        """Whether most of a run passes outside its turns, which are one after the other there."""
+        if self.loads is None or self.loads.rate:
+            return False
+        return self.loads.in_turns.first.value < 1 - STARTED
+
+    @property
+    def turn(self) -> Compared | None:
+        """The mean of the turns' own times, ns."""
+        return both(self.proof.probed, lambda run: run.in_turns / run.turns if run.turns else None)
 
     @property
     def own(self) -> Estimate | None:
@@ -227,22 +319,9 @@ class Outcome:
         return self.by_option.ratio if self.by_option else None
 
     @property
-    def fixed_time(self) -> bool:
-        return self.loads is not None and self.loads.fixed_time
-
-    @property
     def unequal(self) -> str:
         """What the loads differ in, in a sentence; empty where they are equal or were not seen."""
-        if self.loads is None or self.fixed_time:
-            return ""
-        moved = self.loads.moved
-        if abs(moved.ratio.value - 1) < EQUAL:
-            return ""
-        tcp, unix = number(moved.first.value), number(moved.second.value)
-        return (
-            f"the loads are unequal: a run moved {tcp} bytes over TCP and {unix} over a Unix "
-            "socket, so the ratio says nothing; see what the client says of failed requests."
-        )
+        return unequal_loads(self.loads) if self.loads else ""
 
     def document(self) -> dict[str, Any]:
         """proof.json: value, low and high of each figure; times in ns."""
@@ -268,7 +347,7 @@ class Outcome:
             "kernel": self.proof.kernel,
             "cpus": self.proof.cpus,
             "open": self.speed.open,
-            "fixed_time": self.fixed_time,
+            "fixed_time": bool(self.loads and self.loads.rate),
             "unequal": self.unequal,
             **named,
         }
@@ -280,7 +359,7 @@ def outcome(proof: Proof) -> Outcome:
     elapsed = both(proof.timed, ELAPSED)
     if elapsed is None or {arms[name] for name in ("plain", *REROUTED)} != {arms[REROUTED[0]]}:
         raise RunError(f"{PROOF} lacks runs of one way or the other: measure again.")
-    seen, time = loads(proof, elapsed), saved(proof.timed, ELAPSED)
+    seen, time = loads(proof), saved(proof.timed, ELAPSED)
     plain, own = (column(proof.timed, arm, ELAPSED) for arm in ("plain", "own"))
     own_p50 = column(proof.probed, "own", methodcaller("quantile", 0.5))
     return Outcome(
@@ -288,7 +367,7 @@ def outcome(proof: Proof) -> Outcome:
         elapsed=elapsed,
         loads=seen,
         filter=time.filter,
-        speed=speed(proof, seen, time),
+        speed=speed(seen, time),
         cpu=widened(saved(proof.timed, lambda run: run.cpu_ns)),
         by_option=compared(own, plain) if len(own) else None,
         own_p50=mean(own_p50) if len(own_p50) else None,
@@ -314,13 +393,22 @@ def predicted(folder: Path, made: Outcome) -> Iterator[str]:
 
 
 def lines(made: Outcome) -> Iterator[str]:
-    """What the terminal gets."""
+    """What the terminal gets; of unequal loads nothing follows."""
+    if made.unequal:
+        return
     yield from _speed_lines(made)
     tcp, unix = (amount(time.value, "ns") for time in (made.elapsed.first, made.elapsed.second))
     repeats = made.elapsed.added.repeats
     yield f"A run takes {tcp} over TCP and {unix} over a Unix socket, {repeats} repeats."
-    if made.fixed_time:
-        yield "The client runs for a fixed time, so the ratio is of the turns of probed runs."
+    if made.loads and made.loads.rate:
+        counted = made.loads.rate_of
+        yield f"The client runs for a fixed time, so the ratio is of the {counted} of probed runs."
+    if made.is_mostly_start and made.loads:
+        share = 100 * (1 - made.loads.in_turns.first.value)
+        yield (
+            f"{number(share)} % of a run over TCP is outside its turns, as the client starts and "
+            "works for itself. Have it ask more often in a run, to see what a request takes."
+        )
     if metric := made.metric:
         tcp, unix = number(metric.first.value), number(metric.second.value)
         yield f"The client's own figure: {tcp} → {unix}, {times(metric.ratio)}."
@@ -370,7 +458,8 @@ def show_proof(folder: Path, how: str | None) -> None:
     made = outcome(read_object(folder / PROOF, Proof))
     text = json.dumps(made.document(), indent=1) + "\n"
     output.write_all(folder, {RESULT: text})
-    said = (*lines(made), *predicted(folder, made), f"Stored: {folder}")
+    about = () if made.unequal else predicted(folder, made)
+    said = (*lines(made), *about, f"Stored: {folder}")
     print(text if how == "json" else "\n".join(said))
     if made.unequal:
         raise RunError(made.unequal)

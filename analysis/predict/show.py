@@ -21,7 +21,7 @@ from analysis.raw.record import read_object
 from analysis.report import output
 from analysis.report.render import sentence as worded
 from analysis.times.cold import after_work, colder, hot_difference, one_percent_ns
-from analysis.wording import amount, capital, number
+from analysis.wording import capital, number
 from probes.contract import WATCH
 from probes.messages import FOLDER, RunError
 
@@ -74,7 +74,7 @@ def show_what_if(folder: Path, priced: Path, how: str | None) -> None:
     if not prices.has_cold:
         print("These prices are of a hot path: with work of its own a request gains more.")
     elif least := without_effect(described, prices):
-        print(textwrap.fill(worded("without_effect", amount(least, "ns")), WIDTH))
+        print(textwrap.fill(worded("without_effect", least), WIDTH))
 
 
 def without_effect(described: Described, prices: Prices) -> float | None:
@@ -84,7 +84,7 @@ def without_effect(described: Described, prices: Prices) -> float | None:
     """
     placement = CPUS[described.cpus][0]
     hot = hot_difference(prices.cells, placement, max(described.request, described.answer))
-    more = colder(prices.cells)
+    more = colder(prices.beside_cold)
     if described.cpus == "free" or described.connect or not (hot and more):
         return None
     return one_percent_ns(after_work(hot, more))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from analysis.predict.pairs import Pair, Party
+from analysis.predict.pairs import Pair, Party, timer_waits
 from analysis.raw.programs import End
 from analysis.wording import number
 
@@ -44,7 +44,7 @@ def kinds(pair: Pair) -> Iterator[Noted]:
 
 def timers(pair: Pair) -> Iterator[Noted]:
     """What it sent waited for a timer of TCP."""
-    waits = pair.client.waits + pair.server.waits
+    waits = timer_waits(pair.client, pair.server)
     for name in known_waits():
         if (count := waits[name, "count"]) > SELDOM * pair.requests:
             yield (

@@ -127,6 +127,8 @@ class Lines(Model):
     written: NotNegative  # of them
     code: NotNegative
     kinds: dict[str, NotNegative]  # distinct lines of data by what part of memory they are in
+    # The same by the name of the object; older runs lack it
+    objects: dict[str, NotNegative] = Field(default_factory=dict)
     by_cpu: tuple[NotNegative, ...] = ()  # on two CPUs: distinct lines of data of each
     shared: NotNegative | None = None  # of both
     shared_written: NotNegative | None = None

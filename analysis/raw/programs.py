@@ -288,6 +288,7 @@ class PricedCell(Model):
     placement: Literal["same-cpu", "cross-cpu"]
     cold: bool = False  # with so much other code before each receive that the CPU forgets the path
     iteration_us: tuple[NotNegative, ...]  # a round trip; of `connect` with connect and close
+    median_us: tuple[NotNegative, ...] = ()  # the median iteration, where iteration_us is the mean
     client_cpu_us: tuple[NotNegative, ...]  # CPU time for an iteration
     server_cpu_us: tuple[NotNegative, ...]
 
@@ -295,7 +296,7 @@ class PricedCell(Model):
 class PriceList(Model):
     """prices.json."""
 
-    format: Literal[1, 2]  # 1: without cold cells
+    format: Literal[1, 2, 3]  # 1: without cold cells; 2: without median_us
     measured: Count  # seconds since 1970
     cells: tuple[PricedCell, ...]
     fingerprint: dict[str, str | int | list[int]]  # the machine: prices hold for it alone

@@ -25,6 +25,8 @@ Change = Annotated[int, Field(ge=-EXACT_IN_JSON, le=EXACT_IN_JSON)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+~-]*$", max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
+PACKED = "raw.tar.xz"  # of a run that this repository keeps
+
 
 class Model(BaseModel):
     """An object of a run folder. Numbers and texts are taken as they are, never converted."""
@@ -45,6 +47,10 @@ def read_bytes(path: Path) -> bytes:
     try:
         return read_regular(path)
     except OSError as error:
+        for folder in path.parents:
+            if (packed := folder / PACKED).exists():
+                unpack = f"tar -C {folder} -xf {packed}"
+                raise RunError(f"the raw files of {folder} are packed: {unpack}") from None
         raise damaged(path, error.strerror) from None
 
 

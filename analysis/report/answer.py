@@ -20,7 +20,7 @@ from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.statistics import Compared, Estimate
 from analysis.times.cold import after_work, colder, one_percent_ns, stored_prices
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
-from analysis.wording import extent, listed, number, ways
+from analysis.wording import extent, listed, ways
 from probes.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
 from probes.transports import PAIR
 
@@ -117,6 +117,9 @@ class LedgerCount(Part):
     headline: bool
     figures: dict[str, str]  # of each transport, as the report writes them
     values: dict[str, float]  # the first of them
+    # How many times the first transport's figure the second's is: the least and the most over all
+    # conditions. Null where there is nothing to divide.
+    ratio: tuple[float, float] | None
     alike: bool
     probed: bool  # in cells in which probes change the switches
     kernel: str
@@ -134,11 +137,10 @@ class LedgerCount(Part):
 
     @property
     def times(self) -> str:
-        """`1.63 times`; empty where the figures are alike, or there is nothing to divide."""
-        first, *others = self.values.values()
-        if self.alike or not others or not first:
+        """`1.63 times`, or from where to where; empty where there is nothing to divide."""
+        if self.alike or self.ratio is None:
             return ""
-        return f"{number(others[0] / first)} times"
+        return f"{extent(*self.ratio)} times"
 
 
 class Answer(Part):
@@ -165,6 +167,12 @@ class Answer(Part):
     def compared(self) -> tuple[Placed, ...]:
         """The times that the decision names."""
         return (tuple(self.asleep) or self.times)[:MOST_NAMED]
+
+    @property
+    def between_kernels(self) -> tuple[LedgerCount, LedgerCount] | None:
+        """The instructions on the oldest kernel and on the newest; None of one kernel."""
+        counts = [count for count in self.kernels if count.measure == "instructions"]
+        return (counts[0], counts[-1]) if len(counts) > 1 else None
 
     @property
     def unnamed(self) -> int:
@@ -312,6 +320,12 @@ def _count(found: Figures, row: Row, names: tuple[str, ...], cpu: str) -> Ledger
     default = samples.set_index("transport")["value"].to_dict()
     sampled = row.target == "exact-fifo" and len(names) > 1 and {*names} <= {*default}
     one_cpu = {conditions for conditions, _ in row.entries} == {"same-cpu"}
+    valid = {place: entry.value for place, entry in row.entries.items() if entry.valid}
+    ratios = [
+        valid[conditions, names[1]] / value
+        for (conditions, name), value in valid.items()
+        if len(names) > 1 and name == names[0] and value and (conditions, names[1]) in valid
+    ]
     return LedgerCount(
         measure=measure.id,
         words=measure.words,
@@ -319,6 +333,7 @@ def _count(found: Figures, row: Row, names: tuple[str, ...], cpu: str) -> Ledger
         headline=measure.headline,
         figures=figures,
         values=values,
+        ratio=(min(ratios), max(ratios)) if ratios else None,
         alike=len(set(figures.values())) == 1,
         probed=bool(row.probed),
         default_scheduler=default[names[1]] / default[names[0]] if sampled else None,

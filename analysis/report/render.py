@@ -29,10 +29,11 @@ from analysis.claims.verdict import (
 )
 from analysis.drawing import Drawn
 from analysis.paths.cells import scheduling_text
+from analysis.times.cold import OTHER_CODE
 
 TEMPLATES = Path(__file__).parent / "templates"
 PICTURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
-NUMERIC = re.compile(rf"[+<{wording.MINUS}]?\d|{wording.DASH}$|$")
+NUMERIC = re.compile(rf"[(+<{wording.MINUS}]?\d|{wording.DASH}$|$")
 MOST_NARROW = 4  # columns of a table that a narrow screen shows as it is
 LONGEST_FIGURE = 40  # characters, with its interval; what is longer is a sentence
 LONGEST_WORD = 24  # of a cell in it, in characters
@@ -41,6 +42,10 @@ UNBROKEN = {
     ord(" "): "\N{NO-BREAK SPACE}",
     ord(wording.DASH): f"\N{WORD JOINER}{wording.DASH}\N{WORD JOINER}",
 }
+# Between a figure and its unit, and between the ends of a range, a line does not break.
+WITHIN = re.compile(
+    rf"(?<=\d) (?=(?:µs|ns|ms|s|%|B|KiB|MiB)(?!\w))|(?<=\d){wording.DASH}(?={wording.MINUS}?\d)"
+)
 PLAIN = re.compile(r"[\w./:+=,@* -]+")  # can stand between backticks as it is
 # Colours of a figure that the page's style sheet decides.
 THEMED = {
@@ -131,6 +136,7 @@ def environment(*, plain: bool = False) -> Environment:
     tools = (by_verdict, by_source, tally, kind_text, more_text, steadiness, scheduling_text)
     words |= {tool.__name__: tool for tool in tools}
     made.globals |= words | {"table": table, "link": link, "preformatted": preformatted}
+    made.globals["other_code"] = OTHER_CODE
     made.filters |= words | {"code": code, "slug": slug}
     return made
 
@@ -153,6 +159,9 @@ def page(text: str, title: str, figures: Iterable[Drawn] = ()) -> str:
     tokens = parser.parse(text)
     contents = [_anchored(*pair) for pair in pairwise(tokens) if pair[0].type == "heading_open"]
     _label_cells(tokens)
+    for part in (part for token in tokens for part in token.children or ()):
+        if part.type == "text":
+            part.content = WITHIN.sub(lambda gap: gap[0].translate(UNBROKEN), part.content)
     body = parser.renderer.render(tokens, parser.options, {})
     body = PICTURE.sub(partial(_figure, {figure.name: figure for figure in figures}), body)
     return (

@@ -21,7 +21,8 @@ from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, d
 from analysis.report.decision import decision
 from analysis.report.render import render, sentence
 from analysis.report.requested import Requested
-from analysis.statistics import LEAST_REPEATS, Compared
+from analysis.statistics import LEAST_REPEATS, Compared, Estimate
+from analysis.times.cold import priced_before
 from analysis.times.timing import Times
 from analysis.wording import (
     ABSENT,
@@ -31,6 +32,7 @@ from analysis.wording import (
     capital,
     counted,
     listed,
+    place,
     size_text,
     title_of,
 )
@@ -40,6 +42,7 @@ from probes.transports import holding
 EARLY = "unix_write_space"
 RUN, SIZES = PROGRAM, "--target host --sizes 64,2K,16K,64K"
 MOSTLY = 0.5  # of the round trips, so that the median one is among them
+AFTER_WORK = "after other code"  # the head of a column
 COUNTS = {"payload_copies": "copies of each byte", "instructions": "instructions a message"}
 
 
@@ -59,7 +62,11 @@ class Report:
             decision=waits or decision(two),
             copied_and_run=sentence("copied_and_run", two),
         )
+        kernels = two.between_kernels if two else None
+        self.between_kernels = sentence("between_kernels", *kernels) if kernels else ""
         self.matter = "" if analysis.run.for_claims or waits else sentence("matter", two)
+        cold = self.matter and self.answer and any(each.cold_ns for each in self.answer.times)
+        self.priced_before = priced_before(analysis.run) if cold else ""
 
     @property
     def headline(self) -> str:
@@ -72,7 +79,8 @@ class Report:
         if self.answer is None:
             return "This run holds no figures: see what is missing."
         size, transports = size_text(self.answer.size), listed(list(self.answer.transports))
-        answer = self.document.decision or self.document.copied_and_run
+        document = self.document
+        answer = document.decision or self.between_kernels or document.copied_and_run
         return answer or f"Messages of {size} over {transports}"
 
     @property
@@ -106,6 +114,8 @@ class Report:
             "compared": compared,
             "shares": shares,
             "matter": self.matter,
+            "between_kernels": self.between_kernels,
+            "priced_before": self.priced_before,
             "median": lambda times: sentence("median", times),
             "loopback": [*self.sleeping(), *self.waits(), *loopback_sentences(self.analysis.run)],
             "first_of_kernels": list(first_of_kernels(self.analysis.exact)),
@@ -118,11 +128,12 @@ class Report:
         cells = [cell for _, cell in self.analysis.run.cells()]
         timed = {times.conditions for times in self.analysis.timings}
         ran = {str(cell.conditions) for cell in cells}
+        ran |= {compared.placement for compared in self.analysis.exact}
         for conditions, option in PLACES.items():
             if conditions not in timed:
-                words = (
-                    f"times: {title_of(conditions)}" if conditions in ran else title_of(conditions)
-                )
+                words = title_of(conditions)
+                if conditions in ran:
+                    words = f"times {place(conditions)}"
                 yield words, f"sudo {RUN} {option}", "choosing.md"
         if len(sizes := {cell.size for cell in cells}) == 1:
             yield f"sizes other than {size_text(*sizes)}", f"sudo {RUN} {SIZES}", "choosing.md"
@@ -203,31 +214,45 @@ def first_of_kernels(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
 
 
 def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
-    """Times with their p99, CPU time, copies and instructions, each with its difference."""
+    """Times with their p99, CPU time, copies and instructions, each with its difference.
+
+    Of times it also has the difference after other work, where that was measured.
+    """
     known = frames.latencies(found, timings)
     lines: list[frames.Line] = []
     for placed in found.times:
         own = (known.get((placed.conditions, name)) for name in found.transports)
-        slow = [one.p99.value for one in own if one and one.p99]
-        p99 = "; ".join(amounts(slow, "ns"))
-        lines.append((title_of(placed.conditions), *_both(placed.iteration_ns), p99))
-    for placed in found.asleep:
-        if placed.cold_ns:
-            name = f"{title_of(placed.conditions)}, after other work"
-            lines.append((name, ABSENT, ABSENT, added(placed.cold_ns, "ns"), ""))
+        slow = [one.p99 for one in own if one and one.p99]
+        p99 = "; ".join(amounts([each.value for each in slow], "ns"))
+        if overlap(slow):
+            p99 = f"({p99})"
+        cold = added(placed.cold_ns, "ns") if placed.cold_ns else ABSENT
+        lines.append((title_of(placed.conditions), *_both(placed.iteration_ns), cold, p99))
     for placed in found.asleep:
         if placed.cpu_ns:
             name = f"CPU time a message, {title_of(placed.conditions)}"
-            lines.append((name, *_both(placed.cpu_ns), ""))
+            lines.append((name, *_both(placed.cpu_ns), "", ""))
     counts = found.kernels or filter(None, map(found.count, COUNTS))
     for count in counts:
         if len(count.figures) > 1:
             name = COUNTS[count.measure] + (f", {count.kernel}" if found.kernels else "")
             each = (*count.figures.values(), "none" if count.alike else count.times)
-            lines.append((name, *each, ""))
+            lines.append((name, *each, "", ""))
     title = f"{found.iteration}, {size_text(found.size)}"
     slowest = f"p99: {'; '.join(found.transports)}"
-    return frames.frame((title, *found.transports, "difference (95 %)", slowest), lines)
+    heads = (title, *found.transports, "difference (95 %)", AFTER_WORK, slowest)
+    frame = frames.frame(heads, lines)
+    return (
+        frame if any(placed.cold_ns for placed in found.times) else frame.drop(columns=AFTER_WORK)
+    )
+
+
+def overlap(figures: Sequence[Estimate]) -> bool:
+    """Whether there are two figures, and the interval of each reaches the other's."""
+    if len(figures) < 2:
+        return False
+    (low, high), (low2, high2) = (each.ends for each in figures)
+    return low <= high2 and low2 <= high
 
 
 def _both(ns: Compared) -> tuple[str, str, str]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analysis.claims.verdict import Judged, more_text
 from analysis.report import frames
-from analysis.report.report import COUNTS, Report, compared
+from analysis.report.report import AFTER_WORK, COUNTS, Report, compared
 from analysis.report.requested import (
     FigureRow,
     columns_of,
@@ -98,7 +98,7 @@ def _answer(report: Report, requested: list[str]) -> Iterator[list[str]]:
     rows = compared(answer, report.analysis.timings)
     if len(answer.transports) > 1 and not rows.empty:
         rows = rows[~rows.iloc[:, 0].str.startswith("CPU")]  # the shares of a CPU say it
-        yield ["", *table(rows), *requested]
+        yield ["", *table(_narrow(rows)), *requested]
     else:
         yield requested
     differing = answer.differing(alike=False)
@@ -108,7 +108,7 @@ def _answer(report: Report, requested: list[str]) -> Iterator[list[str]]:
     if each:
         yield _wrapped(f"Differs ({', '.join(answer.transports)}): {'; '.join(each)}.")
     counters: dict[str, list[str]] = {}
-    for count in filter(None, map(answer.count, COUNTS)):
+    for count in answer.kernels or filter(None, map(answer.count, COUNTS)):
         name = count.measure.removeprefix("payload_")
         where = count.counted.removeprefix("counted ")
         counters.setdefault(count.kernel, []).append(f"{name} {where}")
@@ -116,6 +116,24 @@ def _answer(report: Report, requested: list[str]) -> Iterator[list[str]]:
     counts = [f"{kernel}: {', '.join(names)}" for kernel, names in counters.items()]
     if sources := "; ".join(filter(None, [*times, *counts])):
         yield _wrapped(f"{capital(sources)}.")
+
+
+def _narrow(rows: pd.DataFrame) -> pd.DataFrame:
+    """The column of what is so after other work as rows, for which 80 columns have room."""
+    if AFTER_WORK not in rows:
+        return rows
+    name, *transports, difference, _, _ = rows.columns
+    known = rows[~rows[AFTER_WORK].isin(("", ABSENT))]
+    colder = pd.DataFrame(
+        {
+            name: known[name] + f", {AFTER_WORK}",
+            **dict.fromkeys(transports, ABSENT),
+            difference: known[AFTER_WORK],
+        }
+    )
+    times = rows.drop(columns=AFTER_WORK)
+    timed = (rows[AFTER_WORK] != "").sum()
+    return pd.concat([times[:timed], colder, times[timed:]]).fillna("")
 
 
 def _requested(report: Report) -> Iterator[str]:

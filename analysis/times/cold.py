@@ -6,6 +6,7 @@ difference of a hot path is not enough: what TCP takes longer in a cold one is a
 """
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from math import hypot
 
 import numpy as np
@@ -20,6 +21,9 @@ from probes.transports import PAIR
 SMALL = 0.01  # of a request's time: a difference below it is lost in the rest
 ONE_CPU = "same-cpu"
 COLD_SIZE = 64  # bytes: of the cold cells
+# What runs before each read of a cold cell (runners/workload/work.c). It empties the first caches
+# and the branch predictor: more code, and data, make TCP's extra time longer still.
+OTHER_CODE = "512 KiB of other code"
 
 
 def one_percent_ns(longer: Estimate) -> float:
@@ -38,19 +42,34 @@ def after_work(hot: Estimate, colder: Estimate) -> Estimate:
 
 def stored_prices(run: Run) -> list[PricedCell]:
     """A small message's prices, hot and cold, that a run has stored; a run may have none."""
+    return [cell for listed in _price_lists(run) for cell in listed.cells]
+
+
+def priced_before(run: Run) -> str:
+    """When the prices were measured that a run took from the cache; empty without such prices."""
+    began = datetime.fromisoformat(run.manifest.started)
+    for listed in _price_lists(run):
+        measured = datetime.fromtimestamp(listed.measured, UTC)
+        if measured < began:
+            return f"{measured:%Y-%m-%d, %H:%M} UTC"
+    return ""
+
+
+def _price_lists(run: Run) -> list[PriceList]:
     files = [target.path / PRICES for target in run.targets if target.kind == "host"]
-    lists = (read_object(file, PriceList) for file in files if file.exists())
-    return [cell for listed in lists for cell in listed.cells]
+    return [read_object(file, PriceList) for file in files if file.exists()]
 
 
 def colder(cells: Iterable[PricedCell]) -> Estimate | None:
     """By how many ns TCP's extra time grows in a cold path; None where the cells lack a part.
 
     A cold cell contains the code that makes it cold, so only the difference of the transports says
-    something. It was measured on one CPU, for 64 bytes: more bytes, or another CPU, are no code.
+    something. It was measured on one CPU, where somebody always runs, so it is of CPU time: other
+    work of the machine adds nothing to that. It is of 64 bytes: more bytes, or another CPU, are no
+    code.
     """
     by_kind: dict[tuple[str, bool], Values] = {
-        (cell.transport, cell.cold): _times(cell)
+        (cell.transport, cell.cold): _cpu_times(cell)
         for cell in cells
         if (cell.pattern, cell.size, cell.placement) == ("pingpong", COLD_SIZE, ONE_CPU)
     }
@@ -62,9 +81,12 @@ def colder(cells: Iterable[PricedCell]) -> Estimate | None:
 
 
 def hot_difference(cells: Iterable[PricedCell], placement: str, size: float) -> Estimate | None:
-    """TCP's extra time in a hot path, in ns: of the smallest messages that are as large."""
+    """TCP's extra time in a hot path, in ns: of the smallest messages that are as large.
+
+    As in a report, it is of median round trips. The mean also has other work's turns in it.
+    """
     found: dict[tuple[str, int], Values] = {
-        (cell.transport, cell.size): _times(cell)
+        (cell.transport, cell.size): 1000 * np.array(cell.median_us or cell.iteration_us)
         for cell in cells
         if (cell.pattern, cell.placement, cell.cold) == ("pingpong", placement, False)
     }
@@ -75,9 +97,7 @@ def hot_difference(cells: Iterable[PricedCell], placement: str, size: float) -> 
     return compared(*(found[name, nearest] for name in PAIR)).added
 
 
-def _times(cell: PricedCell) -> Values:
-    """A round trip in each repeat. On one CPU somebody always runs, so it is both's CPU time."""
-    if cell.placement != ONE_CPU:
-        return 1000 * np.array(cell.iteration_us)
+def _cpu_times(cell: PricedCell) -> Values:
+    """The CPU time of both sides for a round trip, in each repeat."""
     both: Values = np.array(cell.client_cpu_us) + np.array(cell.server_cpu_us)
     return 1000 * both

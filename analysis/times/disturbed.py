@@ -72,24 +72,36 @@ class Disturbed(NamedTuple):
 
     def words(self) -> str:
         """All that a report says of it."""
-        return " ".join(filter(None, (self.sentence(), self.slow_ones(), self.processes())))
+        parts = (self.disturbed_text(), self.how_told(), self.slow_ones(), self.processes())
+        return " ".join(filter(None, parts))
 
-    def sentence(self) -> str:
-        """How many were disturbed, by what, and how much would have shown."""
+    def short(self) -> str:
+        """What a reader must know of it."""
+        remarkable = self.processes() if self.others_ran else ""
+        return " ".join(filter(None, (self.disturbed_text(), self.slow_ones(), remarkable)))
+
+    def disturbed_text(self) -> str:
+        """How many were disturbed."""
         if not self.watched:
             return "Whether repeats were disturbed is not recorded in this run."
+        repeats = [repeat for repeat, shares in self.repeats.items() if shares.disturbed]
+        all_repeats = counted(len(self.repeats), "repeat")
+        return f"{self.how_many()}, and {len(repeats)} of {all_repeats}, were disturbed."
+
+    def how_told(self) -> str:
+        """What disturbed means, and how much would have shown; empty where nothing was watched."""
+        if not self.watched:
+            return ""
         stolen, lost = (number(100 * share) for share in (self.run.stolen, self.run.lost))
         shown = [
             f"{number(100 * share)} % of {what}"
             for share, what in zip(self.least, ("a cell", "a repeat", "the run"), strict=True)
             if share < 1  # steps may hide all of a short cell
         ]
-        repeats = [repeat for repeat, shares in self.repeats.items() if shares.disturbed]
         return (
-            f"{self.how_many()}, and {len(repeats)} of {counted(len(self.repeats), 'repeat')}, "
-            f"were disturbed (the hypervisor took more than "
+            f"Disturbed means that the hypervisor took more than "
             f"{100 * MOST_STOLEN:.0f} % of a CPU, other processes {100 * MOST_TAKEN:.0f} %, or on "
-            f"one CPU {100 * MOST_LOST:.0f} % of the time was neither process's). In the whole run "
+            f"one CPU {100 * MOST_LOST:.0f} % of the time was neither process's. In the whole run "
             f"the hypervisor took at least {stolen} %, and {lost} % on one CPU was neither "
             f"process's. The kernel counts stolen time in steps, so it surely shows only from "
             f"{listed(shown)} on{'' if self.least[0] < 1 else '; most cells are too short for it'}."
@@ -101,13 +113,18 @@ class Disturbed(NamedTuple):
         words = f"Slow in several cells, by more than {SLOWER} times their median: repeats"
         return f"{words} {listed(each)}." if each else ""
 
+    @property
+    def others_ran(self) -> bool:
+        """Whether something else had much of the wall time on one CPU."""
+        return bool(self.own) and 1 - min(self.own.values()) > MOST_LOST
+
     def processes(self) -> str:
         """How much of the wall time on one CPU both processes have, and where the rest is."""
         each = [f"{number(100 * part)} % ({name})" for name, part in self.own.items()]
         text = (
             f"On one CPU both processes' CPU time is {listed(each)} of the wall time (median cell)."
         )
-        if not each or 1 - min(self.own.values()) <= MOST_LOST:
+        if not self.others_ran:
             return text if each else ""
         if not self.apart:
             return f"{text} Something else had the rest: other processes, or the hypervisor."

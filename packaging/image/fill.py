@@ -9,7 +9,7 @@ from runners.exact.guest import GUEST_PROGRAMS, prepare_guest, program_files
 from runners.guest.debian import PackageSources
 from runners.guest.kernels import DEFAULT, SERIES
 from runners.guest.store import Cache
-from runners.store import invoker
+from runners.store.folders import invoker
 
 
 def say(line: str) -> None:

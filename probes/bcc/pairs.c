@@ -28,7 +28,8 @@ struct traffic {
 	COUNTED			   /* u64 FIELD; of each line of ../watch.tsv that the kernel counts */
 	u64 waits[WAITS], timed[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
 	u64 cpus, since, until, window, inode, place, sk;
-	u32 pid, other, cpu, family, side, namespace, lead, last, datagram, copied, limit, reads;
+	u32 pid, other, cpu, family, side, namespace, lead, last, datagram, reads;
+	u32 copied, limit, duplicates; /* at the last look at a socket of TCP */
 	char comm[16];
 	u8 path[PATH];
 };
@@ -119,15 +120,20 @@ static inline u64 inode_of(void *sk)
 	return socket ? word(socket + INODE) : 0;
 }
 
-/* Since the last look at a socket of TCP: what it waited, and how many bytes were received. */
+/*
+ * Since the last look at a socket of TCP: what it waited, what it sent again that the peer had
+ * already, and how many bytes were received.
+ */
 static inline u32 grow(void *sk, struct traffic *traffic)
 {
 	u64 waited = word(sk + CHRONO + 4); /* for the window, and for room; first it was busy */
 	u32 limit = waited + (waited >> 32), copied = half(sk + COPIED);
-	u32 more = copied - traffic->copied;
+	u32 more = copied - traffic->copied, duplicates = half(sk + DUPLICATES);
 
 	traffic->limited += limit - traffic->limit;
 	traffic->limit = limit;
+	traffic->needless += duplicates - traffic->duplicates;
+	traffic->duplicates = duplicates;
 	traffic->copied = copied;
 	return more;
 }
@@ -146,7 +152,7 @@ static inline void describe(void *sk, struct traffic *traffic, struct end *end,
 	__builtin_memset(traffic->path, 0, PATH);
 	if (common->family != UNIX) {
 		grow(sk, traffic);
-		traffic->limited = 0;
+		traffic->limited = traffic->needless = 0;
 		return;
 	}
 	traffic->inode = inode_of(sk);

@@ -84,6 +84,7 @@ OFFSETS = {
     "TASK_STACK": "task_struct.stack",
     "COPIED": "tcp_sock.copied_seq",
     "CHRONO": "tcp_sock.chrono_stat",
+    "DUPLICATES": "tcp_sock.dsack_dups",
     "DEPARTS": "tcp_sock.tcp_wstamp_ns",
 }
 # Since Linux 6.19 the timer is the socket's.

@@ -15,11 +15,13 @@
 
 typedef void (*timer_cb)(void *data);
 int64_t qemu_clock_get_ns(int clock);
-int64_t qemu_clock_deadline_ns_all(int clock, int attributes);
 void timer_init_full(void *timer, void *group, int clock, int scale, int attributes, timer_cb cb,
 		     void *data);
 void timer_mod_ns(void *timer, int64_t when);
+void timer_del(void *timer);
 void *qemu_get_cpu(int index);
+extern __thread void *current_cpu;
+__attribute__((weak)) void *cpu_get_current_apic(void); /* x86 has it */
 int cpu_memory_rw_debug(void *cpu, uint64_t address, void *data, size_t size, bool write);
 void cpu_physical_memory_rw(uint64_t address, void *data, uint64_t size, bool write);
 int qemu_ram_foreach_block(int (*each)(void *block, void *data), void *data);
@@ -27,16 +29,27 @@ void *qemu_ram_get_host_addr(void *block);
 uint64_t qemu_ram_get_max_length(void *block);
 
 #define VIRTUAL_CLOCK 1
-#define EVERY_TIMER   (-1)
 #define TIMER_SIZE    256 /* more than QEMU's */
 #define TICK_REACH    512 /* from the CPU's tick_sched to beyond its timer's function */
+
+/* The first fields of QEMU's timer. All timers of a clock are in one list, by time. */
+struct timer {
+	int64_t when;
+	void *list;
+	timer_cb cb;
+	void *owner; /* the device */
+	struct timer *next;
+};
 
 static struct {
 	uint64_t start, first, step, count, reach; /* in instructions: see README.md */
 	uint64_t tick, function, period; /* addresses: tick_sched, its timer's function, the next */
 	int64_t clock;			 /* the guest's, minus instructions executed */
 	int64_t due;			 /* when the tick is, by the guest's clock */
-	uint64_t timer[TIMER_SIZE / 8];
+	union {
+		struct timer ours;
+		char all[TIMER_SIZE];
+	} timer;
 	const char *folder;
 	uint64_t timer_at;
 	uint32_t message;
@@ -44,9 +57,30 @@ static struct {
 
 static void at_instruction(timer_cb cb, uint64_t instruction)
 {
-	memset(moments.timer, 0, sizeof(moments.timer));
-	timer_init_full(moments.timer, NULL, VIRTUAL_CLOCK, 1, 0, cb, NULL);
-	timer_mod_ns(moments.timer, moments.clock + (int64_t)instruction);
+	memset(&moments.timer, 0, sizeof(moments.timer));
+	timer_init_full(&moments.timer, NULL, VIRTUAL_CLOCK, 1, 0, cb, NULL);
+	timer_mod_ns(&moments.timer, moments.clock + (int64_t)instruction);
+}
+
+/* When the CPU's own timer is due. Timers of other devices may be due before, and need not
+ * interrupt. */
+static int64_t timer_due(void)
+{
+	void *running = current_cpu;
+
+	current_cpu = qemu_get_cpu(0);
+	const void *apic = cpu_get_current_apic();
+
+	current_cpu = running;
+	at_instruction(NULL, 0); /* so that ours is the first of the list */
+	const struct timer *timer = moments.timer.ours.next;
+
+	while (timer && timer->owner != apic)
+		timer = timer->next;
+	if (!timer)
+		fail("the CPU's timer is not among QEMU's");
+	timer_del(&moments.timer);
+	return timer->when;
 }
 
 static void move_back(uint64_t address, int64_t time)
@@ -110,8 +144,7 @@ static void copy_for_each(void *data)
 {
 	if (*executed != moments.start)
 		fail("the machine did not stop where the round trip begins");
-	moments.due = qemu_clock_get_ns(VIRTUAL_CLOCK) +
-		      qemu_clock_deadline_ns_all(VIRTUAL_CLOCK, EVERY_TIMER);
+	moments.due = timer_due();
 	record_settle();
 	for (uint64_t i = 0; i < moments.count; i++)
 		if (copy(moments.first + i * moments.step))

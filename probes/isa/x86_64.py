@@ -57,6 +57,7 @@ class X8664(Isa):
         "CONFIG_SERIAL_8250=y",
         "CONFIG_SERIAL_8250_CONSOLE=y",
         "CONFIG_X86_IOPL_IOPERM=y",  # pvpanic and fw_cfg by port
+        "CONFIG_RANDOMIZE_BASE=y",  # without it no variable tells where the kernel's memory is
     )
 
     page = 4096

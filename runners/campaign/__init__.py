@@ -29,7 +29,7 @@ from runners.exact.run import plan_cells
 from runners.host.session import Session
 from runners.options import CampaignOptions, ExactOptions, Options
 from runners.process import REPORTS, RUN_SH, RunError, UsageError, command, last_words
-from runners.store import lock, open_lock
+from runners.store.locks import lock, open_lock
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 SPLIT = ("kernel", "transports", "patterns", "sizes")  # each job has one of each

@@ -18,6 +18,7 @@ from runners.exact.cells import FACTORS, cpus_of, iterations_of, order, path_of
 from runners.exact.digest import describe, iteration_lines, tree_lines
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, ReplayedWindow, replay
+from runners.exact.layouts import LayoutStudy
 from runners.exact.line_files import write_lines
 from runners.exact.machine import PLUGIN, RefusedError, digest, scratch
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
@@ -46,13 +47,15 @@ def count_cells(
     out: Path,
     on_cell: Callable[[int, Cell], None],
     named: Mapping[CellRun, ExactGuest] = MappingProxyType({}),
+    layouts: LayoutStudy | None = None,
 ) -> dict[CellRun, str]:
     """Count every cell and write the folder `out`: see docs/run-folder.md.
 
     Returns the cells that cannot be run, each with the reason. They have no line.
 
     The folder describes `guest`; each cell comes with the guest in which it is counted, and with
-    the `named` one in which its cache lines are, if they are to be counted. As many
+    the `named` one in which its cache lines are, if they are to be counted; `layouts`
+    replays those with other layouts. As many
     cells run at once as there are processors. The line of a cell that fails has the error, and the
     others go on. Raises RunError.
     """
@@ -67,7 +70,7 @@ def count_cells(
     workers = len(os.sched_getaffinity(0)) + 2  # that many are in QEMU while two replay
     with ThreadPoolExecutor(workers) as pool:
         try:
-            running = [pool.submit(count, *pair, out, named.get(pair[1])) for pair in work]
+            running = [pool.submit(count, *pair, out, named.get(pair[1]), layouts) for pair in work]
             for number, ((_, run), future) in enumerate(zip(work, running, strict=True)):
                 on_cell(number, run.cell)
                 try:
@@ -83,7 +86,11 @@ def count_cells(
 
 
 def count(
-    guest: ExactGuest, run: CellRun, out: Path, named: ExactGuest | None = None
+    guest: ExactGuest,
+    run: CellRun,
+    out: Path,
+    named: ExactGuest | None = None,
+    layouts: LayoutStudy | None = None,
 ) -> dict[str, Any]:
     """Count one cell: its line of cells.jsonl. Its trees go to `out`. Raises RefusedError."""
     cell, knob = run.cell, guest.knob
@@ -111,7 +118,7 @@ def count(
             line["payload_error"] = str(error)
     if named:
         try:
-            line["lines"] = write_lines(named, run, out)
+            line["lines"] = write_lines(named, run, out, layouts)
         except (RunError, RecordError) as error:
             suspect(named.stored.parent)
             line["lines_error"] = str(error)

@@ -15,7 +15,8 @@ from runners.exact.kernel_tree import is_tree
 from runners.host.session import Session
 from runners.options import ExactOptions, GateOptions
 from runners.process import RUN_SH, RunError, UntoldError, UsageError, attempt, last_words
-from runners.store import place, publish
+from runners.store.folders import publish
+from runners.store.report import place
 
 BASE, JUDGED = "against", "kernel"  # folders of the two runs
 # git takes a status up to 127 for "bad"; what is no judgement ends the bisect.
@@ -82,12 +83,18 @@ def counting(options: GateOptions, kernel: str) -> ExactOptions:
         transports=options.transports,
         patterns=options.patterns,
         sizes=options.sizes,
-        placements=options.placements or ("same-cpu",),
+        placements=options.placements or placements_of(options),
+        lines=options.lines,
         waits=options.waits,
         scheds=options.scheds or ("fifo",),
         messages=options.messages,
         kernels=(kernel,),
     )
+
+
+def placements_of(options: GateOptions) -> tuple[str, ...]:
+    """Where both processes run unless the user says so: a line moves on two CPUs only."""
+    return ("same-cpu", "cross-cpu") if options.lines else ("same-cpu",)
 
 
 def bisect(options: GateOptions, tree: Path, commits: str) -> int:
@@ -155,7 +162,8 @@ def bisect(options: GateOptions, tree: Path, commits: str) -> int:
 def cells_of(options: GateOptions) -> list[str]:
     """Return the options that choose cells, as a user writes them."""
     chosen = {flag: getattr(options, flag) for flag in ("transports", "patterns", "sizes")}
-    chosen |= {"placements": options.placements or ["same-cpu"], "wait": options.waits}
+    chosen |= {"placements": options.placements or placements_of(options), "wait": options.waits}
     chosen |= {"sched": options.scheds or ["fifo"]}
     chosen |= {"messages": [options.messages]} if options.messages else {}
-    return [f"--{flag}={','.join(map(str, values))}" for flag, values in chosen.items()]
+    words = [f"--{flag}={','.join(map(str, values))}" for flag, values in chosen.items()]
+    return [*words, "--lines"] if options.lines else words

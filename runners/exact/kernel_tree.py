@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from probes.files import open_folder
 from probes.isa import USUAL, Isa
 from runners.guest.store import Say, remove
 from runners.process import SEARCH, RunError, command
-from runners.store import lock, open_folder
+from runners.store.locks import lock
 
 CONFIG = Path(__file__).parent / "minimal.config"
 ALL_CONFIG = ".pathcost-config"  # what a build is to have, among its objects

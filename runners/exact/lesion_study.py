@@ -32,7 +32,8 @@ from runners.exact.run import exact as count
 from runners.host.session import Session
 from runners.options import ExactOptions
 from runners.process import REPORTS, RunError, UsageError, stopping
-from runners.store import lock, open_lock, place
+from runners.store.locks import lock, open_lock
+from runners.store.report import place
 
 NO_PURPOSE = "unaccounted"
 DELIVERY = "delivery"

@@ -5,6 +5,8 @@ The machine is one of its own: with merged slab caches an object has no name (TC
 in `pool_workqueue`), and a random offset of the stack touches other lines in each call.
 """
 
+import struct
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -17,12 +19,15 @@ from runners.exact.cells import cpus_of, iterations_of, order
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, replay
 from runners.exact.knobs import Knob
+from runners.exact.layouts import LayoutStudy
 from runners.exact.line_misses import LEVEL_1, LEVEL_2
 from runners.exact.lines import SETTLED, LineKey, LineRow, Lines, count_lines
-from runners.exact.machine import scratch
+from runners.exact.machine import EmulatedMachine, scratch
 from runners.exact.objects import Objects
 from runners.exact.record import read_record
 from runners.exact.touches import Recorded
+from runners.guest.kernels import elf_kernel
+from runners.guest.qemu import Qemu
 from runners.process import RunError
 
 # The machine in which every object has a name and each call the same stack.
@@ -49,24 +54,30 @@ def lines_are_counted(cell: Cell) -> bool:
     return not cell.knob and cell.sched == "fifo"
 
 
+def types_of(machine: EmulatedMachine) -> Btf:
+    """The types of a machine's kernel. Raises RunError where it has none."""
+    return _types(machine.kernel.file, machine.qemu)
+
+
 @cache
-def types_of(kernel: Path) -> Btf:
-    """The types of a kernel. Raises RunError where it has none."""
+def _types(kernel: Path, qemu: Qemu) -> Btf:
     try:
-        return Btf(section(kernel.read_bytes(), ".BTF"))
-    except (KeyError, IndexError, ValueError, OSError):
+        return Btf(section(elf_kernel(kernel.read_bytes(), qemu), ".BTF"))
+    except (KeyError, IndexError, ValueError, OSError, struct.error, zlib.error):
         raise RunError(
             f"{kernel} has no type information (BTF), so no line or field has a name: build it "
-            "with CONFIG_DEBUG_INFO_BTF."
+            "with CONFIG_DEBUG_INFO_BTF, for which make needs pahole (apt-get install dwarves)."
         ) from None
 
 
-def write_lines(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
+def write_lines(
+    guest: ExactGuest, run: CellRun, out: Path, layouts: LayoutStudy | None = None
+) -> dict[str, Any]:
     """Count the cell's lines, write its tables to `out`, and return its `lines` of cells.jsonl.
 
     Raises RunError, RecordError.
     """
-    counted, summary = record_lines(guest, run)
+    counted, summary = record_lines(guest, run, layouts)
     tables = {LINES: line_table(counted), FIELDS: field_table(counted)}
     if counted.order:
         tables[MOVES] = order_table(counted)
@@ -76,15 +87,17 @@ def write_lines(guest: ExactGuest, run: CellRun, out: Path) -> dict[str, Any]:
     return summary
 
 
-def record_lines(guest: ExactGuest, run: CellRun) -> tuple[Lines, dict[str, Any]]:
+def record_lines(
+    guest: ExactGuest, run: CellRun, layouts: LayoutStudy | None = None
+) -> tuple[Lines, dict[str, Any]]:
     """Run the cell once more in `guest`, and count its lines: they, and the cell's `lines`.
 
-    Raises RunError, RecordError.
+    `layouts` replays its record with other layouts. Raises RunError, RecordError.
     """
     cell = run.cell.shortened(ITERATIONS * run.cell.unit)
     short = CellRun(run.id, cell, run.repeat)
     types, cpus, one_way = (
-        types_of(guest.machine.kernel.file),
+        types_of(guest.machine),
         cpus_of(cell),
         cell.pattern in ONE_WAY,
     )
@@ -103,6 +116,8 @@ def record_lines(guest: ExactGuest, run: CellRun) -> tuple[Lines, dict[str, Any]
         if recorded.iterations <= SETTLED:
             raise RecordError(f"a window of {iterations} iterations is too short to count lines in")
         counted = count_lines(recorded, cpus)
+        if layouts:
+            layouts.add(run, guest.machine.kernel.release, recorded, counted)
     return counted, _summary(counted, window.total.instructions / iterations)
 
 
@@ -120,6 +135,7 @@ def _summary(counted: Lines, instructions: float) -> dict[str, Any]:
         "written": _rounded(totals["lines_written"] / each),
         "code": _rounded(totals["code_lines"] / each),
         "kinds": {kind: _rounded(n / each) for kind, n in counted.kinds.most_common()},
+        "objects": {name: _rounded(n / each) for name, n in counted.names.most_common()},
     }
     if counted.cpus == 1:
         half = each - each // 2

@@ -105,6 +105,7 @@ class Lines:
     cpus: int
     totals: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)  # lines by the kind of their place
+    names: Counter[str] = field(default_factory=Counter)  # lines by the name of their object
     misses: Counter[str] = field(default_factory=Counter)  # an estimate, of half the iterations
     usual_moves: int = 0  # of the most frequent iteration
     rows: dict[LineKey, LineRow] = field(default_factory=dict)
@@ -117,9 +118,8 @@ def count_lines(recorded: Recorded, cpus: int) -> Lines:
     counted = Lines(recorded.iterations, cpus)
     touched: defaultdict[int, dict[int, int]] = defaultdict(dict)  # iteration → line → who, how
     alike: Counter[Touch] = Counter()  # but for when it was
-    kinds: dict[
-        int, str
-    ] = {}  # of each line; user space's only where the kernel has no name for it
+    # Of each line; user space's only where the kernel has no name for it.
+    keys: dict[int, LineKey] = {}
     for touch in recorded.touches():
         if touch.iteration == OUTSIDE:
             continue
@@ -132,12 +132,12 @@ def count_lines(recorded: Recorded, cpus: int) -> Lines:
         counted.totals["stores" if touch.store else "loads"] += times
         _add_to_line(recorded, counted, touch, times)
         _add_to_fields(recorded, counted, touch, times)
-        kind = recorded.objects.place(touch.virtual).kind
+        key = line_key(recorded, touch)
         for line in touch.lines:
-            if kinds.get(line, MemoryKind.USER) == MemoryKind.USER:
-                kinds[line] = kind
+            if line not in keys or keys[line][0] == MemoryKind.USER:
+                keys[line] = key
     _lay_out(recorded, counted)
-    _add_distinct(counted, touched, kinds)
+    _add_distinct(counted, touched, keys)
     counted.totals["code_lines"] = recorded.code_lines()
     if cpus > 1:
         _add_moves(recorded, counted)
@@ -202,13 +202,15 @@ def _lay_out(recorded: Recorded, counted: Lines) -> None:
 
 
 def _add_distinct(
-    counted: Lines, touched: dict[int, dict[int, int]], kinds: dict[int, str]
+    counted: Lines, touched: dict[int, dict[int, int]], keys: dict[int, LineKey]
 ) -> None:
-    """Distinct lines: all, written, by kind, by CPU, of both CPUs."""
+    """Distinct lines: all, written, by kind and name, by CPU, of both CPUs."""
     totals, stores = counted.totals, 0b1010
     for lines in touched.values():
         for line, bits in lines.items():
-            counted.kinds[kinds[line]] += 1
+            kind, name, _ = keys[line]
+            counted.kinds[kind] += 1
+            counted.names[name] += 1
             users = [cpu for cpu in range(counted.cpus) if bits >> 2 * cpu & 3]
             totals["lines"] += 1
             totals["lines_written"] += bool(bits & stores)

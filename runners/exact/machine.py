@@ -20,7 +20,8 @@ from typing import Any
 from probes.isa import USUAL, Isa
 from runners.guest.image import initramfs, strip_elf
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import MACHINES, Ended, Qemu, Snapshot, explain, value, watch
+from runners.guest.qemu import MACHINES, Ended, Qemu, explain, run_to_end, value
+from runners.guest.stored import Snapshot
 from runners.process import REPOSITORY, WORKLOAD, RunError, UsageError, run_tool
 
 PLUGIN = REPOSITORY / "probes/exact/build/recorder.so"
@@ -137,7 +138,8 @@ def run_qemu(
 ) -> Ended:
     """Run QEMU to its end, with `options` beside the machine's. Raises RunError beyond a limit.
 
-    The guest has `files` (path → contents) before it carries out its order. `how` goes to watch().
+    The guest has `files` (path → contents) before it carries out its order. `how` goes to
+    run_to_end().
     """
     files, copies = files or {}, "moments=" in "".join(options)
     with scratch() as folder:
@@ -154,7 +156,7 @@ def run_qemu(
         argv += ["-append", machine.command_line]
         argv += [*_files(folder), *options]
         reading = machine.qemu.reading(stored) if stored else ()
-        return watch(argv, seconds, idle=HANG_SECONDS, reading=reading, **how)
+        return run_to_end(argv, seconds, idle=HANG_SECONDS, reading=reading, **how)
 
 
 def boot(
@@ -194,7 +196,7 @@ def store(machine: EmulatedMachine, state: Path) -> None:
     Raises RunError, HangError.
     """
     for _ in range(TRIES):
-        snapshot = Snapshot(READY, state, stop=False, qemu=machine.qemu)
+        snapshot = Snapshot(READY, state, stop=False, packer=machine.qemu.packer)
         with on_one_cpu():
             ended = run_qemu(machine, ["-action", "panic=pause"], snapshot=snapshot, work=BOOT_WORK)
         if not ended.stored:

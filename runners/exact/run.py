@@ -14,6 +14,7 @@ from runners.exact.cells import CPUS, LARGEST_EXACT, SCHEDULERS, cpus_of, imposs
 from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
 from runners.exact.knobs import find
+from runners.exact.layouts import LayoutStudy, parse_layout
 from runners.exact.line_files import NAMED_MACHINE, lines_are_counted, types_of
 from runners.exact.moments import study
 from runners.exact.payload import LEAST_SIZE
@@ -21,7 +22,8 @@ from runners.guest.store import Cache, LackingError
 from runners.host.session import Session
 from runners.options import ExactOptions, Options, RunOptions
 from runners.process import RunError, UsageError
-from runners.store import Manifest, RunFolder, Scratch, place
+from runners.store.folders import Scratch
+from runners.store.report import Manifest, RunFolder, place
 
 if TYPE_CHECKING:
     from analysis.paths.document import FieldDocument
@@ -53,9 +55,12 @@ def exact(options: ExactOptions) -> int:
     plan_cells(options)
     session.set_up_step("--exact")
     documents = read_documents(options.document) if options.document else []
+    layouts = LayoutStudy(parse_layout(options.layout)) if options.layout else None
     with session.scratch() as scratch:
-        run(session, destination, scratch)
+        run(session, destination, scratch, layouts=layouts)
     status = session.report(destination)
+    if layouts:
+        say(session, destination / contract.LAYOUT, layouts.report())
     if documents:
         show_differences(session, destination, documents)
     return status
@@ -76,8 +81,12 @@ def show_differences(
     from analysis.paths.document import report
     from analysis.raw.run import read_run
 
-    text = report(read_exact(read_run(run)), documents)
-    (run / contract.DOCUMENT).write_text(text, encoding="utf-8")
+    say(session, run / contract.DOCUMENT, report(read_exact(read_run(run)), documents))
+
+
+def say(session: Session[ExactOptions], file: Path, text: str) -> None:
+    """Keep a table, and print it where the result is read by people."""
+    file.write_text(text, encoding="utf-8")
     if session.options.show is None:
         print(text, end="")
 
@@ -87,8 +96,11 @@ def run(
     destination: Path,
     scratch: Scratch,
     moved_to: Path | None = None,
+    layouts: LayoutStudy | None = None,
 ) -> None:
     """Count the exact cells of the options into `destination`, which the caller may move later.
+
+    `layouts` replays them with other layouts.
 
     Where a machine of several fails, its cells are missing; a gate, which moves its runs, needs
     all. Raises UsageError, RunError.
@@ -98,7 +110,8 @@ def run(
     folder = RunFolder(destination, scratch)
     folder.raw.mkdir()
     manifest = Manifest(options.recorded, options.argv)
-    counted, failed = count_all(session, folder.raw, todo, len(todo) if moved_to else 1)
+    need = len(todo) if moved_to else 1
+    counted, failed = count_all(session, folder.raw, todo, need, layouts)
     entries = [entry for entry, _ in counted]
     lacks = [*missing(counted, options.sizes), *failed]
     if not any(entry["runs"] for entry in entries):
@@ -173,7 +186,11 @@ def by_machine(
 
 
 def count_all(
-    session: Session[Options], raw: Path, todo: Sequence[MachineCells], need: int
+    session: Session[Options],
+    raw: Path,
+    todo: Sequence[MachineCells],
+    need: int,
+    layouts: LayoutStudy | None = None,
 ) -> tuple[list[Counted], Entries]:
     """Count on each machine; also the entries of `missing` in run.json for those that failed.
 
@@ -183,7 +200,7 @@ def count_all(
     failed: Entries = []
     for left, work in zip(reversed(range(len(todo))), todo, strict=True):
         try:
-            counted.append(count(session, raw, work))
+            counted.append(count(session, raw, work, layouts))
         except (RunError, UsageError, OSError) as error:
             if len(counted) + left < need or (need and isinstance(error, UsageError)):
                 raise
@@ -193,18 +210,27 @@ def count_all(
     return counted, failed
 
 
-def count(session: Session[Options], raw: Path, work: MachineCells) -> Counted:
+def count(
+    session: Session[Options], raw: Path, work: MachineCells, layouts: LayoutStudy | None = None
+) -> Counted:
     """Count the cells of a machine. Raises UsageError, RunError."""
     progress = session.progress
     absent = {run.cell: why for run in work.cells if (why := impossible(run.cell))}
     with progress.step(f"exact {work.name}: preparing"):
         guest, todo, lacking = prepare(session, work, absent)
         named = named_guests(session, guest, todo)
+        if layouts:
+            layouts.check(guest.machine.kernel.release, types_of(guest.machine))
     release, total = guest.machine.kernel.release, len(todo)
     out = raw / f"exact-{release}{'' if work.cpus == 1 else f'-{work.cpus}cpus'}"
     with progress.step(f"exact {work.name}: counting"):
         refused = count_cells(
-            guest, todo, out, lambda number, cell: progress.count(number, total, str(cell)), named
+            guest,
+            todo,
+            out,
+            lambda number, cell: progress.count(number, total, str(cell)),
+            named,
+            layouts,
         )
     options = session.options
     if isinstance(options, ExactOptions) and (step := options.every_moment):
@@ -258,7 +284,7 @@ def named_guests(
     if not (isinstance(options, ExactOptions) and options.lines):
         return {}
     cache, say = session.invoker.cache, session.progress.say
-    types_of(base.machine.kernel.file)
+    types_of(base.machine)
     return {
         run: guest_for(cache, base, path_of(run.cell), NAMED_MACHINE, say)
         for _, run in todo

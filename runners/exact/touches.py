@@ -156,15 +156,20 @@ class Recorded:
 
     def field(self, touch: Touch, offset: int = 0) -> str:
         """The field that an access is to, `offset` bytes on."""
+        if self.is_free_pointer(touch):
+            return FREE_POINTER
+        place = self.objects.place(touch.virtual)
+        return self.objects.field(place.name, place.offset + offset)
+
+    def is_free_pointer(self, touch: Touch) -> bool:
+        """Whether an access is to what the allocator keeps in a free object."""
         place = self.objects.place(touch.virtual)
         link = self.objects.free_pointers.get(place.name)
-        if (
+        return (
             link is not None
             and place.offset & ~7 == link
             and self.function(touch.node).startswith(ALLOCATOR)
-        ):
-            return FREE_POINTER
-        return self.objects.field(place.name, place.offset + offset)
+        )
 
     def _code_of(self, word: int) -> range:
         """The lines of the code that a word of the record stands for."""

@@ -23,11 +23,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from probes.cell import PLAN_START, WAITING
+from probes.contract import PLAN_START, WAITING
 from runners.guest.image import INIT_PATH, INIT_SCRIPT, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import MACHINES, NO_ROOT, Ended, Qemu, Snapshot, explain, value, watch
+from runners.guest.qemu import MACHINES, NO_ROOT, Ended, Qemu, explain, run_to_end, value
 from runners.guest.store import Cache, read_manifest, suspect
+from runners.guest.stored import Snapshot
 from runners.process import RunError, last_words
 
 OUTPUT_SIZE = 512 * MEBI
@@ -110,7 +111,7 @@ class Guest:
             reading = self.qemu.reading(stored / STATE_FILE) if stored else ()
             try:
                 with (results / CONSOLE_LOG).open("wb") as log:
-                    ended = watch(
+                    ended = run_to_end(
                         argv, timeout, pass_on, idle=IDLE_SECONDS, console=log, reading=reading
                     )
                 texts = _harvest(disk, results, ended)
@@ -177,7 +178,9 @@ def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel) -> tuple[bool, str]:
         cache.say("guest: trying whether KVM works here")
         argv = [*machine(qemu, kernel, "kvm"), "-append", "console=ttyS0 panic=-1"]
         try:
-            ended = watch(argv, TRIAL_SECONDS, idle=TRIAL_IDLE_SECONDS, work=TRIAL_IDLE_SECONDS)
+            ended = run_to_end(
+                argv, TRIAL_SECONDS, idle=TRIAL_IDLE_SECONDS, work=TRIAL_IDLE_SECONDS
+            )
             if NO_ROOT not in (ended.panic() or ""):
                 raise explain(ended)
         except RunError as error:
@@ -211,8 +214,8 @@ def stored_guest(
             # Nothing is counted yet: probes compile side by side, in a third less time.
             booting = replace(guest, parallel=True)
             argv = booting.command_line((input_tar, output), memory, partial / INITRAMFS_FILE)
-            snapshot = Snapshot(WAITING, partial / STATE_FILE, stop=True, qemu=guest.qemu)
-            ended = watch(argv, STORE_SECONDS, idle=IDLE_SECONDS, snapshot=snapshot)
+            snapshot = Snapshot(WAITING, partial / STATE_FILE, stop=True, packer=guest.qemu.packer)
+            ended = run_to_end(argv, STORE_SECONDS, idle=IDLE_SECONDS, snapshot=snapshot)
         if not ended.stored:
             raise explain(ended)
         return {"what": guest.release}

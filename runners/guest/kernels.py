@@ -11,6 +11,7 @@ import hashlib
 import lzma
 import re
 import subprocess
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ BUILT_IN = Path()  # of a module: it has no file
 ZEROS = bytes(PAGE)
 LARGEST_KERNEL = 1 << 28  # bytes of a bzImage
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*")
+ELF, GZIP = b"\x7fELF", b"\x1f\x8b"
 ZSTD, LZ4 = b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18"
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
@@ -220,10 +222,21 @@ def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
 
     QEMU boots the ELF directly.
     """
+    inside = elf_kernel(image, qemu)
+    return inside if inside and USUAL.boots_directly(inside) else image
+
+
+def elf_kernel(image: bytes, qemu: Qemu) -> bytes:
+    """The ELF kernel inside a kernel's file; nothing where it cannot be unpacked."""
+    if image[:4] == ELF:
+        return image
     packed, size = USUAL.packed_kernel(image)
+    if packed[:2] == GZIP:
+        inside = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed)
+        return inside if inside[:4] == ELF else b""
     program = {ZSTD: "zstd", LZ4: "lz4"}.get(packed[:4])
     if program is None:
-        return image
+        return b""
     inside = subprocess.run(
         command([*qemu.program(program), "-dc"]),
         input=packed,
@@ -231,5 +244,4 @@ def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
         env=plain_environment(),
         check=False,
     ).stdout
-    is_kernel = len(inside) == size and inside[:4] == b"\x7fELF"
-    return inside if is_kernel and USUAL.boots_directly(inside) else image
+    return inside if len(inside) == size and inside[:4] == ELF else b""

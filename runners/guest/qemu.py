@@ -6,30 +6,28 @@ corrupt newer kernels under `-cpu max`. The folder also holds zstd and lz4, whic
 and qemu-img. What is kept is packed: a stored machine takes a quarter of the room.
 """
 
-import json
 import math
 import os
 import re
 import selectors
 import signal
-import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, Any, BinaryIO
+from typing import BinaryIO
 
 from probes.bcc.people import stat_fields
 from probes.files import read_toml
 from probes.isa import USUAL, Isa
 from runners.guest.debian import LIBRARIES, TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
+from runners.guest.stored import SILENT, QemuMonitor, Snapshot
 from runners.process import RunError, command, plain_environment, stopping
-from runners.store import inherited
+from runners.store.locks import inherited
 
 QEMU_PACKAGES, QEMU_UNUSED = packages("qemu")
 RECIPE = {"version": 1, "suites": TRIXIE, "packages": QEMU_PACKAGES, "unused": QEMU_UNUSED}
@@ -43,13 +41,6 @@ PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 POLL_SECONDS = 0.5
 TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 HOUSE_KEEPING = 0.05  # seconds of QEMU's own
-MONITOR_SECONDS = 60.0
-UNLIMITED = 1 << 50  # bytes a second
-MONITOR_POLL = 0.01
-# A machine that goes on announces its network cards, even none, five times in the first second, by
-# timers of the host's clock. They interrupt an emulated processor at another instruction each time.
-# With an announcement each 7 ms, 7 of 12 records of two CPUs were alike; without any, 120 of 120.
-SILENT = "-global", "migration.announce-rounds=0"
 CONSOLE_LINES = 15  # of an error
 
 
@@ -77,6 +68,11 @@ class Qemu:
         folders = ["-L", str(share / "qemu"), "-L", str(share / "seabios")]
         return [*self.program(isa.qemu), *folders]
 
+    @property
+    def packer(self) -> list[str]:
+        """The command that packs a machine's state."""
+        return [*self.program("zstd"), "--quiet", "-1", "-T0"]
+
     def reading(self, state: Path) -> list[str]:
         """The command that prints a stored machine, also one that is not packed."""
         return [*self.program("zstd"), "--quiet", "-dcf", str(state)]
@@ -101,40 +97,6 @@ def value(path: Path | str) -> str:
     return str(path).replace(",", ",,")
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """Write the machine to `file` when it has printed `line`; we `stop` it, or it stops itself."""
-
-    line: str
-    file: Path
-    stop: bool
-    qemu: Qemu
-
-    @contextmanager
-    def packing(self) -> Iterator[int]:
-        """Yield a descriptor: what is written to it goes into the file, packed. Raises RunError."""
-        argv = command([*self.qemu.program("zstd"), "--quiet", "-1", "-T0"])
-        with (
-            self.file.open("wb") as file,
-            subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.PIPE
-            ) as packer,
-        ):
-            assert packer.stdin is not None
-            failure = None
-            try:
-                yield packer.stdin.fileno()
-            except RunError as error:
-                failure = error
-                packer.kill()  # QEMU, which is still there, has the pipe open
-            _, complaints = packer.communicate()
-        if packer.returncode > 0:  # on a full disk QEMU fails after it
-            why = complaints.decode(errors="replace").strip()
-            raise RunError(f"cannot pack a stored machine: {why}")
-        if failure:
-            raise failure
-
-
 @dataclass
 class Ended:
     """How a QEMU ended: its status, all that the console showed, and what QEMU complained of."""
@@ -155,7 +117,7 @@ class Ended:
         return next((match[1] for line in self.lines if (match := PANIC.search(line))), None)
 
 
-def watch(
+def run_to_end(
     argv: Sequence[str],
     seconds: float,
     on_line: Callable[[str], None] = lambda _: None,
@@ -178,7 +140,7 @@ def watch(
     ended, began = Ended(0), time.monotonic()
     with ExitStack() as stack:
         complaints = stack.enter_context(tempfile.TemporaryFile())
-        monitor = _Monitor(stack) if snapshot else None
+        monitor = QemuMonitor(stack) if snapshot else None
         passed = [*inherited(), *([monitor.theirs] if monitor else ())]
         if reading:
             reader = subprocess.Popen(command(reading), stdout=subprocess.PIPE, stderr=complaints)
@@ -272,67 +234,6 @@ def _lines(
             yield from (line.decode(errors="replace").rstrip("\r") for line in lines)
             if not data:
                 return
-
-
-class _Monitor:
-    """A connection to QEMU's monitor (QMP), which can store the machine in a file.
-
-    That is a migration to a program that packs what it reads.
-    """
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
-        self._ours.settimeout(MONITOR_SECONDS)
-        self._answers: IO[str] = stack.enter_context(self._ours.makefile("r", encoding="utf-8"))
-        self.theirs = theirs.fileno()
-        self.options = (
-            # Else the stored machine would remember that it had been stopped, and stay so.
-            "-global",
-            "migration.store-global-state=off",
-            "-chardev",
-            f"socket,id=monitor,fd={self.theirs}",
-            "-mon",
-            "chardev=monitor,mode=control",
-        )
-
-    def save(self, snapshot: Snapshot) -> None:
-        """Write the machine to a file once it has stopped, and end it. Raises RunError."""
-        self._command("qmp_capabilities")
-        if snapshot.stop:
-            self._command("stop")
-        while self._command("query-status")["running"]:
-            time.sleep(MONITOR_POLL)
-        # Nobody waits for a network: without a limit of our own it writes 128 MiB a second.
-        self._command("migrate-set-parameters", {"max-bandwidth": UNLIMITED})
-        with snapshot.packing() as descriptor:
-            self._command("getfd", {"fdname": "packer"}, [descriptor])
-            self._command("migrate", {"uri": "fd:packer"})
-            while (progress := self._command("query-migrate")).get("status") != "completed":
-                if progress.get("status") == "failed":
-                    why = progress.get("error-desc")
-                    raise RunError(f"QEMU could not store the machine in {snapshot.file}: {why}")
-                time.sleep(MONITOR_POLL)
-            self._command("quit")
-
-    def _command(
-        self,
-        name: str,
-        arguments: Mapping[str, str | int] = MappingProxyType({}),
-        descriptors: Sequence[int] = (),
-    ) -> dict[str, Any]:
-        """What the monitor returns: one line of JSON per command and per answer.
-
-        QEMU gets copies of the `descriptors` with the command.
-        """
-        order = json.dumps({"execute": name, "arguments": dict(arguments)}) + "\n"
-        socket.send_fds(self._ours, [order.encode()], descriptors)
-        for line in self._answers:
-            answer = json.loads(line)
-            if "error" in answer:
-                raise RunError(f"QEMU refused {name}: {answer['error']}")
-            if "return" in answer:
-                return dict(answer["return"])
-        raise RunError("QEMU ended while its machine was being stored")
 
 
 def explain(ended: Ended) -> RunError:

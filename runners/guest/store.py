@@ -21,9 +21,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from probes.files import read_regular, read_rows
+from probes.files import open_folder, read_regular, read_rows
 from runners.process import RunError
-from runners.store import OURS, hold, lock, make_folder, open_folder, publish, sweep
+from runners.store.folders import OURS, make_folder, publish, sweep
+from runners.store.locks import hold, lock
 
 Say = Callable[[str], None]
 FORMAT = 3  # of an entry: another one has other names

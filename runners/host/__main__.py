@@ -7,7 +7,6 @@ recorded in `cells.jsonl` or `missing.json`, and the rest goes on.
 
 import argparse
 import json
-import mmap
 import os
 import signal
 import sys
@@ -21,7 +20,7 @@ from typing import Any
 
 from probes import reasons
 from probes.bpf import enable_statistics
-from probes.cell import PLAN_START, WAITING, CellRun, Plan, load
+from probes.cell import CellRun, Plan, load
 from probes.contract import CELLS, CHECKS, ENVIRONMENT, MISSING
 from probes.messages import failure, shown
 from probes.scripts import Script, instruments, read_scripts
@@ -31,13 +30,12 @@ from runners.host.environment import environment
 from runners.host.ftrace import FtraceInstrument
 from runners.host.instrument import Bcc, Context, Instrument
 from runners.host.perf import StackProfile, Stat
+from runners.host.waiting import wait_for_plan
 from runners.host.workload import CellError, Execution, HungError, run_cell, run_check
 from runners.process import RunError, User
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 MOST_HUNG = 2  # cells one after the other, each for longer than its time-out
-DISK_BLOCK, LARGEST_PLAN = 4096, 4 << 20  # bytes of a guest's disk
-PLAN_POLL = 0.02  # seconds
 
 
 # The scripts of an instrument share one object, unless there is a class for one of them.
@@ -64,8 +62,8 @@ class Collector:
         (out / "samples").mkdir()
         (out / CELLS).touch()
 
-    def run(self, wait: Callable[[], Plan] | None = None) -> None:
-        """All passes in order. To `wait`: attach the first pass' scripts, and get the plan then."""
+    def run(self, wait: Callable[[], str] | None = None) -> None:
+        """All passes in order. With `wait`, first attach the plan's scripts: it gives the plan."""
         with ExitStack() as stack:
             with suppress(OSError):  # before Linux 5.8 the kernel counts no runs of BPF programs
                 stack.callback(os.close, enable_statistics())
@@ -75,7 +73,7 @@ class Collector:
                     self._attach(_by_kind(self._plan.passes[0].scripts), 0)
                 _write_json(self._out / ENVIRONMENT, conditions.result())
             if wait is not None:
-                self._plan = wait()
+                self._plan = read_plan(wait())
             self._passes()
         for name in self._plan.checks:  # when nothing is attached any more
             for answer in run_check(name, self._execution.user):
@@ -218,37 +216,6 @@ def read_plan(text: str) -> Plan:
     if unknown := {*plan.checks} - {*CHECK_NAMES}:
         raise ValueError(f"no plan: there is no check {shown(sorted(unknown)[0])}")
     return plan
-
-
-def wait_for_plan() -> Plan:
-    """The plan to run: a guest waits for it, and is stored while it waits. Raises OSError.
-
-    It comes on a disk, of which no page may be in memory when the machine is stored: so O_DIRECT.
-    """
-    blank_free_memory()
-    print(WAITING, flush=True)
-    descriptor = os.open(os.environ["PATHCOST_DISK"], os.O_RDONLY | os.O_DIRECT)
-    try:
-        while not _read(descriptor, DISK_BLOCK):
-            time.sleep(PLAN_POLL)
-        return read_plan(_read(descriptor, LARGEST_PLAN))
-    finally:
-        os.close(descriptor)
-
-
-def _read(descriptor: int, size: int) -> str:
-    with mmap.mmap(-1, size) as memory:  # on a page, as O_DIRECT needs it
-        os.preadv(descriptor, [memory], PLAN_START)
-        return memory[:].rstrip(b"\0").decode()
-
-
-def blank_free_memory() -> None:
-    """Drop what was read from disks, and fill free memory with zeros, which QEMU leaves out."""
-    Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
-    text = Path("/proc/meminfo").read_text(encoding="ascii")
-    free = int(text.partition("MemFree:")[2].split()[0]) << 10
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-    mmap.mmap(-1, free * 9 // 10 // DISK_BLOCK * DISK_BLOCK, flags=flags).close()
 
 
 def _user(text: str) -> User:

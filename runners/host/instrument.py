@@ -25,7 +25,7 @@ from probes.cell import CellRun
 from probes.reasons import ReasonError, missing, reason
 from probes.scripts import PROBES, Script
 from runners.process import command, stop
-from runners.store import inherited
+from runners.store.locks import inherited
 
 
 @dataclass(frozen=True)

@@ -26,17 +26,9 @@ from probes.callsite import TRACEFS
 from probes.messages import UsageError, shown
 from probes.scripts import PROBES
 from runners.host import ftrace, instrument, preflight
-from runners.process import REPOSITORY, SIGNALS, WORKLOAD, RunError, attempt, command, stop
-from runners.store import (
-    LOCK_VARIABLE,
-    ROOT,
-    Invoker,
-    inherited,
-    invoker,
-    measuring,
-    sweep,
-    workspace,
-)
+from runners.process import REPOSITORY, ROOT, SIGNALS, WORKLOAD, RunError, attempt, command, stop
+from runners.store.folders import Invoker, invoker, sweep, workspace
+from runners.store.locks import LOCK_VARIABLE, inherited, measuring
 
 CHANNEL = "PATHCOST_MONITOR"  # in the environment of the user's process: the descriptor's number
 LARGEST_MESSAGE = 1 << 16  # bytes of a message

@@ -21,7 +21,8 @@ from runners.host.root import Root
 from runners.host.unprivileged import Unprivileged
 from runners.options import Verb_co
 from runners.process import Progress, RunError, last_line
-from runners.store import Invoker, Scratch, hold, invoker, scratch
+from runners.store.folders import Invoker, Scratch, invoker, scratch
+from runners.store.locks import hold
 
 # Why no probe can be attached, and what to do about it.
 NEED_ROOT = f"probes need root: sudo {PROGRAM}"

@@ -16,7 +16,8 @@ from typing import IO
 
 from runners.host.root import ROOT_COMMANDS
 from runners.process import REPOSITORY, command
-from runners.store import Invoker, measuring, refuse_beside_root
+from runners.store.folders import Invoker
+from runners.store.locks import measuring, refuse_beside_root
 
 NOT_TRACEFS = Path("/nonexistent")  # which only root can open: the lock is a file instead
 

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -24,10 +23,10 @@ from typing import Any
 
 from probes.messages import shown
 from runners.host.workload import private_directory
-from runners.process import RunError, command, last_words, stop
+from runners.process import RunError, last_words, stop
 from runners.programs.counting import AttachedProbes, between, counters_of, time_wait
 from runners.programs.keeper import PATIENCE, descendants
-from runners.programs.place import Place, answers, run_as, socket_address
+from runners.programs.place import Place, answers, ending_all, run_as, socket_address
 from runners.programs.printed import MOST_BYTES, Printed, attempt_theirs
 from runners.programs.program import HERE, NS, TIME, Case, Process, Program, Values, client_command
 
@@ -176,7 +175,7 @@ class Service:
             self.place.directory / f"{number}.log", "a+b", opener=create_alone
         )
         keeper = subprocess.Popen(
-            self.place.wrapped(argv, KEEPER),
+            self.place.wrapped(argv, KEEPER, "server"),
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -331,7 +330,7 @@ def run_beside(
     cwd: Path | None = None,
     attached: AttachedProbes | None = None,
     waits: bool = False,
-    wrap: Callable[[Sequence[str]], list[str]] = command,
+    wrap: Callable[[Sequence[str]], list[str]] = ending_all,
     seconds: float | None = None,
 ) -> Result:
     """Run a client, which `wrap` makes a full command of, beside the processes of its server.
@@ -364,7 +363,7 @@ def run_beside(
         def end() -> None:
             overdue.set()
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # its children may hold the output open
+                process.terminate()
 
         timer = Timer(seconds, end)
         timer.start()
@@ -397,8 +396,7 @@ def run_beside(
             return {"error": f"{error}{bound_of(printed)}"}
         finally:
             timer.cancel()
-            process.kill()
-            process.wait()
+            stop(process)
         if overdue.is_set():
             return {"error": f"the client did not end in {seconds:g} s"}
         ended = f"it ended with status {process.returncode} and gave no reason"

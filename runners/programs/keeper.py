@@ -4,7 +4,8 @@
 The server ends when our input ends, that is, when the runner stops it or dies; when we are told to
 end; or by itself, which ends us with its status. It first gets SIGTERM, so that it can remove what
 outlives a process (PostgreSQL's shared memory); what is left after PATIENCE gets SIGKILL. Whatever
-it starts stays below us, because we are a subreaper (prctl(2)), even if it becomes a daemon.
+it starts stays below us, because we are a subreaper (prctl(2)). If it succeeds at once and leaves a
+daemon, the daemon is the server.
 """
 
 import ctypes
@@ -14,6 +15,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +23,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 5.0  # seconds
 MOST_LOG_BYTES = 64 << 20  # of what the server prints
 LOOK_SECONDS = 0.5  # so often we look how much that is
+POLL = 0.02
 
 
 def descendants(pid: int) -> list[int]:
@@ -47,6 +50,24 @@ def shorten(log: int) -> None:
         os.ftruncate(log, 0)
 
 
+def alive() -> list[int]:
+    """What is below us and lives."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    return descendants(os.getpid())
+
+
+def end_daemon() -> None:
+    """Tell all that is below us to end, and wait for it."""
+    for pid in alive():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    last = time.monotonic() + PATIENCE
+    while alive() and time.monotonic() < last:
+        time.sleep(POLL)
+
+
 def main(argv: list[str]) -> int:
     if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         sys.exit("this kernel has no subreaper (prctl(2))")
@@ -56,8 +77,12 @@ def main(argv: list[str]) -> int:
         ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdin=subprocess.DEVNULL
     )
     ended = os.pidfd_open(server.pid)
-    while not select.select([sys.stdin, woken, ended], [], [], LOOK_SECONDS)[0]:
+    while not (ready := select.select([sys.stdin, woken, ended], [], [], LOOK_SECONDS)[0]):
         shorten(sys.stdout.fileno())
+    if ready == [ended] and server.wait() == 0:
+        while alive() and not select.select([sys.stdin, woken], [], [], LOOK_SECONDS)[0]:
+            shorten(sys.stdout.fileno())
+        end_daemon()
     server.terminate()
     select.select([ended], [], [], PATIENCE)
     while below := descendants(os.getpid()):

@@ -23,6 +23,7 @@ from runners.programs.printed import attempt_theirs
 from runners.programs.program import HERE, Case, Program, Values
 
 TOOLS_FOLDER = HERE / "tools/build"
+KEEP = (str(TOOLS_FOLDER / "keep"),)  # runs what comes to an end by itself
 PROGRAM_SUITES = ("bookworm", "bookworm-security")
 MERGED = ("bin", "sbin", "lib", "lib64")  # links to the same below usr
 LEFT_OUT = {row["package"] for row in read_rows(HERE / "left-out.tsv")}
@@ -81,7 +82,7 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
             argv = Values(program, program.cases[0], "unix", root=partial).command(words)
             say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
             env = [*environment(program.path, partial), "GOFLAGS=-buildvcs=false -modcacherw"]
-            done = attempt_theirs(command(["env", *env, *argv]), BUILD_SECONDS)
+            done = attempt_theirs(ending_all(["env", *env, *argv]), BUILD_SECONDS)
             if done.returncode != 0:
                 why = last_words(done.stderr or done.stdout)
                 raise RunError(f"{program.name} cannot be built: {why}")
@@ -166,12 +167,14 @@ class Place:
         """The command of a client, which need not use the port: it may speak to a front."""
         return self.wrapped(argv)
 
-    def wrapped(self, argv: Sequence[str], keeper: Sequence[str] = ()) -> list[str]:
+    def wrapped(
+        self, argv: Sequence[str], keeper: Sequence[str] = KEEP, role: str = "caller"
+    ) -> list[str]:
         """A command as its user, with the program's own folders, and below its `keeper`."""
         own = [f"HOME={self.directory}", f"TMPDIR={self.directory}", "LC_ALL=C.UTF-8"]
         env = ["env", *environment(self.program.path, self.root), *own]
-        words = [*env, *keeper, *self.through("server"), *argv]
-        words = command(words, *run_as(), death=death_of(keeper))
+        words = [*env, *keeper, *self.through(role), *argv]
+        words = command(words, *run_as(), death="TERM")  # the keeper ends what it keeps
         if self.packages is None or (self.root == self.packages and not self.program.over):
             return words
         # Some programs read files at a place that was fixed when they were compiled.
@@ -180,9 +183,9 @@ class Place:
         return ["unshare", *namespaces, "sh", "-ec", MOUNT, *places, "--", *words]
 
 
-def death_of(keeper: Sequence[str]) -> str:
-    """The signal by which a command ends with us; its keeper ends what it keeps first."""
-    return "TERM" if keeper else "KILL"
+def ending_all(argv: Sequence[str]) -> list[str]:
+    """A command that ends with us, and ends all that it has started."""
+    return command([*KEEP, *argv], death="TERM")
 
 
 def run_as() -> tuple[User | None, tuple[str, ...]]:

@@ -6,11 +6,14 @@ The prices are kept in the cache. analysis/predict/prices.py reads them.
 
 import json
 import os
+import sys
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from probes.contract import PRICES, PRICES_FORMAT
@@ -30,6 +33,7 @@ FITS = 65536  # bytes that a socket holds while nobody reads
 CONNECTIONS = 600
 COLD_MESSAGES = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
 SMALL = 64  # bytes
+SAMPLES = "samples.u32"  # beside the socket
 TAKES = 20  # seconds, as seen on two cores
 
 
@@ -43,36 +47,49 @@ class Priced(NamedTuple):
     cold: bool = False
 
     def figures(self, transport: str) -> dict[str, float]:
-        """Run it once: µs of an iteration, and CPU time of both sides. Raises RunError."""
+        """Run it once: µs of an iteration (mean and median), and CPU time of both sides.
+
+        Raises RunError.
+        """
         options: dict[str, Any] = {
-            **self.names(transport),
+            **self.options(transport),
             "messages": self.messages,
             "warmup": max(20, self.messages // 6 // 2 * 2),
         }
         with private_directory() as folder:
-            options["dir"] = folder
+            options |= {"dir": folder, "samples": folder / SAMPLES}
             words = [f"--{name}={value}" for name, value in options.items()]
             if self.cold:
                 words.append("--cold")
             done = attempt([WORKLOAD, *words])
-        if done.returncode != 0:
-            raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
+            if done.returncode != 0:
+                raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
+            iterations = read_nanoseconds(folder / SAMPLES)
         result = json.loads(done.stdout)
         rounds = result["round_trips"]
         return {
             "iteration_us": round(result["window_ns"] / 1000 / rounds, 4),
+            "median_us": median(iterations) / 1000,
             "client_cpu_us": cpu_us(result["client"]) / rounds,
             "server_cpu_us": cpu_us(result["server"]) / rounds,
         }
 
-    def names(self, transport: str) -> dict[str, Any]:
-        """What its prices are called by, and the workload's options."""
+    def options(self, transport: str) -> dict[str, Any]:
+        """The workload's options, by which its prices are found again."""
         return {
             "transport": transport,
             "pattern": self.pattern,
             "size": self.size,
             "placement": self.placement,
         }
+
+
+def read_nanoseconds(samples: Path) -> "array[int]":
+    """Each iteration's time, as the workload writes it: little-endian."""
+    times = array("I", samples.read_bytes())
+    if sys.byteorder == "big":
+        times.byteswap()
+    return times
 
 
 def cpu_us(side: dict[str, Any] | None) -> float:
@@ -110,9 +127,16 @@ def fingerprint() -> dict[str, Any]:
 
 
 def set_up(session: Session[Options], given: Path | None, *words: str) -> dict[str, Any]:
-    """Set up; the prices as the file that a prediction reads, unless they are `given` by a run."""
+    """Set up; the prices as the file that a prediction reads, unless they are `given` by a run.
+
+    Those are read now, so that a folder without prices is told before anything is measured. Raises
+    RunError.
+    """
     session.set_up_step(*words)
     if given:
+        from analysis.predict.prices import read_prices
+
+        read_prices(given)
         return {}
     with session.progress.step("prices"):
         return {PRICES: prices(session.invoker.cache, session.progress.note)}
@@ -143,9 +167,9 @@ def of_cold_path(cache: Path) -> dict[str, Any]:
     messages = COLD_MESSAGES["pingpong"]
     wanted = [Priced("pingpong", SMALL, "same-cpu", messages, cold) for cold in (False, True)]
     listed = kept(cache) or measured(wanted) | {"fingerprint": fingerprint()}
-    names = [wanted[0].names(transport) for transport in PAIR]
+    options = [wanted[0].options(transport) for transport in PAIR]
     cells = [
-        cell for cell in listed["cells"] if any(name.items() <= cell.items() for name in names)
+        cell for cell in listed["cells"] if any(given.items() <= cell.items() for given in options)
     ]
     return listed | {"cells": cells}
 
@@ -158,7 +182,7 @@ def measured(wanted: Iterable[Priced]) -> dict[str, Any]:
     listed: dict[tuple[str, Priced], dict[str, Any]] = {}
     began = time.time()
     for _, (cell, transport) in interleaved(list(product(wanted, PAIR)), PRICE_REPEATS):
-        without_figures = cell.names(transport) | {"cold": cell.cold}
+        without_figures = cell.options(transport) | {"cold": cell.cold}
         entry = listed.setdefault((transport, cell), without_figures)
         for name, value in cell.figures(transport).items():
             entry.setdefault(name, []).append(value)

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from runners.process import OVERDUE
+from runners.process import OVERDUE, stop
 
 MOST_BYTES = 16 << 20  # of one stream: enough for figures, and little of a machine's memory
-READ_BYTES = 1 << 16  # as many as a pipe holds
+READ_BYTES = 1 << 16  # as many as a pipe usually holds
+LARGEST_PIPE = 1 << 20  # an ordinary user's, pipe(7)
 
 
 def attempt_theirs(
@@ -35,8 +36,7 @@ def attempt_theirs(
                 why = f"it did not end within {seconds:g} s"
                 return subprocess.CompletedProcess(argv, OVERDUE, "", why)
         finally:
-            if process.poll() is None:
-                process.kill()
+            stop(process)
         status, out, said = process.wait(), printed.out.text(), printed.err.text()
     return subprocess.CompletedProcess(argv, status, out, said)
 
@@ -94,28 +94,31 @@ class Printed:
         return line
 
     def rest(self, seconds: float = math.inf) -> bool:
-        """Read until the program and its stdout have ended: False where that takes longer."""
+        """Read until the program has ended: False where that takes longer.
+
+        A daemon that it leaves may hold its streams open: what it had printed by then counts.
+        """
         deadline = time.monotonic() + seconds
         ended = os.pidfd_open(self._pid)
         self._selector.register(ended, selectors.EVENT_READ)
         try:
-            while self._is_open() or ended in self._selector.get_map():
+            while ended in self._selector.get_map():
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return False
                 self._read(None if math.isinf(left) else left)
-            self._read(0)  # its last words: its children may hold stderr open
         finally:
             os.close(ended)
+        self._read(0, LARGEST_PIPE)
         return True
 
     def _is_open(self) -> bool:
         return self._stdout in self._selector.get_map()
 
-    def _read(self, seconds: float | None) -> None:
+    def _read(self, seconds: float | None, most: int = READ_BYTES) -> None:
         """Wait for the next bytes, or the program's end."""
         for key, _ in self._selector.select(seconds):
-            data = os.read(key.fd, READ_BYTES) if key.data else b""
+            data = os.read(key.fd, most) if key.data else b""
             if data:
                 key.data.add(data)
             else:

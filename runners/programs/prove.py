@@ -28,11 +28,11 @@ from runners.process import RunError, UsageError, command
 from runners.programs import engine
 from runners.programs.counting import AttachedProbes, Probes
 from runners.programs.experiments import interleaved
-from runners.programs.place import Place, death_of, unpacked
+from runners.programs.place import KEEP, Place, unpacked
 from runners.programs.prices import kept
 from runners.programs.program import Case, Client, Process, Program, Values, case_of
 from runners.programs.watch import USUAL_SECONDS, observe, write_files
-from runners.store import RunFolder, place
+from runners.store.report import RunFolder, place
 
 OWN_CLIENT_SECONDS = 3600  # for one run of a client
 TURNS_REPEATS = 6
@@ -91,10 +91,12 @@ class OwnPlace(Place):
         return any(row[7:] == ours and int(row[3], 16) & LISTENS for row in rows)
 
     def client(self, argv: Sequence[str]) -> list[str]:
-        return command([*self.through("client"), *argv])
+        return self.wrapped(argv, role="client")
 
-    def wrapped(self, argv: Sequence[str], keeper: Sequence[str] = ()) -> list[str]:
-        return command([*keeper, *self.through("server"), *argv], death=death_of(keeper))
+    def wrapped(
+        self, argv: Sequence[str], keeper: Sequence[str] = KEEP, role: str = "caller"
+    ) -> list[str]:
+        return command([*keeper, *self.through(role), *argv], death="TERM")
 
 
 @dataclass

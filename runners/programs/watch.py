@@ -23,7 +23,8 @@ from runners.programs.engine import serving
 from runners.programs.place import unpacked
 from runners.programs.prices import set_up
 from runners.programs.program import case_of
-from runners.store import RunFolder, place, scratch
+from runners.store.folders import scratch
+from runners.store.report import RunFolder, place
 
 ATTACHING = 5  # seconds: more than the probes take
 # Where a program of ours is watched

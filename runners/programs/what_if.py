@@ -4,6 +4,7 @@
 A program of ours is not described but watched.
 """
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -38,7 +39,10 @@ def what_if(options: WhatIfOptions) -> int:
     session = Session(options)
     stored = set_up(session, options.prices)
     described = {name: getattr(options, name) for name in ("rate", "clients", "connect", "cpus")}
+    # Prices of a stored run may be another machine's.
+    machine_cpus = 0 if options.prices else len(os.sched_getaffinity(0))
     stored[WHAT_IF] = described | {
+        "machine_cpus": machine_cpus,
         "request": options.request or options.size,
         "answer": options.answer or options.size,
         "work_us": float(options.work or 0),

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A loop that only sends and receives has the path's code in the CPU's caches, and its branches
- * in the branch predictor. A program's own work throws them out. This is such work at its most: 512
- * KiB of code, a jump in each cache line, no data. docs/predicting.md shows what less code and more
- * code do.
+ * in the branch predictor. A program's own work throws them out. This is some of it: 512 KiB of
+ * code, a jump in each cache line, no data. reports/reference/cold has what more of both does.
  */
 #include <string.h>
 #include <sys/mman.h>

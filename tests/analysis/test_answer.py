@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The answer decides where its interval allows it; answer.json and the terminal say it."""
 
+import json
+import re
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +11,20 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import first_answer, main
-from analysis.analyse import Analysis
+from analysis.analyse import Analysis, analyse
 from analysis.claims.verdict import settled
+from analysis.counts.ledger import build_ledgers
+from analysis.predict.prices import Described, read_prices
+from analysis.predict.show import without_effect
+from analysis.raw.run import read_run
 from analysis.report import terminal
-from analysis.report.answer import PLACES, Answer, Document, Placed
+from analysis.report.answer import PLACES, Answer, Document, LedgerCount, Placed, build_answer
 from analysis.report.decision import decision
-from analysis.report.report import Report
+from analysis.report.render import sentence
+from analysis.report.report import Report, overlap
 from analysis.report.terminal import WIDTH, table
 from analysis.statistics import Estimate, compared
+from analysis.wording import extent
 from runners.cli import parse
 from tests.analysis.make_run import MadeUp, make_run
 
@@ -74,6 +83,52 @@ def test_a_request_that_does_other_work_is_decided_by_the_cold_difference() -> N
         assert share.cold_cpu_share.value == pytest.approx((5000 * messages + 6000) * 1e-5)
 
 
+def test_a_report_and_a_what_if_by_its_prices_decide_alike(tmp_path: Path) -> None:
+    """The cold path was measured in fewer repeats than the run's own cells."""
+    run = make_run(tmp_path, MadeUp(extra=(("selfecho", "same-cpu", "block"),), repeats=7))
+    cells = [
+        {"transport": transport, "pattern": "pingpong", "size": 64, "placement": "same-cpu",
+         "cold": cold, "iteration_us": [9.9, 9.9], "client_cpu_us": [time, time + 1],
+         "server_cpu_us": [1, 1]}
+        for transport, cold, time in (
+            ("unix", False, 5), ("tcp", False, 7), ("unix", True, 10), ("tcp", True, 20)
+        )
+    ]  # fmt: skip
+    listed = {"format": 2, "measured": 1, "cells": cells, "fingerprint": {}}
+    (run / "raw/host/prices.json").write_text(json.dumps(listed))
+    answer = build_answer(analyse(read_run(run)))
+    assert answer
+    decided = {placed.conditions: placed.one_percent_ns for placed in answer.times}
+    assert decided["same-cpu"] > 100 * 8000
+    for cpus, placement in (("1", "same-cpu"), ("2", "cross-cpu")):
+        described = Described(
+            rate=10, request=10, answer=10, work_us=0, clients=1, connect=False, cpus=cpus
+        )
+        assert without_effect(described, read_prices(run)) == pytest.approx(decided[placement])
+
+
+def test_kernels_are_compared_where_a_run_has_several() -> None:
+    def count(kernel: str, unix: int, tcp: int) -> LedgerCount:
+        values = {"unix": float(unix), "tcp": float(tcp)}
+        return LedgerCount(
+            measure="instructions", words="", per="", headline=True, values=values, alike=False,
+            figures={name: f"{value:.0f}" for name, value in values.items()}, probed=False,
+            kernel=kernel, counted="counted somewhere", default_scheduler=None, several=True,
+            ratio=(tcp / unix, tcp / unix),
+        )  # fmt: skip
+
+    each = (count("Linux 1", 100, 300), count("Linux 2", 7, 7), count("Linux 3", 110, 150))
+    answer = Answer(
+        pattern="pingpong", size=64, transports=("unix", "tcp"), iteration="round trip",
+        times=(), counts=(), kernels=each, host="",
+    )  # fmt: skip
+    assert answer.between_kernels
+    said = sentence("between_kernels", *answer.between_kernels)
+    parts = ("Linux 1", "Linux 3", "from 100 to 110", "1.10 times", "from 300 to 150", "0.50 times")
+    assert [part for part in parts if part not in said] == []
+    assert answer.model_copy(update={"kernels": ()}).between_kernels is None
+
+
 def test_a_rate_that_no_connection_reached_is_marked() -> None:
     shares = placed("same-cpu", 5000).shares
     assert [share.beyond for share in shares] == [False, False, True]
@@ -83,6 +138,27 @@ def test_a_rate_that_no_connection_reached_is_marked() -> None:
 @pytest.mark.parametrize("option", PLACES.values())
 def test_the_command_for_other_conditions_is_one(option: str) -> None:
     parse(option.split())
+
+
+def test_a_quotient_of_counts_is_of_each_placement(plain: Analysis) -> None:
+    there = plain.figures[plain.figures["measure"] == "skb_allocs"].assign(conditions="cross-cpu")
+    there.loc[there["transport"] == "tcp", "value"] *= 2
+    found = copy(plain)
+    found.figures = pd.concat([plain.figures, there])
+    found.ledgers = build_ledgers(found.figures, ())
+    answer = build_answer(found)
+    assert answer
+    count = answer.count("skb_allocs")
+    assert count
+    assert count.ratio == (1.0, 2.0)
+    assert count.times == f"{extent(1.0, 2.0)} times"
+
+
+def test_p99s_are_told_apart_by_both_intervals() -> None:
+    low, high = Estimate(10.0, 8.0, 13.0), Estimate(15.0, 12.0, 20.0)
+    assert overlap([low, high])
+    assert not overlap([low, Estimate(15.0, 14.0, 20.0)])
+    assert not overlap([low])
 
 
 def test_standard_output_is_answer_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +203,8 @@ def test_a_terminal_says_how_many_verdicts_it_leaves_out(
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) <= most
         shown = sum(line.startswith(("CONFIRMED", "REFUTED", "CONDITIONAL")) for line in lines)
-        more = [int(line.split()[0]) for line in lines if " more verdict" in line]
+        counts = (re.match(r"(\d+) (?:more )?verdict", line) for line in lines)
+        more = [int(count[1]) for count in counts if count]
         assert shown + sum(more) == len(settled(plain.verdicts)), most
 
 

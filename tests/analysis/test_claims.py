@@ -206,6 +206,7 @@ def test_our_own_claims_are_counted_apart() -> None:
         "Of 1 claim 1 was measured: 1 refuted. Of 1 claim of our own 1 was measured: 1 refuted."
     )
     assert more_text([theirs, ours, ours], [theirs]) == "2 more verdicts (2 on claims of our own)"
+    assert more_text([theirs], []) == "1 verdict", "no more than those that nothing shows"
     assert "made-up (ours)" in list(by_source([theirs, ours])["source"])
 
 

@@ -120,6 +120,17 @@ def test_a_price_lies_on_the_line_between_two_sizes(prices: Prices) -> None:
     assert prices.price("unix", "pingpong", "same-cpu", 128064)[0] == pytest.approx(17991)
 
 
+def test_two_cpus_price_is_a_report_s_and_no_lucky_repeat_s() -> None:
+    """Of a round trip whose repeats differ, as other work keeps CPUs awake or takes turns."""
+    listed = price_list()
+    cell = next(cell for cell in listed["cells"] if cell["placement"] == "cross-cpu")
+    for name in ("iteration_us", "client_cpu_us", "server_cpu_us"):
+        cell[name] = [30.0, 80.0, 400.0, 90.0, 80.0]
+    cell["median_us"] = [20.0, 60.0, 64.0, 62.0, 900.0, 61.0, 63.0]
+    found = Prices(PriceList.model_validate_json(json.dumps(listed)).cells)
+    assert found.price(cell["transport"], cell["pattern"], "cross-cpu", 64)[0] == 62
+
+
 def test_what_a_request_saves_by_hand(prices: Prices) -> None:
     def time(**changes: Any) -> float:
         seen = but(PING, **changes)
@@ -278,6 +289,15 @@ def test_what_touches_a_pair_is_noted_on_its_row(changes: dict[str, Any], noted:
     assert ("88 times" in " ".join(remedies(pair))) is bool(lost)
 
 
+@pytest.mark.parametrize(("needless", "said"), [(0, True), (3, True), (5, False)])
+def test_what_was_sent_again_without_need_is_no_loss(needless: int, said: bool) -> None:
+    """A tail-loss probe, which the peer answers with a DSACK: no request waits for it."""
+    again = {"waits": {"resent": [5, 1_000_000_000]}, "needless": needless}
+    (pair,) = made(end(CLIENT, SERVER, 1, **again), TALK[1])
+    assert ("sent again after 200 ms" in " ".join(notes(pair))) is said
+    assert (pair.parts["waits for a timer of TCP"] > 0) is said
+
+
 def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
     """Twenty wait 2 ms each, 100 µs apart, and one of a thousand opens a connection."""
     seen = but(PING, at_once=20, answer_us=2000, opened=0.001, bound=True)
@@ -365,6 +385,27 @@ def test_what_if_names_the_command_that_measures_it() -> None:
     assert given.placements == ("cross-cpu",)
     for changes in ({"rate": 0.5}, {"connect": True}, {"answer": 64}):
         assert DESCRIBED.model_copy(update=changes).command == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        # 100 CPUs of work; a client that waits for each answer asks again only then.
+        (
+            {"rate": 100_000, "work_us": 1000, "clients": 400},
+            "take 10. CPUs.*machine has 2",
+        ),
+        ({"rate": 100_000, "work_us": 10, "clients": 100, "cpus": "1"}, "--cpus gives them 1"),
+        ({"rate": 1900, "work_us": 1000, "clients": 1}, "--clients 1 there are at most 9"),
+    ],
+)
+def test_what_if_refuses_what_cannot_be(
+    prices: Prices, changes: dict[str, Any], reason: str
+) -> None:
+    given = {"cpus": "free", "machine_cpus": 2, "request": 64, "answer": 64} | changes
+    with pytest.raises(UsageError, match=reason):
+        DESCRIBED.model_copy(update=given).observed(prices)
+    DESCRIBED.model_copy(update=given | {"rate": 10}).observed(prices)
 
 
 def test_what_if_prices_each_way_where_both_run(prices: Prices) -> None:

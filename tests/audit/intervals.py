@@ -173,5 +173,15 @@ def mean(values: Sequence[float]) -> Estimate:
 
 
 def compared(first: Sequence[float], second: Sequence[float]) -> list[Estimate]:
-    """The difference of two columns, both, and the second through the first."""
-    return estimates(lambda m: [m[1] - m[0], m[0], m[1], m[1] / m[0]], [first, second])
+    """The difference of two columns, both, and the second through the first, by its logarithm."""
+
+    def figures(m: Sequence[float]) -> list[float]:
+        return [m[1] - m[0], m[0], m[1], _log(m[1] / m[0])]
+
+    *others, log = estimates(figures, [first, second])
+    low, high = (None if end is None else math.exp(end) for end in (log.low, log.high))
+    return [*others, Estimate(math.exp(log.value), low, high, log.repeats)]
+
+
+def _log(ratio: float) -> float:
+    return math.log(ratio) if ratio > 0 else -math.inf

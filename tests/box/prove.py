@@ -22,7 +22,7 @@ from pathlib import Path
 from runners import guest
 from runners.guest.debian import LIBRARIES
 from runners.process import REPOSITORY, command
-from runners.store import invoker
+from runners.store.folders import invoker
 
 NAME = "pathcost-proof"  # of box and folder, and so of machine and volumes
 PROGRAM = "qemu-system-x86_64"

@@ -101,7 +101,7 @@ def cell(path: str, column: str, **where: Any) -> Any:
 
 
 def code(name: str) -> Any:
-    """A constant of the code, such as `runners.store.FREE_SECONDS`."""
+    """A constant of the code, such as `runners.store.locks.FREE_SECONDS`."""
     module, _, constant = name.rpartition(".")
     return getattr(importlib.import_module(module), constant)
 

@@ -32,7 +32,7 @@ from runners.exact.lesion import LEAKS, Patient
 from runners.exact.lesion_study import DELIVERY, FORMS, LEFT, NO_LESION, NO_PURPOSE, inside
 from runners.guest.kernels import DEFAULT
 from runners.process import REPOSITORY
-from runners.store import invoker
+from runners.store.folders import invoker
 
 ROWS = REPOSITORY / "reports/reference/lesions"
 PAGE = ROWS / "README.md"

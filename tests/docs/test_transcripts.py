@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners.process import REPOSITORY
-from runners.store import place
+from runners.store.report import place
 from tests.build import make
 from tests.docs import transcripts
 from tests.docs.transcripts import Step

@@ -11,7 +11,7 @@ from probes.cell import Cell, CellRun
 from runners.exact.guest import ExactGuest, prepare_guest
 from runners.guest.qemu import HangError
 from runners.process import RunError
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.build import make
 
 REPOSITORY = Path(__file__).parent.parent.parent

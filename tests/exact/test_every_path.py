@@ -11,7 +11,7 @@ from runners.exact.cells import impossible, path_of, plan
 from runners.exact.count import count, payload_is_followed
 from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.machine import RefusedError
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.exact.conftest import prepared
 
 pytestmark = [pytest.mark.emulated, pytest.mark.matrix]

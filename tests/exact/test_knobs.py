@@ -20,7 +20,7 @@ from runners.guest.kernels import MODULES
 from runners.guest.qemu import Ended
 from runners.guest.store import LackingError
 from runners.process import RunError, UsageError
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.exact.conftest import REPOSITORY, cell_run
 
 KEYS = {field.name for field in fields(Knob)} | {"value", "file", "each", "code", "bpftrace"}

@@ -16,7 +16,7 @@ from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.knobs import find
 from runners.exact.lesion import COUNTERS, LEAKS, Lesion, Patient, Trial, find_pages
 from runners.process import UsageError
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.exact.conftest import cell_run
 
 

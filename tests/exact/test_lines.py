@@ -15,7 +15,7 @@ from runners.exact.line_files import NAMED_MACHINE, record_lines
 from runners.exact.line_moves import moves
 from runners.exact.lines import Lines
 from runners.exact.touches import LINE_BYTES, Touch
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.exact.conftest import cell_run, prepared
 
 ROUNDS = 23

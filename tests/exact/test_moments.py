@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from runners.exact import moments
+from runners.exact.cells import EXACT_WARMUP
 from runners.exact.guest import ExactGuest, symbols_entry
 from runners.exact.record import COUNT_BITS, EVENT_BIT
 from runners.guest.store import Cache
@@ -50,7 +51,8 @@ def test_a_tick_that_is_moved_by_a_round_trip_does_what_it_did_there(
 def test_moments_repeat_and_an_interrupted_study_goes_on(
     exact_guest: ExactGuest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fair = cell_run(sched="other", messages=600)
+    # With this warm-up another device's timer of QEMU's is due before the tick.
+    fair = cell_run(sched="other", messages=600, warmup=EXACT_WARMUP)
     monkeypatch.setattr(moments, "CHUNK", 2)
     caches = [Cache(tmp_path / name, print) for name in "ab"]
     first, second = (moments.every_moment(exact_guest, fair, 6000, cache) for cache in caches)

@@ -14,7 +14,7 @@ from runners.exact.machine import scratch
 from runners.exact.symbols import Symbols, read_modules, read_symbols
 from runners.guest.qemu import HangError
 from runners.process import RunError
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.exact.conftest import cell_run
 
 KALLSYMS = """\

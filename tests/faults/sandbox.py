@@ -30,7 +30,7 @@ import psutil
 from probes.callsite import TRACEFS
 from runners.host import ftrace
 from runners.process import REPOSITORY
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.processes import captured, living, wait_for
 
 # Not below /tmp, over which the sandbox mounts a /tmp of its own.

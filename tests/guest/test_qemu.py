@@ -17,7 +17,7 @@ from runners.guest import qemu
 from runners.guest.boot import Guest
 from runners.guest.image import Image
 from runners.guest.kernels import Kernel
-from runners.guest.qemu import Ended, HangError, Qemu, explain, watch
+from runners.guest.qemu import Ended, HangError, Qemu, explain, run_to_end
 from runners.process import RunError
 from tests.processes import is_gone
 
@@ -45,7 +45,7 @@ def watch_script(
     script: str, timeout: float = 120, idle: float = math.inf, work: float = math.inf
 ) -> list[str]:
     """The lines of a script's console."""
-    return watch(["sh", "-c", script], timeout, idle=idle, work=work).lines
+    return run_to_end(["sh", "-c", script], timeout, idle=idle, work=work).lines
 
 
 def test_lines_come_whole() -> None:
@@ -101,13 +101,13 @@ def test_a_machine_beside_others_is_nice_to_other_sessions_too() -> None:
 
 KILLED = """
     import os, signal
-    from runners.guest.qemu import watch
+    from runners.guest.qemu import run_to_end
 
     def die(line):
         print(line, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    watch(["sh", "-c", "echo $$; exec sleep 60"], 30, die)
+    run_to_end(["sh", "-c", "echo $$; exec sleep 60"], 30, die)
 """
 
 

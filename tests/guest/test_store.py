@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from probes.cell import Plan
-from runners import store
 from runners.guest.store import Cache, LackingError, prune, read_manifest, suspect
+from runners.host.waiting import waiting_plan
 from runners.plan import Planner
 from runners.process import REPOSITORY, RunError
-from runners.run import waiting_plan
+from runners.store import locks
 from tests.options import run_options
 from tests.processes import captured
 
@@ -174,7 +174,7 @@ def run_sh(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache with something of several kinds, and things of the user's. Nobody uses it."""
     folder, held = tmp_path / "cache", dict[Path, int]()
-    monkeypatch.setattr(store, "_held", held)
+    monkeypatch.setattr(locks, "_held", held)
     for kind in ("qemu", "kernel", "snapshot"):
         fill(folder, kind, 1)
     os.close(held.pop(folder))
@@ -192,7 +192,7 @@ def test_what_is_kept_is_listed_and_cleared_and_nothing_else(cache: Path, tmp_pa
     user = cache_in(cache)  # it boots from the entries after this
     used = run_sh(cache, "cache", "--clear")
     assert (used.returncode, "another run uses the cache" in used.stderr) == (1, True)
-    os.close(store._held.pop(user.folder))
+    os.close(locks._held.pop(user.folder))
     listed = run_sh(tmp_path / "link", "cache")
     assert (listed.returncode, listed.stderr) == (0, "")
     lines = listed.stdout.splitlines()

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from probes.callsite import TRACEFS
+from probes.files import open_folder
 from runners.host import ftrace
 from runners.host.root import mount_tracing
-from runners.process import REPOSITORY
-from runners.store import ROOT, invoker, open_folder
+from runners.process import REPOSITORY, ROOT
+from runners.store.folders import invoker
 from tests.build import make
 from tests.docs.transcripts import clone
 from tests.processes import living, wait_for

@@ -18,7 +18,7 @@ import pytest
 from runners import guest
 from runners.guest import image
 from runners.guest.kernels import DEFAULT
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.collected import Collected
 from tests.packaging.installed import debian
 from tests.processes import captured

@@ -11,7 +11,7 @@ from shlex import quote
 import pytest
 
 from runners.process import REPOSITORY
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.build import make
 from tests.processes import captured
 
@@ -70,7 +70,7 @@ def test_without_what_a_guest_is_made_of_the_hosts_figures_are_a_run(tmp_path: P
     done = captured([RUN, *words], env=os.environ | nowhere)
     assert done.returncode == 0 and "without a guest: " in done.stderr, done.stderr
     answer = json.loads((tmp_path / "run/answer.json").read_text(encoding="utf-8"))
-    assert answer["times"] and "no guest" in str(answer["missing"])
+    assert answer["times"] and "counts in a guest" in str(answer["missing"])
 
 
 def test_a_machine_without_package_lists_has_the_same_mirror() -> None:

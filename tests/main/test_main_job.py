@@ -19,7 +19,7 @@ import pytest
 
 from runners.guest.store import read_manifest
 from runners.process import REPOSITORY
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.build import environment, make
 from tests.exact.conftest import PARTS, prepared
 from tests.processes import captured

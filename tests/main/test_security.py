@@ -19,7 +19,7 @@ import pytest
 
 from runners import guest
 from runners.guest.kernels import DEFAULT
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.build import environment, or_skip
 from tests.processes import captured, running
 

@@ -28,7 +28,7 @@ from runners.process import REPOSITORY, WORKLOAD
 from runners.programs import engine
 from runners.programs.place import unpacked
 from runners.programs.program import find
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.docs.reference import RUN, unpack
 from tests.main.threads import THREADS, answered, splice_back, talking
 from tests.main.ways import WAYS, ZERO_COPY_RING

@@ -16,7 +16,7 @@ from runners.programs.counting import AttachedProbes, Probes
 from runners.programs.engine import Service
 from runners.programs.experiments import Experiment
 from runners.programs.program import find
-from runners.store import invoker
+from runners.store.folders import invoker
 from tests.build import packages_or_skip
 from tests.processes import running
 

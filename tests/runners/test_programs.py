@@ -2,6 +2,7 @@
 """Clients of real programs: how they are run and counted; nothing of a server outlives its run."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,9 +19,10 @@ from probes.reasons import missing, reason
 from runners.guest import debian
 from runners.host.root import Root
 from runners.process import REPOSITORY, Progress, RunError
-from runners.programs import counting, engine, keeper, place, printed
+from runners.programs import counting, engine, keeper, place, prices, printed
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
+from tests.build import make
 from tests.processes import is_gone, running, wait_for
 from tests.runners.echo_program import write
 
@@ -32,6 +35,11 @@ for _ in range(23):
 print(json.dumps({"echoed": 23}), flush=True)
 sys.stdin.read()
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    make(REPOSITORY / "runners/programs/tools")
 
 
 def counted(argv: list[str]) -> dict[str, Any]:
@@ -54,6 +62,34 @@ def test_a_client_that_hangs_is_ended_with_its_children(monkeypatch: pytest.Monk
     found = engine.run_beside(["sh", "-c", "sleep 20 & wait"], lambda: [])
     assert found == {"error": "the client did not end in 0.5 s"}
     assert time.monotonic() - began < 15, "its child holds the output open"
+
+
+STOPS_ITS_PARENT = "kill -STOP $PPID; sleep 0.1; kill -CONT $PPID; sleep 0.1"
+# Leaves a process in a session of its own, which holds the output open and says its number.
+DETACHES = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    open(sys.argv[1], "w").write(str(os.getpid()))
+    time.sleep(600)
+while not os.path.getsize(sys.argv[1]):
+    time.sleep(0.01)
+print("said")
+"""
+
+
+@pytest.mark.parametrize("end", ["true", "false", "kill 0", "sleep 600", STOPS_ITS_PARENT])
+def test_a_client_ends_with_its_process_and_leaves_no_daemon(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "CLIENT_SECONDS", 2 if end == "sleep 600" else 60)
+    (tmp_path / "pid").touch()
+    detach = shlex.join([sys.executable, "-c", DETACHES, str(tmp_path / "pid")])
+    argv = ["sh", "-c", f"{detach}; {end}"]
+    found = engine.run_beside(argv, lambda: [], lambda text: {"text": text})
+    succeeds = end in ("true", STOPS_ITS_PARENT)
+    assert found.get("text") == ("said\n" if succeeds else None), found
+    assert is_gone(int((tmp_path / "pid").read_text()))
 
 
 def test_of_what_a_client_prints_the_end_is_read_whatever_it_is() -> None:
@@ -122,6 +158,13 @@ def test_a_program_that_cannot_be_built_is_missing(
     ]
     lines = (tmp_path / "programs.jsonl").read_text().splitlines()
     assert lines == ['{"program": "go", "made": "up"}']
+
+
+def test_a_run_without_prices_is_told_before_anything_is_measured() -> None:
+    """Its raw files are packed, so what `watch` sees would not be judged."""
+    run = REPOSITORY / "reports/reference/default"
+    with pytest.raises(RunError, match=r"raw\.tar\.xz"):
+        prices.set_up(Mock(), run)
 
 
 GRANDCHILD = """

@@ -5,19 +5,21 @@ import os
 import shlex
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.predict.prove import Outcome, Proof, lines, outcome
+from analysis.predict.prove import NO_WAIT, REROUTED, Outcome, Proof, lines, outcome
 from runners.options import ProveOptions, ReportOptions
 from runners.process import REPOSITORY, RunError, UsageError, free_port
 from runners.programs.keeper import descendants
 from runners.programs.prove import ARMS, Arm, subject_of
 from runners.run import report
 from tests.build import make
+from tests.processes import captured
 
 # Serves one connection after another; a readiness check that connects would get an answer, too.
 SERVER = """
@@ -68,6 +70,15 @@ def test_an_arm_runs_the_users_own_commands(arm: Arm) -> None:
     assert found["window_ns"] > 0
 
 
+DAEMON = "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0)\n" + SERVER
+
+
+def test_a_server_may_become_a_daemon() -> None:
+    for arm in ARMS:
+        assert run(arm, DAEMON)["metric"] == 1234.5
+    assert descendants(os.getpid()) == []
+
+
 @pytest.mark.parametrize(
     ("server", "client", "reason"),
     [
@@ -98,6 +109,28 @@ def test_a_port_in_use_is_told() -> None:
             run(ARMS[0], port=port)
 
 
+NO_FREE_PORT = """
+import socket
+from runners.process import RunError, free_port
+with socket.create_server(("127.0.0.1", 40000)):
+    try:
+        free_port()
+    except RunError as error:
+        print(error)
+"""
+
+
+def test_a_machine_whose_ports_are_all_taken_is_told() -> None:
+    one_port = "ip link set lo up; echo 40000 40000 >/proc/sys/net/ipv4/ip_local_port_range"
+    python = shlex.join([sys.executable, "-c", NO_FREE_PORT])
+    own = [] if os.geteuid() == 0 else ["--map-root-user"]
+    words = ["unshare", "--net", *own, "sh", "-ec", f"{one_port}; {python}"]
+    done = captured(words, cwd=REPOSITORY)
+    if "unshare failed" in done.stderr:
+        pytest.skip(f"no network of its own: {done.stderr.strip()}")
+    assert "no port of 127.0.0.1 is free" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
@@ -124,18 +157,22 @@ def test_report_shows_a_proof_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         report(ReportOptions(verb="report", runs=(tmp_path, tmp_path)))
 
 
-def proof(took: dict[str, int], turns: dict[str, int], moved: dict[str, int]) -> Outcome:
-    """Six repeats: `took` ms, and in probed runs `turns` of 10 to 11 µs that moved bytes."""
+Each = int | tuple[int, ...]  # of a repeat, in turn
+
+
+def proof(took: Mapping[str, Each], turns: dict[str, int], moved: Mapping[str, Each]) -> Outcome:
+    """Six repeats: `took` ms, and in probed runs `turns` of 10 to 11 µs that `moved` bytes."""
     used = dict.fromkeys(("out", "data", "machine", "voluntary", "involuntary"), 0)
     timed = [
-        {"repeat": repeat, "arm": arm, "window_ns": ms * 1_000_000,
-         "counters": {**used, "user_ns": ms * 1_000_000, "system_ns": 0}}
+        {"repeat": repeat, "arm": arm, "window_ns": of(repeat, ms) * 1_000_000,
+         "counters": {**used, "user_ns": of(repeat, ms) * 1_000_000, "system_ns": 0}}
         for repeat in range(6) for arm, ms in took.items()
     ]  # fmt: skip
     probed = [
-        {"repeat": repeat, "arm": arm, "window_ns": took[arm] * 1_000_000,
+        {"repeat": repeat, "arm": arm, "window_ns": of(repeat, took[arm]) * 1_000_000,
          "probed": {"lost": {}, "missed": 0, "calls_missed": 0, "counts": {"turns": {
-             "turns": {"10240": number}, "bytes": {"sent": moved[arm], "received": 0}}}}}
+             "turns": {"10240": number},
+             "bytes": {"sent": of(repeat, moved[arm]), "received": 0}}}}}
         for repeat in range(6) for arm, number in turns.items()
     ]  # fmt: skip
     rest = {"format": 1, "kernel": "6", "cpus": 2, "argv": [], "program": "x", "case": "y"}
@@ -143,18 +180,22 @@ def proof(took: dict[str, int], turns: dict[str, int], moved: dict[str, int]) ->
     return outcome(Proof.model_validate(rest | runs))
 
 
+def of(repeat: int, each: Each) -> int:
+    return each if isinstance(each, int) else each[repeat % len(each)]
+
+
 def test_the_filter_is_in_the_interval_and_not_in_the_ratio() -> None:
     """It costs 100 ms both ways: 200 ms over TCP and 100 over a Unix socket are without it. That it
     costs one way more than the other is within the interval.
     """
-    same = {"tcp": 20, "unix": 20}
-    result = proof({"plain": 200, "tcp": 300, "unix": 200}, same, same)
+    turns = dict.fromkeys(REROUTED, 20_000)
+    result = proof({"plain": 200, "tcp": 300, "unix": 200}, turns, dict.fromkeys(REROUTED, 20))
     assert result.speed.speedup
     assert result.speed.speedup.value == pytest.approx(2)
     assert 1 < result.speed.speedup.ends[0] < 2 < result.speed.speedup.ends[1]
     assert result.filter.value == pytest.approx(0.5)
     assert result.less
-    assert result.less.value == pytest.approx(100_000_000 / 20)
+    assert result.less.value == pytest.approx(100_000_000 / 20_000)
     assert result.cpu.value == pytest.approx(0.5)
     assert result.loads
     assert result.loads.quantiles[50].first.value == pytest.approx(10240 + 256)
@@ -176,13 +217,47 @@ def test_no_ratio_is_said_where_the_filter_hides_it(took: dict[str, int]) -> Non
     assert "2.00 ± 0.00" in next(lines(result))
 
 
-def test_unequal_loads_are_told_and_a_fixed_time_is_none() -> None:
-    took = {"plain": 200, "tcp": 200, "unix": 200}
-    fixed = proof(took, {"tcp": 100, "unix": 150}, {"tcp": 1000, "unix": 1500})
-    assert (fixed.fixed_time, fixed.unequal) == (True, "")
-    assert fixed.speed.speedup
-    assert fixed.speed.speedup.value == pytest.approx(1.5)
-    assert fixed.less
-    assert fixed.less.value == pytest.approx(200_000_000 / 100 - 200_000_000 / 150)
-    failed = proof(took | {"unix": 100}, {"tcp": 100, "unix": 50}, {"tcp": 1000, "unix": 500})
+def test_unequal_loads_are_told_and_nothing_else() -> None:
+    took = {"plain": 200, "tcp": 200, "unix": 100}
+    failed = proof(took, {"tcp": 100, "unix": 50}, {"tcp": 1000, "unix": 500})
     assert "1,000 bytes over TCP and 500" in failed.unequal
+    assert failed.speed.speedup is None
+    assert list(lines(failed)) == []
+
+
+def test_a_client_of_a_fixed_time_is_compared_by_what_it_does_in_it() -> None:
+    took = dict.fromkeys(("plain", *REROUTED), 200)
+    asks = proof(took, {"tcp": 10_000, "unix": 15_000}, {"tcp": 1000, "unix": 1500})
+    assert asks.speed.speedup
+    assert asks.less
+    assert asks.speed.speedup.value == pytest.approx(1.5)
+    assert asks.less.value == pytest.approx(200_000_000 / 10_000 - 200_000_000 / 15_000)
+    # Of one that sends one way, the bytes of its runs differ, and neither their times nor turns do.
+    sends = proof(took, {"tcp": 4, "unix": 4}, {"tcp": (1000, 1100), "unix": (1500, 1650)})
+    assert sends.unequal == ""
+    assert sends.speed.speedup
+    assert sends.speed.speedup.value == pytest.approx(1.5)
+    assert "the ratio is of the bytes" in "\n".join(lines(sends))
+
+
+def test_the_interval_of_a_ratio_is_above_zero_and_what_is_saved_lies_in_its_own() -> None:
+    took = dict.fromkeys(("plain", *REROUTED), 200)
+    moved = {"tcp": (1000, 9000, 1100), "unix": (9000, 1200, 1500)}
+    ratio, saved, _ = proof(took, {"tcp": 4, "unix": 4}, moved).speed
+    assert ratio
+    assert 0 < ratio.ends[0] < ratio.value < ratio.ends[1]
+    assert saved.ends[0] < saved.value < saved.ends[1] < 1
+
+
+def test_of_a_run_that_is_mostly_start_a_request_takes_what_its_turns_took() -> None:
+    """Each run has one turn of 10 to 11 µs, and takes 100 ms over TCP and 80 over a Unix socket."""
+    one = dict.fromkeys(REROUTED, 1)
+    alone = proof({"plain": 100, "tcp": 100, "unix": 80}, one, {**one})
+    assert alone.less
+    assert alone.less.value == 0
+    assert "100 % of a run over TCP is outside its turns" in "\n".join(lines(alone))
+
+
+def test_a_filter_that_makes_a_run_faster_is_no_fair_one() -> None:
+    """As the client of a connect that is pending over TCP, which waits before it looks."""
+    assert proof({"plain": 100, "tcp": 20, "unix": 20}, {}, {}).speed.open == NO_WAIT

@@ -10,11 +10,11 @@ from threading import Thread
 
 import pytest
 
-from runners import store
 from runners.host import root
 from runners.host.root import LARGEST_MESSAGE, Monitor, RootCommand
 from runners.process import RunError
-from runners.store import Invoker
+from runners.store import folders
+from runners.store.folders import Invoker
 
 pytestmark = pytest.mark.root
 USER = (12345, 12345)
@@ -23,7 +23,7 @@ USER = (12345, 12345)
 @pytest.fixture
 def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The user's end, where `collect` makes its folder and no more."""
-    monkeypatch.setattr(store, "ROOT", tmp_path / "run")
+    monkeypatch.setattr(folders, "ROOT", tmp_path / "run")
     monkeypatch.setitem(
         root.ROOT_COMMANDS, "collect", RootCommand(lambda _, out: ["mkdir", str(out)])
     )

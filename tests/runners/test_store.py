@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from runners import store
 from runners.host import root, unprivileged, workload
 from runners.process import REPOSITORY, RunError, UsageError
-from runners.store import Invoker, measuring, scratch, sweep
+from runners.store import folders, locks, report
+from runners.store.folders import Invoker, scratch, sweep
+from runners.store.locks import measuring
 from tests.processes import captured
 
 USER = (12345, 12345)
 DIES = """
 import os, pathlib, signal, sys
-from runners.store import scratch
+from runners.store.folders import scratch
 with scratch() as folders:
     folders.folder(pathlib.Path(sys.argv[1]), ".run")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -30,9 +31,9 @@ with scratch() as folders:
 HOLDS = """
 import subprocess, sys, time
 from pathlib import Path
-from runners import store
-with store.measuring(Path(sys.argv[1]), Path(sys.argv[2])):
-    child = subprocess.Popen(["sleep", sys.argv[3]], pass_fds=store.inherited())
+from runners.store.locks import inherited, measuring
+with measuring(Path(sys.argv[1]), Path(sys.argv[2])):
+    child = subprocess.Popen(["sleep", sys.argv[3]], pass_fds=inherited())
     print(child.pid, flush=True)
     time.sleep(60)
 """
@@ -103,7 +104,7 @@ def test_what_killed_tests_left_goes_at_their_next_start() -> None:
     dead = Path("/tmp/t.pathcost-fedcba98")
     dead.mkdir()
     own = Path(tempfile.gettempdir())
-    assert store.OURS.fullmatch(own.name)
+    assert folders.OURS.fullmatch(own.name)
     chosen = ["-q", "--collect-only", "-p", "no:cacheprovider", REPOSITORY / "tests/test_names.py"]
     captured([sys.executable, "-m", "pytest", *chosen], cwd=REPOSITORY, check=True)
     assert not dead.exists() and own.exists()
@@ -115,7 +116,7 @@ def test_what_a_program_of_ours_leaves_goes_with_the_runs_folder(
     printing = root.RootCommand(lambda *_: ["sh", "-c", "echo $TMPDIR"])
     monkeypatch.setitem(root.ROOT_COMMANDS, "collect", printing)
     with scratch():
-        program = unprivileged.Unprivileged(store.invoker()).start("collect")
+        program = unprivileged.Unprivileged(folders.invoker()).start("collect")
         assert program.stdout.read().decode().strip() == tempfile.gettempdir()
         program.wait()
 
@@ -126,7 +127,7 @@ def test_a_cache_that_nothing_can_name_is_refused(
 ) -> None:
     monkeypatch.setenv("PATHCOST_CACHE", str(tmp_path / name))
     with pytest.raises(UsageError, match="name another with PATHCOST_CACHE"):
-        assert store.invoker().cache
+        assert folders.invoker().cache
 
 
 def test_what_no_run_made_is_left_alone(tmp_path: Path, temporary: Path) -> None:
@@ -172,8 +173,8 @@ def test_a_package_writes_below_the_current_folder_by_a_whole_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """QEMU, with a working directory of its own, opens files there."""
-    monkeypatch.setattr(store, "REPORTS", Path("pathcost-reports"))
-    assert store.place(None).parent == Path.cwd() / "pathcost-reports"
+    monkeypatch.setattr(report, "REPORTS", Path("pathcost-reports"))
+    assert report.place(None).parent == Path.cwd() / "pathcost-reports"
 
 
 @pytest.fixture(params=["tracefs", "file"])
@@ -217,7 +218,7 @@ def test_the_lock_lasts_as_long_as_any_process_that_measures(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed run's probes may still be there."""
-    monkeypatch.setattr(store, "FREE_SECONDS", 0)
+    monkeypatch.setattr(locks, "FREE_SECONDS", 0)
     killed = hold(place, tmp_path, "60")
     children = Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()
     killed.kill()
@@ -225,7 +226,7 @@ def test_the_lock_lasts_as_long_as_any_process_that_measures(
     with pytest.raises(RunError, match=f"process {killed.pid}"), measuring(place, tmp_path):
         pass
     os.kill(int(children[0]), 9)
-    monkeypatch.setattr(store, "FREE_SECONDS", 20)
+    monkeypatch.setattr(locks, "FREE_SECONDS", 20)
     with measuring(place, tmp_path):
         pass
 
@@ -237,13 +238,13 @@ def test_a_holder_in_another_container_is_not_the_last_one_here(
     with measuring(place, tmp_path):
         pass
     instances = place / "instances"
-    elsewhere = instances if instances.is_dir() else tmp_path / store.HOLDER
+    elsewhere = instances if instances.is_dir() else tmp_path / locks.HOLDER
     descriptor = os.open(elsewhere, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     who = f"process {os.getpid()} "  # as a PID namespace of its own it would not be listed
     with pytest.raises(RunError, match=who), measuring(place, tmp_path):
         pass
-    monkeypatch.setattr(store, "holder_of", lambda _: "")
+    monkeypatch.setattr(locks, "holder_of", lambda _: "")
     with pytest.raises(RunError, match="in another container"), measuring(place, tmp_path):
         pass
     os.close(descriptor)

@@ -16,8 +16,8 @@ import pytest
 
 from analysis.report.output import write_all
 from probes.cell import Plan
+from probes.files import open_folder
 from probes.messages import SentenceError
-from runners import store
 from runners.guest.store import Cache
 from runners.host import root, session
 from runners.host.__main__ import Collector
@@ -27,7 +27,8 @@ from runners.process import REPOSITORY, RunError, UsageError
 from runners.programs import engine
 from runners.programs.place import Place
 from runners.programs.program import read
-from runners.store import Invoker, scratch
+from runners.store import folders, locks, report
+from runners.store.folders import Invoker, scratch
 from tests.processes import captured, running
 
 USER = (23456, 23456)
@@ -77,7 +78,7 @@ def channel(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.sock
     """The user's end of the channel to root's process, where sudo has kept PATHCOST_CACHE."""
     for name, value in {**SUDO, "PATHCOST_CACHE": str(home / "cache")}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(store, "ROOT", home / "run")
+    monkeypatch.setattr(folders, "ROOT", home / "run")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     serving = Thread(target=root.Monitor(Invoker(USER[0], home, USER, False)).serve, args=(ours,))
     serving.start()
@@ -197,13 +198,13 @@ def test_root_leaves_nothing_of_its_own_in_a_users_checkout(home: Path) -> None:
 def test_who_waits_in_vain_is_told_for_whom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.2, raising=False)
+    monkeypatch.setattr(locks, "WAIT_SECONDS", 0.2, raising=False)
     said: list[str] = []
     with running(*HOLD, tmp_path, *SLEEP, stdout=-1) as holds:
         assert holds.stdout and holds.stdout.readline()
-        descriptor = store.open_folder(tmp_path)
+        descriptor = open_folder(tmp_path)
         with pytest.raises(RunError, match=rf"waiting: x .*process {holds.pid} \(\w+\) of user"):
-            store.lock(descriptor, "waiting: x", said.append)
+            locks.lock(descriptor, "waiting: x", said.append)
         os.close(descriptor)
     assert f"process {holds.pid}" in said[0]
 
@@ -246,7 +247,7 @@ def test_what_is_measured_is_for_its_user_alone_until_it_is_whole(tmp_path: Path
     umask = os.umask(0o027)
     try:
         with scratch() as folders:
-            run = store.RunFolder(tmp_path / "named", folders)
+            run = report.RunFolder(tmp_path / "named", folders)
             for folder in (tmp_path / "own/3", run.path):
                 assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0, folder
             run.move()

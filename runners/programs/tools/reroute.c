@@ -2,7 +2,7 @@
 /*
  * Runs a command, and makes Unix sockets of its TCP connections to one port of this machine.
  *
- * usage: reroute unix|tcp PORT PATH client|server COMMAND [ARGUMENT ...]
+ * usage: reroute unix|tcp PORT PATH client|caller|server COMMAND [ARGUMENT ...]
  *
  * A seccomp filter stops the calls of `calls` below, which make, name or tune a connection, and
  * tells us (seccomp_unotify(2)). With `unix`, we put a socket at PATH under the descriptor that
@@ -10,8 +10,9 @@
  * we do the same with the TCP sockets themselves, so that both ways pay the same for each stop, and
  * differ by the transport alone. No call that moves data stops.
  *
- * Ends with the last process that the command has left. Its status is the command's, or 1 with a
- * sentence for a command that cannot be rerouted, or a client that has not used the port.
+ * Ends with the command; a server with the last process that it has left. Its status is the
+ * command's, or 1 with a sentence for a command that cannot be rerouted, or a client that has not
+ * used the port. A caller may do without it.
  */
 #include <err.h>
 #include <errno.h>
@@ -237,8 +238,9 @@ static bool receive(struct call *call)
 	return handle(call);
 }
 
-/* Serve stopped calls until no process is left that can make one. Returns the command's status. */
-static int serve(pid_t command)
+/* Serve stopped calls until no process is left that can make one, or until the command has ended
+ * and is no server. Returns the command's status. */
+static int serve(pid_t command, bool is_server)
 {
 	static struct call waiting[MOST + 1];
 	static struct pollfd polled[MOST + 2];
@@ -280,7 +282,7 @@ static int serve(pid_t command)
 				status = end;
 				command = 0;
 			}
-	} while (!refused && !(polled[0].revents & POLLHUP));
+	} while (!refused && !(polled[0].revents & POLLHUP) && (command || is_server));
 	if (command && refused)
 		kill(command, SIGKILL);
 	if (command)
@@ -294,7 +296,8 @@ int main(int argc, char **argv)
 	const int handled[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP};
 
 	if (argc < 6)
-		errx(2, "usage: reroute unix|tcp PORT PATH client|server COMMAND [ARGUMENT ...]");
+		errx(2, "usage: reroute unix|tcp PORT PATH client|caller|server "
+			"COMMAND [ARGUMENT ...]");
 	reroutes = strcmp(argv[1], "unix") == 0;
 	port = atoi(argv[2]);
 	if (strlen(argv[3]) >= sizeof(place.sun_path))
@@ -310,7 +313,7 @@ int main(int argc, char **argv)
 	if (command < 0 || exec_error)
 		errx(1, "%s: %s", argv[5], strerror(command < 0 ? errno : exec_error));
 	ioctl(notices, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-	int status = serve(command);
+	int status = serve(command, strcmp(argv[4], "server") == 0);
 
 	if (!refused && status == 0 && !seen && strcmp(argv[4], "client") == 0)
 		refused = "it has not used the port on this machine's loopback, but perhaps by "
