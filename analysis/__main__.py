@@ -40,6 +40,7 @@ try:
     from analysis.report import output
     from analysis.report.answer import build_answer, ledger_frame
     from analysis.report.decision import decision
+    from analysis.report.explained import Explained, draw_explained
     from analysis.report.render import page
     from analysis.report.report import Report
     from analysis.report.terminal import show
@@ -172,11 +173,14 @@ def first_answer(run: Path) -> str:
     return ""
 
 
-def _figures(analysis: Analysis) -> Iterator[Drawn]:
+def _figures(report: Report) -> Iterator[Drawn]:
     """In the order of the report. The first ledger's pattern and size are what it is about."""
+    analysis = report.analysis
     for first in analysis.ledgers[:1]:
         yield from draw_counts(first, analysis.measured)
         yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
+    if isinstance(report.explained, Explained):
+        yield draw_explained(report.explained)
     yield from draw_profiles(analysis.profiles)
     yield from draw_exact(analysis.exact)
     yield from draw_lines(analysis.exact)
@@ -184,7 +188,7 @@ def _figures(analysis: Analysis) -> Iterator[Drawn]:
 
 def _files(report: Report) -> dict[str, output.Content]:
     analysis = report.analysis
-    figures = tuple(_figures(analysis))
+    figures = tuple(_figures(report))
     tidy, text = analysis.tables.tidy, report.markdown(figures)
     return {
         **({"measurements.parquet": tidy.to_parquet(index=False)} if find_spec("pyarrow") else {}),

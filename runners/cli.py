@@ -25,7 +25,6 @@ from runners.exact.cells import CPUS, LARGEST_EXACT, MESSAGES, SCHEDULERS
 from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
 from runners.exact.layouts import parse_layout
-from runners.exact.lesion_study import exact
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
 from runners.process import REPORTS, REPOSITORY, Progress, UsageError, version
@@ -33,7 +32,7 @@ from runners.programs import PROGRAMS
 from runners.programs.prove import prove
 from runners.programs.watch import watch
 from runners.programs.what_if import what_if
-from runners.run import diff, report, run
+from runners.run import diff, exact_and_prices, report, run
 from runners.show import WIDTH
 from runners.store.folders import scratch
 
@@ -292,7 +291,8 @@ class Verb(NamedTuple):
 
 
 WORK: dict[str, Callable[[Any], object]] = {
-    "run": run, "exact": exact, "gate": gate, "watch": watch, "what-if": what_if, "prove": prove,
+    "run": run, "exact": exact_and_prices, "gate": gate, "watch": watch, "what-if": what_if,
+    "prove": prove,
     "diff": diff, "report": report, "campaign": lambda options: campaign(options, parse),
     "list": show.show_list, "preflight": show.show_preflight, "cache": show.show_cache,
 }  # fmt: skip

@@ -76,6 +76,7 @@ class ExactOptions(CellOptions):
     clients: int = USUAL_CLIENTS
     every_moment: int | None = None
     lines: bool = False
+    priced: bool = False
     document: Path | None = None
     layout: str | None = None
     knobs: tuple[str, ...] = ()

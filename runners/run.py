@@ -25,13 +25,15 @@ from probes.reasons import missing, reason
 from probes.transports import PAIR
 from runners import guest, show
 from runners.checks import try_tools
+from runners.exact import lesion_study
 from runners.exact import run as exact
+from runners.exact.priced import Named, count_events
 from runners.guest.boot import stored_guest
 from runners.guest.store import Cache, write_json
 from runners.host import preflight
 from runners.host.session import Session
 from runners.host.waiting import waiting_plan
-from runners.options import DiffOptions, ReportOptions, RunOptions
+from runners.options import DiffOptions, ExactOptions, ReportOptions, RunOptions
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
 from runners.process import (
     REPOSITORY,
@@ -42,7 +44,7 @@ from runners.process import (
     stopping,
 )
 from runners.programs.experiments import Experiments
-from runners.programs.prices import of_cold_path
+from runners.programs.prices import event_cells, for_report, keep_events, of_events
 from runners.programs.watch import report_with_own_prices
 from runners.store.folders import publish
 from runners.store.report import Manifest, RunFolder, place
@@ -238,9 +240,25 @@ def price_cold_path(session: Session[RunOptions], out: Path, prepared: Prepared)
         return
     with session.progress.step("host: a cold path"):
         try:
-            write_json(out / PRICES, of_cold_path(session.invoker.cache))
+            write_json(out / PRICES, for_report(session.invoker.cache))
         except RunError as error:
             session.progress.note(f"the report decides by a hot path: {error}")
+
+
+def exact_and_prices(options: ExactOptions) -> int:
+    """The verb `exact`; with --priced it first finds out what events cost on this machine.
+
+    Returns the exit status. Raises UsageError, RunError.
+    """
+    if options.priced:
+        session = Session(options)
+        session.set_up_step("--exact")
+        cache = session.invoker.cache
+        with session.progress.step("prices of events"):
+            listed = of_events(cache, session.progress.note)
+        named = [Named(*cell.names.values()) for cell in event_cells()]
+        keep_events(cache, listed, *count_events(session, named))
+    return lesion_study.exact(options)
 
 
 def lines(stream: IO[bytes], silence: float) -> Iterator[str]:

@@ -33,6 +33,12 @@ PROCESSES = ("client", "server")
 MOST_IN_SENTENCE = 4  # transports
 SCHEDULINGS = {"fifo": "under SCHED_FIFO", "other": "with the default scheduler"}
 DEFAULT = "other"
+# Whose events → their quantity in the tidy table.
+EVENT_QUANTITIES = {
+    "executed": "executed_events",
+    "busy": "busy_events",
+    "path": "path_events",
+}
 SYSTEM_CALLS = frozenset(isa.system_call for isa in ISAS.values())
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
 PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
@@ -238,6 +244,16 @@ def _counts(cell: ExactCell) -> Iterator[tuple[str, str, float, str, int, bool]]
                 yield quantity, key, count, "count", cell.messages_per_iteration, valid
         share = cell.identical / cell.iterations
         yield "steady_share", "", share, "count", cell.messages_per_iteration, valid
+        for kind, events in (cell.events.kinds if cell.events else {}).items():
+            for key, count in events.items():
+                yield (
+                    EVENT_QUANTITIES[kind],
+                    key,
+                    count,
+                    "count",
+                    cell.messages_per_iteration,
+                    valid,
+                )
     yield "instructions", "total", cell.window.instructions, "count", cell.messages, valid
     for quantity, key, mean in lines.counts(cell):
         yield quantity, key, mean, "count", cell.messages_per_iteration, valid

@@ -68,6 +68,18 @@ class Variant(Model):
     repeats: dict[str, Change] = Field(default_factory=dict)
 
 
+class Events(Model):
+    """What the steady iteration executes that costs time, by event (docs/time-explained.md)."""
+
+    executed: dict[str, Count]
+    busy: dict[str, Count] | None = None  # on two CPUs: without the idle tasks
+    path: dict[str, Count] | None = None  # on two CPUs: the critical path, with its `hand_overs`
+
+    @property
+    def kinds(self) -> dict[str, dict[str, Count]]:
+        return {name: events for name, events in dict(self).items() if events is not None}
+
+
 class ExactCheck(Model):
     """What must hold for the cell to be valid."""
 
@@ -175,6 +187,7 @@ class ExactLine(ExactPlan):
     """An exact cell that was counted."""
 
     error: None
+    events: Events | None = None  # older runs have none
     window: ExactWindow
     iterations: Positive  # whole ones of the client in the window
     messages_per_iteration: Positive = 2

@@ -18,7 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from analysis.raw.record import Count, Model, NotNegative, Positive, Word, failed
+from analysis.raw.exact import Events
+from analysis.raw.record import Count, Model, Name, NotNegative, Positive, Word, failed
 from probes.files import read_rows, typed
 from probes.messages import one_line
 from probes.watch import COUNTED
@@ -282,7 +283,8 @@ class Watched(Model):
 class PricedCell(Model):
     """A cell of the C workload, unprobed. Each list has a value for each repeat."""
 
-    transport: Literal["unix", "tcp"]
+    # Neither unix nor tcp: of a cell that tells what events cost
+    transport: Literal["unix", "tcp", "pipe", "udp", "shm"]
     pattern: Literal["pingpong", "selfecho", "connect"]
     size: Positive
     placement: Literal["same-cpu", "cross-cpu"]
@@ -291,12 +293,16 @@ class PricedCell(Model):
     median_us: tuple[NotNegative, ...] = ()  # the median iteration, where iteration_us is the mean
     client_cpu_us: tuple[NotNegative, ...]  # CPU time for an iteration
     server_cpu_us: tuple[NotNegative, ...]
+    events: Events | None = None  # that exact mode counted in the same cell
 
 
 class PriceList(Model):
     """prices.json."""
 
-    format: Literal[1, 2, 3]  # 1: without cold cells; 2: without median_us
+    format: Literal[
+        1, 2, 3
+    ]  # 1: without cold cells; 2: without median_us, and cells that price events
     measured: Count  # seconds since 1970
     cells: tuple[PricedCell, ...]
+    kernel: Name | None = None  # the release on which the cells' events were counted
     fingerprint: dict[str, str | int | list[int]]  # the machine: prices hold for it alone

@@ -19,6 +19,7 @@ from analysis.paths.figures import alike_first, needed, one_of_each_family, usua
 from analysis.report import exact_frames, frames
 from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, document
 from analysis.report.decision import decision
+from analysis.report.explained import Explained, explain
 from analysis.report.render import render, sentence
 from analysis.report.requested import Requested
 from analysis.statistics import LEAST_REPEATS, Compared, Estimate
@@ -52,6 +53,7 @@ class Report:
     def __init__(self, analysis: Analysis) -> None:
         self.analysis, self.answer = analysis, build_answer(analysis)
         self.requested = Requested(analysis, self.answer)
+        self.explained = explain(analysis)
         two = self.answer if self.answer and len(self.answer.transports) > 1 else None
         # The median of a burst lies between those that get through at once and those that wait.
         burst = two.times[0] if two and two.times and two.pattern == "backlog" else None
@@ -117,7 +119,13 @@ class Report:
             "between_kernels": self.between_kernels,
             "priced_before": self.priced_before,
             "median": lambda times: sentence("median", times),
-            "loopback": [*self.sleeping(), *self.waits(), *loopback_sentences(self.analysis.run)],
+            "loopback": [
+                *self.explanation(),
+                *self.sleeping(),
+                *self.waits(),
+                *loopback_sentences(self.analysis.run),
+            ],
+            "explained": self.explained,
             "first_of_kernels": list(first_of_kernels(self.analysis.exact)),
             "unmeasured": list(self.unmeasured()),
             "shown_verdicts": self.settled,
@@ -145,6 +153,11 @@ class Report:
             yield "instructions of other kernels", f"{RUN} exact --kernel all", "path-over-time.md"
         yield "your own rate and size", f"{RUN} what-if --rate 200 --size 2K", "predicting.md"
         yield "times of another kernel", f"{RUN} diff RUN RUN", "run-folder.md"
+
+    def explanation(self) -> Iterator[str]:
+        """Say how much of TCP's extra time is told by what it executes, where that is known."""
+        if isinstance(self.explained, Explained):
+            yield self.explained.sentence
 
     def waits(self, where: str = "") -> Iterator[str]:
         """Say where a transport itself waits, as the kernel's own counters show."""

@@ -89,6 +89,7 @@ def hot_difference(cells: Iterable[PricedCell], placement: str, size: float) -> 
         (cell.transport, cell.size): 1000 * np.array(cell.median_us or cell.iteration_us)
         for cell in cells
         if (cell.pattern, cell.placement, cell.cold) == ("pingpong", placement, False)
+        and cell.transport in PAIR
     }
     sizes = sorted(measured for _, measured in found)
     if not sizes:

@@ -65,6 +65,12 @@ class Isa(ABC):
     # Patterns of names that lesions leave out: without them nobody enters or leaves the kernel.
     needed: Sequence[str]
 
+    # Instructions that cost more time than others: what class_of() tells apart.
+    classes: Sequence[str]
+    sends_interrupt: frozenset[str]  # functions of the kernel: each interrupts another CPU
+    # Loops of the kernel in whose place a real processor has one string instruction, unlike `cpu`.
+    fills: frozenset[str]
+
     # Machine code.
     call_size: int  # bytes of a direct call
     returns: Mapping[str, Return]  # by what is given: 0, 1, -1, or the first argument
@@ -122,6 +128,18 @@ class Isa(ABC):
     @abstractmethod
     def repeats(self, code: bytes) -> bool:
         """Return whether an instruction repeats itself until it is done."""
+
+    @abstractmethod
+    def class_of(self, code: bytes) -> str:
+        """Return an instruction's class, one of `classes`; empty for a plain one."""
+
+    @abstractmethod
+    def stored_bytes(self, code: bytes) -> int:
+        """Return how many bytes an instruction of `fills` stores; 0 for others."""
+
+    @abstractmethod
+    def string_bytes(self, code: bytes) -> int:
+        """Return how many bytes a string instruction copies or fills at a time; 0 for others."""
 
     @abstractmethod
     def register_of(self, code: bytes, store: bool, second: bool) -> int:

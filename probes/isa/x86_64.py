@@ -13,12 +13,19 @@ PREFIXES = bytes([0x2E, 0x3E, 0x65, 0x66, 0xF2, 0xF3, *REX])
 REPEAT = (0xF2, 0xF3)
 CALL = 0xE8
 STRING_OPCODES = frozenset({0xA4, 0xA5, 0xA6, 0xA7, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF})
+# movs and stos of one byte; the others have the operand's size.
+FILLS = {0xA4: 1, 0xA5: 4, 0xAA: 1, 0xAB: 4}
+WIDE = 8  # REX.W
+# Instructions that cost more than others, by their opcode after 0f: lock prefixes and `mov` to a
+# control register are told apart by more.
+UNLOCKED, EXCHANGES, TO_CONTROL, CR3 = 0x3E, {0x86, 0x87}, 0x22, 3
+CLASSES = {b"\x05": "entries", b"\x07": "returns", b"\x30": "msr_writes", b"\x31": "clock_reads"}
 LOADS, STORES, MOVES = {0x8A, 0x8B}, {0x88, 0x89}, {0xA4, 0xA5}
 WIDE_LOADS = {0xB6, 0xB7, 0xBE, 0xBF}  # after 0f
 
 # The processor enters functions with these names, unless a direct call does.
-INTERRUPT = "asm_"
-ENTRIES = (INTERRUPT, "entry_SYSCALL_64")
+INTERRUPT = re.compile(r"asm_(?=sysvec_|exc_|common_|spurious_)")
+ENTRIES = ("asm_", "entry_SYSCALL_64")
 SYSTEM_CALL = re.compile(r"__x64_sys_(\w+)$")
 
 # The head of a bzImage: Documentation/arch/x86/boot.rst.
@@ -91,6 +98,11 @@ class X8664(Isa):
         "rep_*",
     )
 
+    classes = ("locked", *CLASSES.values(), "spaces", "halts")
+    sends_interrupt = frozenset({"native_smp_send_reschedule", "native_send_call_func_single_ipi"})
+
+    fills = frozenset({"memset_orig"})
+
     call_size = 5
     returns = {  # noqa: RUF012
         "0": Return(
@@ -140,7 +152,8 @@ class X8664(Isa):
         return distance == 0 and function.startswith(ENTRIES)
 
     def interrupt(self, function: str) -> str | None:
-        return function.removeprefix(INTERRUPT) if function.startswith(INTERRUPT) else None
+        match = INTERRUPT.match(function)
+        return function[match.end() :] if match else None
 
     def called_by_number(self, function: str) -> str | None:
         match = SYSTEM_CALL.search(function)
@@ -174,6 +187,34 @@ class X8664(Isa):
 
     def repeats(self, code: bytes) -> bool:
         return code[0] in REPEAT and code[-1] in STRING_OPCODES and len(code) <= 3
+
+    def class_of(self, code: bytes) -> str:
+        rest = code.lstrip(PREFIXES)
+        # A kernel on one CPU has made lock prefixes those of the data segment.
+        if rest[:1] == b"\xf0" or (code[0] == UNLOCKED and rest[:1] != b"\xff"):
+            return "locked"
+        if rest[:1] == b"\x0f":
+            if rest[1] == TO_CONTROL and rest[2] >> 3 & 7 == CR3:
+                return "spaces"
+            return CLASSES.get(rest[1:2], "")
+        if rest[:1] == b"\xcf":
+            return "returns"
+        if rest == b"\xf4":
+            return "halts"
+        # xchg with memory locks by itself.
+        exchanges = len(rest) > 1 and rest[0] in EXCHANGES and rest[1] < 0xC0
+        return "locked" if exchanges else ""
+
+    def stored_bytes(self, code: bytes) -> int:
+        rest = code.lstrip(PREFIXES)
+        if rest[0] not in STORES or rest[1] >= 0xC0:
+            return 0
+        wide = any(byte in REX and byte & WIDE for byte in code[: len(code) - len(rest)])
+        return 1 if rest[0] == min(STORES) else 8 if wide else 4
+
+    def string_bytes(self, code: bytes) -> int:
+        width = 0 if code[:-1].strip(PREFIXES) else FILLS.get(code[-1], 0)
+        return 8 if width > 1 and any(byte in REX and byte & WIDE for byte in code) else width
 
     def register_of(self, code: bytes, store: bool, second: bool) -> int:
         rest = code.lstrip(PREFIXES)

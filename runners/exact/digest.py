@@ -14,13 +14,13 @@ from typing import Any
 from probes.cell import ONE_WAY, Cell
 from probes.transports import named, read_transports
 from runners.exact.cells import cpus_of, iterations_of, path_of
+from runners.exact.events import IDLE_TASK
 from runners.exact.iterations import IterationShape, ReplayedWindow
 from runners.exact.knobs import Knob
 from runners.exact.replay import CallTree, Counts
 
 NAMED_DIFFERENCES = 3
 MOST_VARIANTS = 64
-IDLE_TASK = "swapper"  # how the names of the idle tasks begin
 # How far the rate of a guest's clock may be off: on Debian's 6.12 it is by 0.95e-6, on 7.2 by 0.
 CLOCK_RATE = 2e-6
 CheckResult = tuple[str, bool, str]
@@ -43,6 +43,7 @@ def describe(
         },
         "iterations": window.iterations,
         "messages_per_iteration": cell.messages // iterations_of(cell),
+        "events": window.events,
         "shapes": [
             {
                 "name": name_shape(window, shape),

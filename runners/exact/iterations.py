@@ -14,6 +14,7 @@ from functools import cache
 from itertools import pairwise
 
 from probes.isa import USUAL, Isa
+from runners.exact.events import EventCounter
 from runners.exact.record import (
     COUNT_BITS,
     VALUE_MASK,
@@ -69,6 +70,7 @@ class ReplayedWindow:
     outside: Counts = field(default_factory=Counts)
     counted: int = 0
     order: list[NodeVisit] = field(default_factory=list)  # a steady iteration of the usual variant
+    events: dict[str, dict[str, int]] = field(default_factory=dict)  # of the same iteration
     blocks: list[CodeBlock] = field(default_factory=list)  # the record's
     isa: Isa = USUAL
     symbols: Symbols = field(default_factory=lambda: Symbols(USUAL, {}))  # of the boot that ran it
@@ -113,6 +115,7 @@ def replay(
         _add_outside(window, machine, record, mark, bounds, states)
     usual = next(n for n, iteration in enumerate(counts) if iteration is window.steady.counts)
     machine.run(states[usual], parts[usual], window.order)
+    window.events = EventCounter(record, symbols).steady(states[usual], parts[usual])
     return window
 
 

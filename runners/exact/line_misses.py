@@ -1,42 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """An estimate: how often a CPU with caches of stated sizes would miss. It is no count."""
 
-from collections import Counter, OrderedDict
+from collections import Counter
 
-from runners.exact.touches import LINE_BYTES, Recorded
+from runners.exact.cache import LEVEL_1, Cache
+from runners.exact.touches import Recorded
 
-# Bytes, and lines of a set.
-LEVEL_1, LEVEL_2 = (32 << 10, 8), (1 << 20, 16)
+LEVEL_2 = 1 << 20, 16
 CODE_LINES = (
     1 << 60
 )  # data is known by physical addresses and code by virtual ones: tell them apart
-
-
-class _Cache:
-    """A cache of sets, of which the line that was not used longest goes first."""
-
-    def __init__(self, size: int, ways: int) -> None:
-        self._sets: list[OrderedDict[int, None]] = [
-            OrderedDict() for _ in range(size // LINE_BYTES // ways)
-        ]
-        self._ways = ways
-
-    def misses(self, line: int) -> bool:
-        held = self._sets[line % len(self._sets)]
-        missed = line not in held
-        held[line] = None
-        held.move_to_end(line)
-        if len(held) > self._ways:
-            held.popitem(last=False)
-        return missed
 
 
 class _Caches:
     """Of a CPU: a first level each for data and code, a second for both; and what has missed."""
 
     def __init__(self) -> None:
-        self._first = {what: _Cache(*LEVEL_1) for what in ("data", "code")}
-        self._second = _Cache(*LEVEL_2)
+        self._first = {what: Cache(*LEVEL_1) for what in ("data", "code")}
+        self._second = Cache(*LEVEL_2)
         self.missed: Counter[str] = Counter()
 
     def fetch(self, what: str, line: int, counts: bool) -> None:

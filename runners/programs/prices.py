@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What messages cost on this machine: the C workload measures it once, without probes.
 
-The prices are kept in the cache. analysis/predict/prices.py reads them.
+The prices are kept in the cache, one file for all that need some. analysis/predict/prices.py reads
+those of messages over Unix sockets and TCP, analysis/times/events.py those of events, which come
+from cells over neither.
 """
 
 import json
@@ -9,9 +11,8 @@ import os
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -33,51 +34,59 @@ FITS = 65536  # bytes that a socket holds while nobody reads
 CONNECTIONS = 600
 COLD_MESSAGES = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
 SMALL = 64  # bytes
-SAMPLES = "samples.u32"  # beside the socket
-TAKES = 20  # seconds, as seen on two cores
+TAKES, EVENTS_TAKE = 20, 4  # seconds, as seen on two cores
+# Of cells that tell what events cost (docs/time-explained.md). Two that differ in one thing have
+# the price of that: paths of different length, with and without a switch, with more bytes.
+EVENT_TRANSPORTS = ("pipe", "udp")
+EVENT_SIZES = {SMALL: 1600, 4096: 1600, 32768: 500}  # → messages
+WITHOUT_KERNEL = "shm"  # between its system calls only
 
 
 class Priced(NamedTuple):
-    """What is measured over either transport."""
+    """What is measured."""
 
+    transport: str
     pattern: str
     size: int
     placement: str
     messages: int
     cold: bool = False
 
-    def figures(self, transport: str) -> dict[str, float]:
-        """Run it once: µs of an iteration (mean and median), and CPU time of both sides.
-
-        Raises RunError.
-        """
-        options: dict[str, Any] = {
-            **self.options(transport),
-            "messages": self.messages,
-            "warmup": max(20, self.messages // 6 // 2 * 2),
-        }
+    def run(self) -> tuple[dict[str, Any], "array[int]"]:
+        """Run it once: the workload's result, and each iteration's ns. Raises RunError."""
         with private_directory() as folder:
-            options |= {"dir": folder, "samples": folder / SAMPLES}
+            samples = Path(folder) / "samples"
+            options: dict[str, Any] = {
+                **self.names,
+                "messages": self.messages,
+                "warmup": max(20, self.messages // 6 // 2 * 2),
+                "dir": folder,
+                "samples": samples,
+            }
             words = [f"--{name}={value}" for name, value in options.items()]
             if self.cold:
                 words.append("--cold")
             done = attempt([WORKLOAD, *words])
             if done.returncode != 0:
                 raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
-            iterations = read_nanoseconds(folder / SAMPLES)
-        result = json.loads(done.stdout)
+            return json.loads(done.stdout), read_nanoseconds(samples)
+
+    def figures(self) -> dict[str, float]:
+        """Run it once: µs of an iteration, and CPU time of both sides. Raises RunError."""
+        result, times = self.run()
         rounds = result["round_trips"]
         return {
             "iteration_us": round(result["window_ns"] / 1000 / rounds, 4),
-            "median_us": median(iterations) / 1000,
+            "median_us": median(times) / 1000,
             "client_cpu_us": cpu_us(result["client"]) / rounds,
             "server_cpu_us": cpu_us(result["server"]) / rounds,
         }
 
-    def options(self, transport: str) -> dict[str, Any]:
-        """The workload's options, by which its prices are found again."""
+    @property
+    def names(self) -> dict[str, Any]:
+        """What its prices are called by, and the workload's options."""
         return {
-            "transport": transport,
+            "transport": self.transport,
             "pattern": self.pattern,
             "size": self.size,
             "placement": self.placement,
@@ -101,16 +110,28 @@ def cpu_us(side: dict[str, Any] | None) -> float:
 
 
 def cells() -> Iterator[Priced]:
-    """What a price list has."""
-    for size, messages in SIZES.items():
-        yield Priced("pingpong", size, "same-cpu", messages)
-        yield Priced("pingpong", size, "cross-cpu", messages)
-        if size <= FITS:
-            yield Priced(ALONE, size, "same-cpu", messages)
+    """What a prediction for programs needs."""
+    for transport in PAIR:
+        for size, messages in SIZES.items():
+            yield Priced(transport, "pingpong", size, "same-cpu", messages)
+            yield Priced(transport, "pingpong", size, "cross-cpu", messages)
+            if size <= FITS:
+                yield Priced(transport, ALONE, size, "same-cpu", messages)
+        for placement in ("same-cpu", "cross-cpu"):
+            yield Priced(transport, "connect", SMALL, placement, CONNECTIONS)
+        for pattern, messages in COLD_MESSAGES.items():
+            yield Priced(transport, pattern, SMALL, "same-cpu", messages, cold=True)
+
+
+def event_cells() -> Iterator[Priced]:
+    """What the prices of events come from: nothing over a Unix socket, nor over TCP."""
     for placement in ("same-cpu", "cross-cpu"):
-        yield Priced("connect", SMALL, placement, CONNECTIONS)
-    for pattern, messages in COLD_MESSAGES.items():
-        yield Priced(pattern, SMALL, "same-cpu", messages, cold=True)
+        for transport in EVENT_TRANSPORTS:
+            for size, messages in EVENT_SIZES.items():
+                yield Priced(transport, "pingpong", size, placement, messages)
+                if placement == "same-cpu":
+                    yield Priced(transport, ALONE, size, placement, messages)
+        yield Priced(WITHOUT_KERNEL, "pingpong", SMALL, placement, EVENT_SIZES[SMALL])
 
 
 def fingerprint() -> dict[str, Any]:
@@ -144,13 +165,52 @@ def set_up(session: Session[Options], given: Path | None, *words: str) -> dict[s
 
 def prices(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """The list, from the cache or measured now. Raises RunError."""
-    if (listed := kept(cache)) is None:
-        say(f"measuring what messages cost on this machine, once: about {TAKES} s")
-        listed = measured(cells()) | {"fingerprint": fingerprint()}
+    return complete(cache, list(cells()), say, TAKES)
+
+
+def of_events(cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """A list that has what the prices of events come from. Raises RunError."""
+    return complete(cache, list(event_cells()), say, EVENTS_TAKE)
+
+
+def keep_events(
+    cache: Path, listed: dict[str, Any], kernel: str, events: Mapping[Any, dict[str, Any]]
+) -> None:
+    """Keep the events of cells of the list, by their names, which this kernel counted.
+
+    Raises RunError where a cell has none.
+    """
+    for wanted in event_cells():
+        names = tuple(wanted.names.values())
+        if names not in events:
+            raise RunError(f"the events of {wanted.transport}, {wanted.pattern} were not counted.")
+        for cell in listed["cells"]:
+            if not cell["cold"] and wanted.names.items() <= cell.items():
+                cell["events"] = events[names]
+    write_json(cache / PRICES, listed | {"kernel": kernel})
+
+
+def complete(
+    cache: Path, wanted: Sequence[Priced], say: Callable[[str], None], seconds: int
+) -> dict[str, Any]:
+    """The kept list, with the wanted cells that it lacked: these are measured now, and kept.
+
+    Raises RunError.
+    """
+    listed = kept(cache) or empty_list()
+    if lacking := [cell for cell in wanted if not has(listed, cell)]:
+        say(f"measuring what messages cost on this machine, once: about {seconds} s")
+        listed["cells"] += measured(lacking)
         with suppress(OSError):  # without a cache they are measured each time
             cache.mkdir(parents=True, exist_ok=True)
             write_json(cache / PRICES, listed)
     return listed
+
+
+def empty_list() -> dict[str, Any]:
+    """A list of this machine without a cell."""
+    now = round(time.time())
+    return {"format": PRICES_FORMAT, "measured": now, "cells": [], "fingerprint": fingerprint()}
 
 
 def kept(cache: Path) -> dict[str, Any] | None:
@@ -159,31 +219,42 @@ def kept(cache: Path) -> dict[str, Any] | None:
     return listed if listed and listed["fingerprint"] == fingerprint() else None
 
 
-def of_cold_path(cache: Path) -> dict[str, Any]:
-    """A small round trip's prices on one CPU, hot and cold: kept ones, or measured now (3 s).
+def kept_for_programs(cache: Path) -> dict[str, Any] | None:
+    """The kept list, if it has what a prediction for programs needs."""
+    listed = kept(cache)
+    return listed if listed and all(has(listed, cell) for cell in cells()) else None
 
-    A report needs no more to decide for a request that does other work. Raises RunError.
+
+def has(listed: dict[str, Any], wanted: Priced) -> bool:
+    names = wanted.names | {"cold": wanted.cold}
+    return any(names.items() <= cell.items() for cell in listed["cells"])
+
+
+def for_report(cache: Path) -> dict[str, Any]:
+    """What a report needs: a small round trip's prices on one CPU, hot and cold, kept ones or
+    measured now (3 s), and those of events where they are kept. Raises RunError.
+
+    A report needs no more to decide for a request that does other work.
     """
     messages = COLD_MESSAGES["pingpong"]
-    wanted = [Priced("pingpong", SMALL, "same-cpu", messages, cold) for cold in (False, True)]
-    listed = kept(cache) or measured(wanted) | {"fingerprint": fingerprint()}
-    options = [wanted[0].options(transport) for transport in PAIR]
-    cells = [
-        cell for cell in listed["cells"] if any(given.items() <= cell.items() for given in options)
+    cold_path = [
+        Priced(transport, "pingpong", SMALL, "same-cpu", messages, cold)
+        for cold in (False, True)
+        for transport in PAIR
     ]
-    return listed | {"cells": cells}
+    listed = kept(cache) or empty_list()
+    lacking = [cell for cell in cold_path if not has(listed, cell)]
+    named = [cell.names for cell in (*cold_path, *event_cells())]
+    found = [
+        cell for cell in listed["cells"] if any(name.items() <= cell.items() for name in named)
+    ]
+    return listed | {"cells": [*found, *(measured(lacking) if lacking else ())]}
 
 
-def measured(wanted: Iterable[Priced]) -> dict[str, Any]:
-    """Run each cell over both transports, interleaved. Raises RunError.
-
-    An entry has a list of each figure, with a value for each repeat.
-    """
-    listed: dict[tuple[str, Priced], dict[str, Any]] = {}
-    began = time.time()
-    for _, (cell, transport) in interleaved(list(product(wanted, PAIR)), PRICE_REPEATS):
-        without_figures = cell.options(transport) | {"cold": cell.cold}
-        entry = listed.setdefault((transport, cell), without_figures)
-        for name, value in cell.figures(transport).items():
-            entry.setdefault(name, []).append(value)
-    return {"format": PRICES_FORMAT, "measured": round(began), "cells": list(listed.values())}
+def measured(wanted: Sequence[Priced]) -> list[dict[str, Any]]:
+    """Run each cell, interleaved: an entry with a list of each figure. Raises RunError."""
+    listed = {cell: cell.names | {"cold": cell.cold} for cell in wanted}
+    for _, cell in interleaved(wanted, PRICE_REPEATS):
+        for name, value in cell.figures().items():
+            listed[cell].setdefault(name, []).append(value)
+    return list(listed.values())

@@ -29,7 +29,7 @@ from runners.programs import engine
 from runners.programs.counting import AttachedProbes, Probes
 from runners.programs.experiments import interleaved
 from runners.programs.place import KEEP, Place, unpacked
-from runners.programs.prices import kept
+from runners.programs.prices import kept_for_programs
 from runners.programs.program import Case, Client, Process, Program, Values, case_of
 from runners.programs.watch import USUAL_SECONDS, observe, write_files
 from runners.store.report import RunFolder, place
@@ -160,7 +160,7 @@ def prove(options: ProveOptions) -> int:
         for name in root.lock():
             session.note_removed(name)
         files: dict[str, Any] = {}
-        if listed := kept(session.invoker.cache):
+        if listed := kept_for_programs(session.invoker.cache):
             with session.progress.step("watched runs"):
                 files = {PRICES: listed, WATCH: watched(subject, root, stack)}
         with session.progress.step("timed runs"):

@@ -101,9 +101,8 @@ def test_a_report_and_a_what_if_by_its_prices_decide_alike(tmp_path: Path) -> No
     decided = {placed.conditions: placed.one_percent_ns for placed in answer.times}
     assert decided["same-cpu"] > 100 * 8000
     for cpus, placement in (("1", "same-cpu"), ("2", "cross-cpu")):
-        described = Described(
-            rate=10, request=10, answer=10, work_us=0, clients=1, connect=False, cpus=cpus
-        )
+        given = {"rate": 10, "request": 10, "answer": 10, "work_us": 0, "clients": 1}
+        described = Described.model_validate(given | {"connect": False, "cpus": cpus})
         assert without_effect(described, read_prices(run)) == pytest.approx(decided[placement])
 
 
