@@ -69,7 +69,7 @@ class Estimate:
         return self.low is None or self.high is None or self.low <= limit <= self.high
 
     def above_zero(self) -> "Estimate":
-        """A time: where repeats lie far apart, Student's interval would go below zero."""
+        """A time, or a ratio of times: Student's interval of a few far repeats would go below 0."""
         return self if self.low is None else replace(self, low=max(0.0, self.low))
 
     def __neg__(self) -> "Estimate":
@@ -246,7 +246,7 @@ def compared(first: Values, second: Values) -> Compared:
 
     with np.errstate(divide="ignore", invalid="ignore"):  # a time that ticks did not see is 0
         added, one, other, ratio = estimates(figures, first, second)
-    return Compared(one, other, added, ratio, int((second > first).sum()))
+    return Compared(one, other, added, ratio.above_zero(), int((second > first).sum()))
 
 
 def change(before: Values, after: Values) -> Estimate:
