@@ -142,7 +142,7 @@ def markdown(runs: pd.DataFrame) -> str:
         pairs = of_cell.pivot(index="block", columns="program", values="ns")
         both = compared(pairs["peer"].to_numpy(), pairs["ours"].to_numpy())
         ratio = both.ratio
-        span = "too few blocks" if ratio.low is None else extent(ratio.low, ratio.high)
+        span = "too few blocks" if ratio.low is None else extent(*ratio.ends)
         times = f"{both.second.value / 1000:.2f} | {both.first.value / 1000:.2f}"
         lines.append(f"| {' | '.join(map(str, cell))} | {times} | {ratio.value:.2f} | {span} |")
     return "".join(f"{line}\n" for line in lines)
