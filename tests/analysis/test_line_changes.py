@@ -19,7 +19,7 @@ BASE: Fields = {"lock": (0, 1), "cold": (8, 0), "queue": (16, 1), "peer": (24, 1
 
 def cell(fields: Fields, moves: float = 0) -> Any:
     rows = [
-        FieldOfObject("s", name, "s", at, 8, loads, *NO_MORE, "send f", "send f", "")
+        FieldOfObject._make(["s", name, "s", at, 8, loads, *NO_MORE, "send f", "send f", ""])
         for name, (at, loads) in fields.items()
     ]
     line = SimpleNamespace(name="s", moves=moves, fields="", taken="", taker="", writer="")

@@ -181,10 +181,7 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
 def _pair(name: str, stored: dict[str, Any], first: list[float], second: list[float]) -> Numbers:
     more = sum(b > a for a, b in zip(first, second, strict=True))
     yield "answer", f"{name}, more", stored["more"], more
-    added, *sides, ratio = intervals.compared(first, second)
-    if ratio.low is not None:
-        ratio = ratio._replace(low=max(0.0, ratio.low))
-    own_ones = (added, *sides, ratio)
+    own_ones = intervals.compared(first, second)
     for part, own in zip(("added", "first", "second", "ratio"), own_ones, strict=True):
         yield from _estimate(f"{name}, {part}", stored[part], own)
 
