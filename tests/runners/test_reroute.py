@@ -138,6 +138,35 @@ assert epoll.poll(10) == [(connection.fileno(), select.EPOLLIN)]
 assert connection.recv(64) == b"hello"
 epoll.unregister(connection)
 """
+# Options read back what was set, before connect(2) too; what TCP refuses fails; kTLS is never there.
+OPTIONS = """
+import errno, socket, sys
+from socket import IPPROTO_IP, IPPROTO_TCP
+connection = socket.socket()
+assert connection.getsockopt(IPPROTO_TCP, socket.TCP_NODELAY) == 0
+connection.setsockopt(IPPROTO_TCP, socket.TCP_NODELAY, 1)
+connection.connect(("127.0.0.1", int(sys.argv[1])))
+assert connection.getsockopt(IPPROTO_TCP, socket.TCP_NODELAY) != 0
+connection.setsockopt(IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1234)
+assert connection.getsockopt(IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1234
+connection.setsockopt(IPPROTO_IP, socket.IP_TOS, 16)
+assert connection.getsockopt(IPPROTO_IP, socket.IP_TOS) == 16
+name = connection.getsockopt(IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+assert name.rstrip(b"\\0").isalnum(), name
+assert connection.getsockopt(IPPROTO_TCP, socket.TCP_INFO, 104)[0] == 1
+for option, value, error in (
+    (socket.TCP_CONGESTION, b"no such", "ENOENT"), (socket.TCP_USER_TIMEOUT, -1, "EINVAL"),
+    (99, 1, "ENOPROTOOPT"), (31, b"tls", "ENOENT"),
+):
+    try:
+        connection.setsockopt(IPPROTO_TCP, option, value)
+    except OSError as raised:
+        assert errno.errorcode[raised.errno] == error, (option, raised)
+    else:
+        raise AssertionError(option)
+connection.sendall(b"hello")
+assert connection.recv(64) == b"hello"
+"""
 SENDTO = """
 import socket, sys
 connection = socket.create_connection(address := ("127.0.0.1", int(sys.argv[1])))
@@ -191,6 +220,12 @@ def test_a_client_does_not_notice(mode: str, tmp_path: Path) -> None:
         for program in (BLOCKING, EPOLL):
             assert run(mode, port, tmp_path, program) == (0, "")
         assert (outside.connect_ex(("127.0.0.1", port)) == 0) == (mode == "tcp")
+
+
+@pytest.mark.parametrize("mode", ["tcp", "unix"])
+def test_options_are_tcps(mode: str, tmp_path: Path) -> None:
+    with serving(mode, tmp_path) as port:
+        assert run(mode, port, tmp_path, OPTIONS) == (0, "")
 
 
 @pytest.mark.parametrize("mode", ["tcp", "unix"])

@@ -208,6 +208,11 @@ static int port_of(int descriptor)
 	return FIRST_PORT + status.st_ino % PORTS;
 }
 
+bool has_six(int descriptor)
+{
+	return named_for(descriptor).any.sa_family == AF_INET6;
+}
+
 void show(struct call *call, int descriptor, bool of_peer, bool at_port)
 {
 	union address address = named_for(descriptor);

@@ -29,6 +29,8 @@ int listen_at(struct call *call, const union address *address);
 const struct sockaddr_un *place_for(const union address *address);
 /* Take the socket of the call's first argument; which end of a connection to the port it is. */
 enum side side_of(struct call *call);
+/* Whether the port was named by IPv6 for this socket. */
+bool has_six(int descriptor);
 /* Write an address of a socket, cut to the caller's room. That of a Unix socket is made up: as the
  * port was last named, and who listens at any address is told that clients come by IPv4. */
 void show(struct call *call, int descriptor, bool of_peer, bool at_port);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "notice.h"
+#include "options.h"
 
 #define PIDFD_THREAD O_EXCL /* Linux 6.9 */
 
@@ -233,6 +234,7 @@ int replace(struct call *call)
 
 	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0)
 		return errno;
+	keep_options(call->socket, call->made); /* of TCP as well, so that both ways pay alike */
 	close(call->socket); /* the last reference: now nobody watches it any more */
 	call->socket = -1;
 	for (int i = 0; i < caller->instances; i++)

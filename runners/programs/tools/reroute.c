@@ -32,6 +32,7 @@
 #include "address.h"
 #include "filter.h"
 #include "notice.h"
+#include "options.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS /* Linux 6.6 */
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS	   SECCOMP_IOW(4, __u64)
@@ -156,21 +157,36 @@ static bool name(struct call *call)
 	return answer(call, 0);
 }
 
-/* setsockopt(2) and getsockopt(2) of TCP and IP: set nothing, and show what TCP then would. */
+/* setsockopt(2) and getsockopt(2) of TCP and IP. */
 static bool tune(struct call *call)
 {
-	char value[256] = {};
-	socklen_t room = 0;
-	int known = call->args[2] == TCP_INFO ? TCP_ESTABLISHED : call->args[2] == TCP_NODELAY;
+	bool gets = call->nr == __NR_getsockopt, of_tcp = call->args[1] == IPPROTO_TCP;
+	char value[1024] = {};
+	socklen_t room = call->args[4];
 
-	if (side_of(call) == ELSEWHERE || !reroutes)
+	if (side_of(call) == ELSEWHERE)
 		return go_on(call);
-	if (call->nr == __NR_getsockopt) {
-		memcpy(value, &known, sizeof(known));
+	if (!gets && of_tcp && call->args[2] == TCP_ULP)
+		return answer(call, ENOENT); /* kTLS changes the bytes, and of TCP alone */
+	if (!reroutes)
+		return go_on(call);
+	int keeper = options_of(call->socket, has_six(call->socket));
+
+	if (gets)
 		fetch(call, call->args[4], &room, sizeof(room));
-		room = room < sizeof(value) ? room : sizeof(value);
-		store(call, call->args[3], value, room, call->args[4], room);
+	if (room > sizeof(value))
+		room = sizeof(value);
+	if (!gets) {
+		fetch(call, call->args[3], value, room);
+		int failed = setsockopt(keeper, call->args[1], call->args[2], value, room);
+
+		return answer(call, failed < 0 ? errno : 0);
 	}
+	if (getsockopt(keeper, call->args[1], call->args[2], value, &room) < 0)
+		return answer(call, errno);
+	if (of_tcp && call->args[2] == TCP_INFO)
+		*value = TCP_ESTABLISHED;
+	store(call, call->args[3], value, room, call->args[4], room);
 	return answer(call, 0);
 }
 
