@@ -4,6 +4,7 @@
 import pandas as pd
 import pytest
 
+from analysis.wording import DASH
 from runners.process import REPOSITORY, RunError
 from tests.docs import peers
 from tests.docs.peers import CELL, PEERS
@@ -39,7 +40,7 @@ def test_the_ratio_pairs_the_runs_of_a_block() -> None:
         for program, ns in (("ours", 900.0), ("peer", 1000.0))
     ]
     table = pd.DataFrame(rows, columns=[*CELL, "block", "program", "ns"])
-    low, _, high = peers.markdown(table).split("|")[-2].partition("-")
+    low, _, high = peers.markdown(table).split("|")[-2].partition(DASH)
     assert "| 1.30 | 1.40 | 0.93 |" in peers.markdown(table)
     assert 0.88 <= float(low) <= 0.93 <= float(high) <= 0.98
     assert "| 0.90 | too few blocks |" in peers.markdown(table[table["block"] == 0])
