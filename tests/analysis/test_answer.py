@@ -97,10 +97,11 @@ def test_a_report_and_a_what_if_by_its_prices_decide_alike(tmp_path: Path) -> No
     assert answer
     decided = {placed.conditions: placed.one_percent_ns for placed in answer.times}
     assert decided["same-cpu"] > 100 * 8000
-    for cpus, placement in (("1", "same-cpu"), ("2", "cross-cpu")):
-        described = Described(
-            rate=10, request=10, answer=10, work_us=0, clients=1, connect=False, cpus=cpus
-        )
+    plain = Described(rate=10, request=10, answer=10, work_us=0, clients=1, connect=False, cpus="1")
+    for described, placement in (
+        (plain, "same-cpu"),
+        (plain.model_copy(update={"cpus": "2"}), "cross-cpu"),
+    ):
         assert without_effect(described, read_prices(run)) == pytest.approx(decided[placement])
 
 
@@ -110,7 +111,8 @@ def test_kernels_are_compared_where_a_run_has_several() -> None:
         return LedgerCount(
             measure="instructions", words="", per="", headline=True, values=values, alike=False,
             figures={name: f"{value:.0f}" for name, value in values.items()}, probed=False,
-            kernel=kernel, counted="counted somewhere", default_scheduler=None, default_range=None, several=True,
+            kernel=kernel, counted="counted somewhere", several=True, default_scheduler=None,
+            default_range=None,
         )  # fmt: skip
 
     each = (count("Linux 1", 100, 300), count("Linux 2", 7, 7), count("Linux 3", 110, 150))
