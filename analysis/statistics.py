@@ -69,7 +69,7 @@ class Estimate:
         return self.low is None or self.high is None or self.low <= limit <= self.high
 
     def above_zero(self) -> "Estimate":
-        """A time: where repeats lie far apart, Student's interval would go below zero."""
+        """A time, or a ratio of times: Student's interval of a few far repeats would go below 0."""
         return self if self.low is None else replace(self, low=max(0.0, self.low))
 
     def __neg__(self) -> "Estimate":

@@ -173,6 +173,17 @@ class Btf:
                     values.setdefault(self._name(name), value)
         return values
 
+    def enumeration(self, member: str) -> dict[int, str]:
+        """Value → name, of the enumeration that has this member; empty where none has it."""
+        for place in self._places[1:]:
+            _, info, _ = TYPE.unpack_from(self._data, place)
+            if info >> 24 & 31 == ENUM:
+                entries = self._entries(ENUMERATOR, place, info & 0xFFFF)
+                names = {value: self._name(name) for name, value in entries}
+                if member in names.values():
+                    return names
+        return {}
+
     def place(self, name: str) -> int:
         """Where a structure stands. Raises RunError."""
         if (place := self._structures.get(name)) is None:

@@ -39,6 +39,7 @@ READ_MOSTLY, WRITTEN = "read_mostly", ("read_write", "write_mostly")
 NO_FIELD = (
     "this kernel's structure declares no such field: it is gone, a macro, or a structure within"
 )
+CONNECTING = ("connect", "backlog")  # patterns with a connection for each request
 OFTEN = 0.4  # stores of a message, from which on a field is not mostly read
 FIELD = re.compile(r"(\w+)(?:\[.*\])?")
 HEAD = ("Type", "Name", "fastpath_tx_access", "fastpath_rx_access")
@@ -69,13 +70,16 @@ class FieldDocument:
 class Use:
     """Loads and stores of a message, the most of all cells; ways and functions that make them.
 
-    `beside` are the bit fields of the same byte, none of which can be told from the others.
+    `connecting` has those of cells with a connection for each request, by `tx` and `rx`: the
+    documents are of established connections. `beside` are the bit fields of the same byte, none of
+    which can be told from the others.
     """
 
     tx: tuple[float, float] = (0.0, 0.0)
     rx: tuple[float, float] = (0.0, 0.0)
     loaders: dict[str, None] = field(default_factory=dict)
     storers: dict[str, None] = field(default_factory=dict)
+    connecting: dict[str, tuple[float, float]] = field(default_factory=dict)
     beside: str = ""
 
 
@@ -173,7 +177,13 @@ def uses(cells: Iterable[ExactCell], document: FieldDocument) -> dict[str, Use]:
                 for name in filter(None, names.split("|")):
                     of_cell.setdefault(name, []).append(row)
         for name, rows in (inner | outer).items():
-            _add(found.setdefault(name, Use()), rows, cell.messages_per_iteration)
+            use, each = found.setdefault(name, Use()), cell.messages_per_iteration
+            if cell.pattern in CONNECTING:
+                for way, ways in (("tx", TX), ("rx", RX)):
+                    most = use.connecting.get(way, (0.0, 0.0))
+                    use.connecting[way] = _most(most, rows, ways, each)
+            else:
+                _add(use, rows, each)
     return found
 
 
@@ -206,7 +216,8 @@ def differences(cells: Sequence[ExactCell], document: FieldDocument) -> Iterator
         if notes:
             words = f"tx {said.tx or '-'}, rx {said.rx or '-'}"
             yield Difference(document.structure, name, words, "; ".join(notes))
-    own = set(_fields(cells, document)) - document.rows.keys()
+    own = {name for name in _fields(cells, document) if FIELD.fullmatch(name)}
+    own -= document.rows.keys()
     for name, use in found.items():
         if name in own and (notes := _notes(Said(name, "", ""), use)):
             yield Difference(document.structure, name, "(no row)", "; ".join(notes))
@@ -232,12 +243,15 @@ def _of_way(
     name: str, ways: Sequence[str], said: str, counts: tuple[float, float], use: Use
 ) -> Iterator[str]:
     loads, stores = counts
+    loaded, stored = use.connecting.get(name, (0.0, 0.0))
     if said not in WRITTEN and stores >= OFTEN:
         yield f"{name}: written {_times(stores)}{_by(use.storers, ways)}"
     elif said in WRITTEN and not stores:
-        yield f"{name}: never written here" + (f", loaded {_times(loads)}" if loads else "")
+        when = "while connecting only" if stored else "never here"
+        yield f"{name}: written {when}" + (f", loaded {_times(loads)}" if loads else "")
     elif said == READ_MOSTLY and not loads and not stores:
-        yield f"{name}: never accessed here"
+        when = "while connecting only" if loaded or stored else "never here"
+        yield f"{name}: accessed {when}"
     elif not said and loads:
         yield f"{name}: loaded {_times(loads)}{_by(use.loaders, ways)}"
 

@@ -43,6 +43,7 @@ class Verdict(StrEnum):
     LOSS = "you would lose"
     OPEN = "open"
     PLACED = "open: where both run"
+    UNTIMED = "open: no request was seen as a whole"
     ONE_WAY = "not predicted: nothing is answered"
     STREAM = "not predicted: it streams"
     LARGE = "not predicted: large messages"
@@ -262,6 +263,8 @@ def verdict_of(
         return Verdict.STREAM
     if max(observed.requests.request, observed.requests.answer) > FITS:
         return Verdict.LARGE
+    if not observed.waits.answer_us:
+        return Verdict.UNTIMED
     # A client that pauses between two requests sees its answers sooner, if not more of them.
     if limit is Limit.TURNS:
         judged, whole = time, longest_us(observed)

@@ -46,6 +46,11 @@ class Party:
         """All values that its processes have of a field."""
         return {value for owner in self.owners.values() for value in getattr(owner, field)}
 
+    @property
+    def tls(self) -> set[str]:
+        """The libraries that its processes may encrypt connections with."""
+        return {owner.tls for owner in self.owners.values()} - {""}
+
     def mean_us(self, what: str) -> float:
         """The mean of `answer` or `work`: from its turn to the other's, or the reverse."""
         return self.sum(f"{what}_ns") / 1000 / max(1, self.sum(f"{what}s"))

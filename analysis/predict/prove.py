@@ -381,6 +381,11 @@ def predicted(folder: Path, made: Outcome) -> Iterator[str]:
         yield f"Not predicted: {PROGRAM} watch measures this machine's prices, once."
         return
     pairs = predictions(read_object(folder / WATCH, Watched), read_prices(folder))
+    if libraries := {name for pair, _ in pairs if pair.client.tls for name in pair.server.tls}:
+        yield (
+            f"Client and server may encrypt ({min(libraries)} in both). Rerouted they still do, "
+            "and a program's own Unix option mostly does not: then it gains more."
+        )
     told = [each.elapsed for _, each in pairs if each and each.has_figures]
     if not told:
         yield "Not predicted: what was watched is no pair that asks and answers."

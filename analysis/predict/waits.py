@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.predict.pairs import Pair, Party, timer_waits
 from analysis.raw.programs import End
-from analysis.wording import number
+from analysis.wording import ABSENT, number
 
 WAITS = Path(__file__).with_name("waits.toml")
 SELDOM = 0.01  # of the requests, or of the bytes: what is less has no note
@@ -36,6 +36,8 @@ def kinds(pair: Pair) -> Iterator[Noted]:
         yield from unseen(pair, sender, receiver)
     for caller, called in ((client, server), (server, client)):
         yield from translated(pair, caller, called)
+    if pair.family == "tcp" and client.tls and server.tls:
+        yield "tls", {"library": min(server.tls)}
     if any(end.datagram for end in client.ends):
         yield "datagrams", {}
     if pair.observed.requests.one_way:
@@ -51,7 +53,7 @@ def timers(pair: Pair) -> Iterator[Noted]:
                 name,
                 {
                     "rate": number(a_second(pair, count)),
-                    "each": number(waits[name, "ns"] / 1e6 / count),
+                    "each": number(ns / 1e6 / count) if (ns := waits[name, "ns"]) else ABSENT,
                     "overflows": f"{pair.counted['ListenOverflows']:,}",
                 },
             )

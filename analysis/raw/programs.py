@@ -234,6 +234,7 @@ class Owner(Model):
     listening: tuple[Count, ...] = ()  # ports, in its network namespace
     ended: bool = False  # it was gone when the watch ended
     container: OthersName = ""  # who made it, and its name or the beginning of its ID
+    tls: OthersName = ""  # the library that it may encrypt connections with
     looks: Count = 0  # how often its threads were looked at
     blocked: Count = 0  # and how often one slept as its send had no room
 

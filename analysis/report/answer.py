@@ -17,6 +17,7 @@ from analysis.claims.verdict import Judged
 from analysis.counts.ledger import Ledger, Row, build_ledgers, in_conditions, version
 from analysis.counts.measures import MEASURES, WORKLOAD, compare_transports, of_times
 from analysis.machine import counter_text, kernel_text, machine_text
+from analysis.paths.figures import NEEDS_SIZE, scheduled
 from analysis.statistics import Compared, Estimate
 from analysis.times.cold import after_work, colder, one_percent_ns, stored_prices
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
@@ -126,6 +127,8 @@ class LedgerCount(Part):
     counted: str  # where
     # The ratio under the default scheduler, a sample: it depends on the window. Null elsewhere.
     default_scheduler: float | None
+    # From its least to its most, in this run and in a stored study of windows and builds.
+    default_range: tuple[float, float] | None
     several: bool  # whether the run has this count of several kernels
 
     @property
@@ -300,11 +303,13 @@ def _placed(
 def _counts(
     found: Figures, ledger: Ledger, names: tuple[str, ...], cpu: str
 ) -> tuple[LedgerCount, ...]:
-    counts = (_count(found, row, names, cpu) for row in ledger.rows)
+    counts = (_count(found, ledger, row, names, cpu) for row in ledger.rows)
     return tuple(filter(None, counts))
 
 
-def _count(found: Figures, row: Row, names: tuple[str, ...], cpu: str) -> LedgerCount | None:
+def _count(
+    found: Figures, ledger: Ledger, row: Row, names: tuple[str, ...], cpu: str
+) -> LedgerCount | None:
     measure, figures, values = row.measure, {}, {}
     for name in names:
         entries = [e for (_, other), e in row.entries.items() if other == name and e.valid]
@@ -315,10 +320,14 @@ def _count(found: Figures, row: Row, names: tuple[str, ...], cpu: str) -> Ledger
     if not figures:
         return None
     same = found.figures[found.figures["measure"] == measure.id]
+    same = same[(same["pattern"] == ledger.pattern) & (same["size"] == ledger.size)]
     samples = same[(same["target"] == "exact-other") & (same["kernel"] == row.kernel)]
     samples = samples.loc[samples["conditions"] == next(iter(row.entries))[0]]
     default = samples.set_index("transport")["value"].to_dict()
     sampled = row.target == "exact-fifo" and len(names) > 1 and {*names} <= {*default}
+    ratio = default[names[1]] / default[names[0]] if sampled else None
+    studied = (names, ledger.pattern, ledger.size) == (PAIR, "pingpong", NEEDS_SIZE)
+    others = scheduled(row.kernel, "other") if studied else []
     one_cpu = {conditions for conditions, _ in row.entries} == {"same-cpu"}
     valid = {place: entry.value for place, entry in row.entries.items() if entry.valid}
     ratios = [
@@ -336,7 +345,8 @@ def _count(found: Figures, row: Row, names: tuple[str, ...], cpu: str) -> Ledger
         ratio=(min(ratios), max(ratios)) if ratios else None,
         alike=len(set(figures.values())) == 1,
         probed=bool(row.probed),
-        default_scheduler=default[names[1]] / default[names[0]] if sampled else None,
+        default_scheduler=ratio,
+        default_range=(min(ratio, *others), max(ratio, *others)) if ratio and others else None,
         several=same.loc[same["target"] != "host", "kernel"].nunique() > 1,
         kernel=kernel_text(row.kernel),
         counted=counter_text(found.run, row.target, row.kernel, cpu, one_cpu),

@@ -11,7 +11,9 @@ from analysis.paths.changes import ExactPair, Moved, knob_name
 from analysis.raw.exact import Lines
 from analysis.report.frames import Line, frame
 from analysis.report.render import code
-from analysis.wording import counted, number, size_text
+from analysis.wording import counted, listed, number, size_text
+
+MOST_LAYERS = 3  # in a sentence
 
 
 def costs(found: Iterable[Comparison]) -> pd.DataFrame:
@@ -49,6 +51,28 @@ def costs(found: Iterable[Comparison]) -> pd.DataFrame:
                 )
             )
     return frame(heads, lines)
+
+
+def followed(found: Iterable[Comparison]) -> list[tuple[str, ExactCell]]:
+    """What became of the payload: transports of which the same is said, and a cell of theirs."""
+    alike: dict[tuple[object, ...], list[ExactCell]] = {}
+    for cell in (cell for comparison in found for cell in comparison.cells):
+        if payload := cell.payload:
+            copied = number(payload.per_byte(cell.size))
+            said = (*payload.copiers, "", *payload.readers, payload.valid)
+            alike.setdefault((cell.sched, copied, *said), []).append(cell)
+    return [(listed([cell.transport for cell in cells]), cells[0]) for cells in alike.values()]
+
+
+def more_by_layer(found: Sequence[Comparison]) -> tuple[Comparison, int, list[tuple[str, int]]]:
+    """By how many instructions the second transport's round trip is longer, and in which layers.
+
+    They are of the scheduler with which the most frequent round trip repeats best: SCHED_FIFO.
+    """
+    compared = next((each for each in found if each.sched == "fifo"), found[0])
+    more = [(name, values[1] - values[0]) for name, values in compared.layers()]
+    more.sort(key=lambda layer: -layer[1])
+    return compared, sum(steps for _, steps in more), more[:MOST_LAYERS]
 
 
 def layers(found: Comparison) -> pd.DataFrame:

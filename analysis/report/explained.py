@@ -20,7 +20,7 @@ from analysis.raw.programs import PriceList
 from analysis.raw.record import read_object
 from analysis.raw.run import Run, Target
 from analysis.statistics import Estimate
-from analysis.times.events import INSTRUCTIONS, ONE_CPU, PRICED, MachinePrices
+from analysis.times.events import INSTRUCTIONS, ON_ONE, PRICED, MachinePrices
 from analysis.times.figures import STEP_DOWN, STEP_UP
 from analysis.wording import amount, number, size_text
 from probes.contract import PRICES
@@ -29,13 +29,12 @@ from probes.messages import UsageError
 from probes.transports import PAIR
 
 SMALL_SHARE = 0.03  # of the difference: layers below it are one row
-KINDS = {
+KIND_NAMES = {
     "code_misses": "code that a cache of 32 KiB lacks",
     "string_bytes": "bytes copied and cleared",
     "switches": "switches",
 }
-OTHERS, REST = "other layers", "not explained"
-COLUMNS = ["part", "events", "ns"]
+SMALL_LAYERS, NOT_EXPLAINED = "other layers", "not explained"
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Explained:
 
     @property
     def table(self) -> pd.DataFrame:
-        return pd.DataFrame(self.parts, columns=COLUMNS)
+        return pd.DataFrame(self.parts, columns=["part", "events", "ns"])
 
     @property
     def share(self) -> float:
@@ -83,7 +82,7 @@ def explain(analysis: Analysis) -> Explained | str:
     found = [
         part
         for part in analysis.parts
-        if (part.placement, part.transport, part.than) == (ONE_CPU.placement, PAIR[1], PAIR[0])
+        if (part.placement, part.transport, part.than) == (ON_ONE.placement, PAIR[1], PAIR[0])
     ]
     if not found:
         return ""
@@ -106,18 +105,20 @@ def _explained(
     layers = _layers(tcp)
     layers.subtract(_layers(unix))
     parts = [(name, float(n), n * price[INSTRUCTIONS]) for name, n in layers.items() if n]
-    parts += [(KINDS[name], float(more[name]), more[name] * price[name]) for name in KINDS]
+    parts += [
+        (KIND_NAMES[name], float(more[name]), more[name] * price[name]) for name in KIND_NAMES
+    ]
     told = sum(ns for _, _, ns in parts)
     least = SMALL_SHARE * measured.value
     small = [part for part in parts if part[0] in layers and abs(part[2]) < least]
     shown = sorted((part for part in parts if part not in small), key=lambda part: -part[2])
-    others = (OTHERS, sum(part[1] for part in small), sum(part[2] for part in small))
+    others = (SMALL_LAYERS, sum(part[1] for part in small), sum(part[2] for part in small))
     return Explained(
         tcp.size,
         tcp.kernel,
         measured,
         told,
-        (*shown, *([others] if small else ()), (REST, 0.0, measured.value - told)),
+        (*shown, *([others] if small else ()), (NOT_EXPLAINED, 0.0, measured.value - told)),
     )
 
 
@@ -131,7 +132,7 @@ def _layers(cell: ExactCell) -> Counter[str]:
 
 
 def _exact(cells: Sequence[ExactCell], transport: str, size: int) -> ExactCell | None:
-    wanted = (transport, size, "pingpong", ONE_CPU.placement, DEFAULT, "")
+    wanted = (transport, size, "pingpong", ON_ONE.placement, DEFAULT, "")
     return next(
         (
             cell
@@ -204,8 +205,10 @@ def explained_plot(found: Explained) -> Figure:
     start = 0.0
     for at, (name, events, ns) in enumerate(found.parts):
         width = ns / 1000
-        colour = FAINT if name == REST else STEP_DOWN if width < 0 else STEP_UP
-        ax.barh(at, width, 0.6, left=start, color=colour, hatch="//" if name == REST else None)
+        colour = FAINT if name == NOT_EXPLAINED else STEP_DOWN if width < 0 else STEP_UP
+        ax.barh(
+            at, width, 0.6, left=start, color=colour, hatch="//" if name == NOT_EXPLAINED else None
+        )
         count = f" ({number(events)})" if events else ""
         ax.annotate(
             amount(ns, "ns") + count,

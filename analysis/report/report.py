@@ -119,12 +119,8 @@ class Report:
             "between_kernels": self.between_kernels,
             "priced_before": self.priced_before,
             "median": lambda times: sentence("median", times),
-            "loopback": [
-                *self.explanation(),
-                *self.sleeping(),
-                *self.waits(),
-                *loopback_sentences(self.analysis.run),
-            ],
+            "sleeping": [*self.explanation(), *self.sleeping()],
+            "waits": [*self.waits(), *loopback_sentences(self.analysis.run)],
             "explained": self.explained,
             "first_of_kernels": list(first_of_kernels(self.analysis.exact)),
             "unmeasured": list(self.unmeasured()),
@@ -255,9 +251,9 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     slowest = f"p99: {'; '.join(found.transports)}"
     heads = (title, *found.transports, "difference (95 %)", AFTER_WORK, slowest)
     frame = frames.frame(heads, lines)
-    return (
-        frame if any(placed.cold_ns for placed in found.times) else frame.drop(columns=AFTER_WORK)
-    )
+    if not any(placed.cold_ns for placed in found.times):
+        frame = frame.drop(columns=AFTER_WORK, errors="ignore")
+    return frame
 
 
 def overlap(figures: Sequence[Estimate]) -> bool:

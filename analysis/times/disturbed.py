@@ -92,7 +92,7 @@ class Disturbed(NamedTuple):
         """What disturbed means, and how much would have shown; empty where nothing was watched."""
         if not self.watched:
             return ""
-        stolen, lost = (number(100 * share) for share in (self.run.stolen, self.run.lost))
+        stolen, taken, lost = (number(100 * share) for share in self.run[:3])
         shown = [
             f"{number(100 * share)} % of {what}"
             for share, what in zip(self.least, ("a cell", "a repeat", "the run"), strict=True)
@@ -102,8 +102,9 @@ class Disturbed(NamedTuple):
             f"Disturbed means that the hypervisor took more than "
             f"{100 * MOST_STOLEN:.0f} % of a CPU, other processes {100 * MOST_TAKEN:.0f} %, or on "
             f"one CPU {100 * MOST_LOST:.0f} % of the time was neither process's. In the whole run "
-            f"the hypervisor took at least {stolen} %, and {lost} % on one CPU was neither "
-            f"process's. The kernel counts stolen time in steps, so it surely shows only from "
+            f"the hypervisor took at least {stolen} %, other processes {taken} %, and {lost} % on "
+            f"one CPU was neither process's. The kernel counts stolen time in steps, so it surely "
+            f"shows only from "
             f"{listed(shown)} on{'' if self.least[0] < 1 else '; most cells are too short for it'}."
         )
 

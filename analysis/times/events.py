@@ -21,7 +21,7 @@ INSTRUCTIONS = "instructions"
 PRICED = (INSTRUCTIONS, "code_misses", "string_bytes", "switches")
 # What the path costs on one CPU, in ns: on two it is so many times as dear.
 PATH, HAND_OVERS = "path", "hand_overs"
-Counts = Mapping[str, float]
+EventCounts = Mapping[str, float]
 
 
 class ToldTime(NamedTuple):
@@ -31,9 +31,9 @@ class ToldTime(NamedTuple):
     kind: str
 
 
-ONE_CPU = ToldTime("same-cpu", "executed")
+ON_ONE = ToldTime("same-cpu", "executed")
 TOLD_TIMES = {
-    "one CPU": ONE_CPU,
+    "one CPU": ON_ONE,
     "two CPUs": ToldTime("cross-cpu", "path"),
     "CPU time on two": ToldTime("cross-cpu", "busy"),
 }
@@ -54,11 +54,11 @@ class EventPrices:
     freedom: int
     cells: int
 
-    def parts(self, events: Counts) -> dict[str, float]:
+    def parts(self, events: EventCounts) -> dict[str, float]:
         """The nanoseconds that each kind of event tells."""
         return dict(zip(self.names, self.values * row(events, self.names), strict=True))
 
-    def tell(self, events: Counts) -> Estimate:
+    def tell(self, events: EventCounts) -> Estimate:
         """The time in nanoseconds, with the 95 % interval of another cell of this kind."""
         counts = row(events, self.names)
         value = float(counts @ self.values)
@@ -85,24 +85,24 @@ class MachinePrices:
             if name != "one CPU"
         }
 
-    def on_two(self, events: Counts) -> Counts:
+    def on_two(self, events: EventCounts) -> EventCounts:
         """A cell's events on two CPUs by what has a price there.
 
         Each end of the wire is woken once, so the CPU time has as many hand-overs as the path.
         """
         return {PATH: self.one.tell(events).value, HAND_OVERS: events.get(HAND_OVERS, 2)}
 
-    def tell(self, name: str, events: Counts) -> Estimate:
+    def tell(self, name: str, events: EventCounts) -> Estimate:
         """A time of TOLD_TIMES, in nanoseconds."""
         return self.prices[name].tell(events if name == "one CPU" else self.on_two(events))
 
 
-def row(events: Counts, names: Sequence[str]) -> Values:
+def row(events: EventCounts, names: Sequence[str]) -> Values:
     """The counts of these events; what did not happen is missing in `events`."""
     return np.array([float(events.get(name, 0)) for name in names])
 
 
-def fitted(cells: Sequence[tuple[Counts, float]], names: Sequence[str]) -> EventPrices:
+def fitted(cells: Sequence[tuple[EventCounts, float]], names: Sequence[str]) -> EventPrices:
     """The prices with the least squares of relative errors, none below 0.
 
     Each cell has its events and its nanoseconds. Raises UsageError for too few cells.
@@ -131,14 +131,14 @@ def fitted(cells: Sequence[tuple[Counts, float]], names: Sequence[str]) -> Event
 
 
 def time_of(cell: PricedCell, told: ToldTime) -> float:
-    """Nanoseconds of an iteration: the median of its repeats."""
+    """Nanoseconds of an iteration: the least repeat, which other work lengthened least."""
     if told.kind == "busy":
-        both = np.array(cell.client_cpu_us) + np.array(cell.server_cpu_us)
-        return 1000 * float(np.median(both))
-    return 1000 * float(np.median(cell.median_us))
+        both = zip(cell.client_cpu_us, cell.server_cpu_us, strict=True)
+        return 1000 * min(map(sum, both))
+    return 1000 * min(cell.median_us)
 
 
-def counted(listed: PriceList, told: ToldTime) -> list[tuple[Counts, float]]:
+def counted(listed: PriceList, told: ToldTime) -> list[tuple[EventCounts, float]]:
     """The cells of a price list whose events were counted, and which tell this time."""
     found = []
     for cell in listed.cells:
@@ -148,5 +148,5 @@ def counted(listed: PriceList, told: ToldTime) -> list[tuple[Counts, float]]:
     return found
 
 
-def events_of(events: Events | None, told: ToldTime) -> Counts | None:
+def events_of(events: Events | None, told: ToldTime) -> EventCounts | None:
     return events.kinds.get(told.kind) if events else None

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.statistics import Values
-from analysis.wording import amount, listed
+from analysis.statistics import TRIM, Values
+from analysis.wording import amount, extent, listed
 
 try:
     import diptest
@@ -109,17 +109,28 @@ def modality(repeats: Sequence[Values]) -> Modality | None:
 
 
 def _outliers(repeats: Sequence[Values]) -> tuple[str, ...]:
-    """`outlier: repeat 4 of 6, 305 µs`, by the modified z-score."""
+    """`outlier: repeat 4 of 6, 305 µs`, by the modified z-score.
+
+    So many that the trimmed mean does not leave them out are none: `8 of 20 repeats lie apart`.
+    """
     medians = np.array([np.median(times) for times in repeats])
     if len(medians) < LEAST_VALUES:
         return ()
     usual = np.median(medians)
     apart = np.abs(medians - usual)
     limit = OUTLYING / 0.6745 * max(np.median(apart), LEAST_MAD * usual)
-    return tuple(
-        f"outlier: repeat {number} of {len(medians)}, {amount(float(median), 'ns')}"
+    far = [
+        (number, float(median))
         for number, median in enumerate(medians, 1)
         if abs(median - usual) > limit
+    ]
+    if len(far) > TRIM * len(medians):
+        ends = [median for _, median in far]
+        span = extent(min(ends), max(ends), "ns")
+        return (f"{len(far)} of {len(medians)} repeats lie apart, at {span}",)
+    return tuple(
+        f"outlier: repeat {number} of {len(medians)}, {amount(median, 'ns')}"
+        for number, median in far
     )
 
 

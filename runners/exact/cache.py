@@ -7,7 +7,7 @@ CACHE_LINE = 64  # bytes
 LEVEL_1 = 32 << 10, 8  # bytes, and lines of a set
 
 
-class Cache:
+class CacheModel:
     """A cache of sets, of which the line that was not used longest goes first."""
 
     def __init__(self, size: int, ways: int) -> None:

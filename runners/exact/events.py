@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
-from runners.exact.cache import CACHE_LINE, LEVEL_1, Cache
+from runners.exact.cache import CACHE_LINE, LEVEL_1, CacheModel
 from runners.exact.record import (
     COUNT_BITS,
     COUNT_MASK,
@@ -109,7 +109,7 @@ class EventCounter:
 
         The cache is full of the same iteration: that is run through once before.
         """
-        caches: defaultdict[int, Cache] = defaultdict(lambda: Cache(*LEVEL_1))
+        caches: defaultdict[int, CacheModel] = defaultdict(lambda: CacheModel(*LEVEL_1))
         for ran in self._run(state, words):
             for line in ran.part.lines:
                 caches[ran.cpu].misses(line)

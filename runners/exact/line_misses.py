@@ -3,21 +3,19 @@
 
 from collections import Counter
 
-from runners.exact.cache import LEVEL_1, Cache
+from runners.exact.cache import LEVEL_1, CacheModel
 from runners.exact.touches import Recorded
 
-LEVEL_2 = 1 << 20, 16
-CODE_LINES = (
-    1 << 60
-)  # data is known by physical addresses and code by virtual ones: tell them apart
+LEVEL_2 = 1 << 20, 16  # bytes, and lines of a set
+CODE_LINES = 1 << 60  # tells code, by virtual addresses, from data, by physical ones
 
 
 class _Caches:
     """Of a CPU: a first level each for data and code, a second for both; and what has missed."""
 
     def __init__(self) -> None:
-        self._first = {what: Cache(*LEVEL_1) for what in ("data", "code")}
-        self._second = Cache(*LEVEL_2)
+        self._first = {what: CacheModel(*LEVEL_1) for what in ("data", "code")}
+        self._second = CacheModel(*LEVEL_2)
         self.missed: Counter[str] = Counter()
 
     def fetch(self, what: str, line: int, counts: bool) -> None:

@@ -8,6 +8,7 @@ objects.tsv. Types are the kernel's own (BTF).
 
 import enum
 import mmap
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -40,13 +41,14 @@ EMBEDDED = {
     "sk": "sock",
     "__sk_common": "sock_common",
 }
-# Arrays of counters, which enumerators count through: structure and member → how their names begin.
+# Arrays of counters with an enumerator for each: structure → one of these. All are called `mibs`.
 COUNTERS = {
-    ("linux_mib", "mibs"): "LINUX_MIB_",
-    ("tcp_mib", "mibs"): "TCP_MIB_",
-    ("ipstats_mib", "mibs"): "IPSTATS_MIB_",
-    ("udp_mib", "mibs"): "UDP_MIB_",
+    "linux_mib": "LINUX_MIB_NUM",
+    "tcp_mib": "TCP_MIB_NUM",
+    "ipstats_mib": "IPSTATS_MIB_NUM",
+    "udp_mib": "UDP_MIB_NUM",
 }
+MIBS = re.compile(r"mibs\[(\d+)\]")
 WRAPPED = frozenset({"rlock", "raw_lock", "val", "counter", "refs"})
 
 
@@ -140,12 +142,7 @@ class Objects:
         self._per_cpu_extents: list[Extent] = []
         self._stacks: list[Extent] = []
         values = btf.enumerators()
-        self._enumerators = {
-            (begin, value): name
-            for begin in COUNTERS.values()
-            for name, value in values.items()
-            if name.startswith(begin)
-        }
+        self._counters = {name: btf.enumeration(member) for name, member in COUNTERS.items()}
         self._slab_type, self._slab_flag = values.get("PGTY_slab"), values.get("PG_slab")
         self._find_table()
         self._find_caches()
@@ -398,11 +395,9 @@ class Objects:
 
     def _counter(self, structure: str, text: str) -> str:
         """`LINUX_MIB_TCPHPHITS` for `mibs[21]`; any other field as it is."""
-        member, _, number = text.removesuffix("]").partition("[")
-        begin = COUNTERS.get((structure, member))
-        if begin is None or not number:
-            return text
-        return self._enumerators.get((begin, int(number)), text)
+        counter = MIBS.fullmatch(text)
+        names = self._counters.get(structure)
+        return names.get(int(counter[1]), text) if names and counter else text
 
 
 def _joined(path: Sequence[str]) -> str:

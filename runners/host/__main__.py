@@ -22,7 +22,7 @@ from probes import reasons
 from probes.bpf import enable_statistics
 from probes.cell import CellRun, Plan, load
 from probes.contract import CELLS, CHECKS, ENVIRONMENT, MISSING
-from probes.messages import failure, shown
+from probes.messages import exit_status, failure, shown
 from probes.scripts import Script, instruments, read_scripts
 from runners.checks import CHECK_NAMES
 from runners.host.bpftrace import Bpftrace
@@ -249,4 +249,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -250,6 +251,7 @@ class Monitor:
     def __init__(self, who: Invoker) -> None:
         self._who = who
         self._folder: Path | None = None
+        self._mounted = False
         self._held = ExitStack()
         self._numbers = itertools.count(1)
         self._running: dict[int, RunningProgram] = {}
@@ -288,6 +290,7 @@ class Monitor:
                     return self._start(name, [str(word) for word in words], streams, answer)
                 if name == "mounts":
                     mount_tracing()
+                    self._mounted = True
                     _send(answer, {})
                 else:
                     self._workspace()
@@ -307,6 +310,20 @@ class Monitor:
             self._folder = self._held.enter_context(workspace())
         return self._folder
 
+    def _own_workload(self) -> Path | None:
+        """A copy of the workload that our namespace alone has; None where there can be none.
+
+        A probe fires in every process that runs the file it is attached to, whoever starts it.
+        """
+        place = self._workspace() / "workload"
+        if not place.is_dir():
+            place.mkdir(0o755)
+            options = ["-t", "tmpfs", "-o", "nosuid,nodev,mode=755"]
+            if attempt(["mount", *options, "workload", place]).returncode != 0:
+                return None
+            self._held.callback(attempt, ["umount", place])
+        return Path(shutil.copy(WORKLOAD, place))
+
     def _start(
         self, name: str, words: list[str], streams: Sequence[int], answer: socket.socket
     ) -> int:
@@ -314,6 +331,8 @@ class Monitor:
         # A number of ours: the folder of an earlier one belongs to the user by now.
         out = self._workspace() / str(next(self._numbers))
         argv = [*program.argv(self._who, out), *program.take(name, words)]
+        if name == "collect" and self._mounted and (own := self._own_workload()):
+            argv += ["--workload", str(own)]
         stdin, stdout, stderr = streams
         process = subprocess.Popen(
             command(argv, bounds=MEASURING if bound else None),

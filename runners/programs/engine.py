@@ -99,8 +99,11 @@ class Service:
         requests: int | None = None,
         attached: AttachedProbes | None = None,
         alone: bool = False,
+        seconds: float | None = None,
     ) -> Result:
         """Run the client to its end; the case says how long, unless `requests` do.
+
+        It may take as long as the program says, or so many `seconds`.
 
         Returns `requests` (by the client), `counted` (by the server; None where nobody counts),
         `window_ns`, `latency_ns` (of what the client prints), `counters` (the kernel's, of the
@@ -127,7 +130,7 @@ class Service:
             attached,
             self.program.client.waits,
             self.place.client,
-            self.program.client.seconds,
+            seconds or self.program.client.seconds,
         )
         if result["error"] is None:
             if self.program.counter:

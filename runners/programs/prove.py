@@ -34,7 +34,8 @@ from runners.programs.program import Case, Client, Process, Program, Values, cas
 from runners.programs.watch import USUAL_SECONDS, observe, write_files
 from runners.store.report import RunFolder, place
 
-OWN_CLIENT_SECONDS = 3600  # for one run of a client
+OWN_CLIENT_SECONDS = 3600  # for one run of a client without the filter
+LEAST_SECONDS, MOST_TIMES = 20, 3  # for any other run: times the longest run without the filter
 TURNS_REPEATS = 6
 NARROW = 0.02  # of the ratio, to either side: then no further repeat is worth its time
 LISTENS = 0x10000  # of a line's flags in /proc/net/unix: __SO_ACCEPTCON
@@ -108,6 +109,7 @@ class Subject:
     port: int | None = None
     root: Path | None = None
     _kept: dict[Arm, engine.Service] = field(default_factory=dict)
+    _longest: float = 0.0  # seconds, of the runs without the filter
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -127,6 +129,15 @@ class Subject:
             self._kept[arm].warm_up(self.case, arm.transport)
         yield self._kept[arm]
 
+    def most_seconds(self, arm: Arm) -> float | None:
+        """How long a run may take: several times as long as without the filter, once that is known.
+
+        A program that the filter makes wait for ever, or that lives on, would hang.
+        """
+        if arm is PLAIN or not self._longest:
+            return None
+        return max(LEAST_SECONDS, MOST_TIMES * self._longest)
+
     def run(
         self, arm: Arm, stack: ExitStack, attached: AttachedProbes | None = None
     ) -> dict[str, Any]:
@@ -135,11 +146,19 @@ class Subject:
         try:
             with self.served(arm, stack) as service:
                 alone = attached is not None
-                result = service.drive(self.case, arm.transport, attached=attached, alone=alone)
+                result = service.drive(
+                    self.case,
+                    arm.transport,
+                    attached=attached,
+                    alone=alone,
+                    seconds=self.most_seconds(arm),
+                )
         except RunError as error:
             raise RunError(f"over {over}, {error}") from None
         if result["error"]:
             raise RunError(f"over {over}, the client failed: {result['error']}.")
+        if arm is PLAIN:
+            self._longest = max(self._longest, result["window_ns"] / 1e9)
         kept = ("requests", "window_ns", "metric", "counters", "probed")
         return {"arm": arm.name} | {name: result[name] for name in kept if result.get(name)}
 

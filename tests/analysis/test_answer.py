@@ -112,8 +112,8 @@ def test_kernels_are_compared_where_a_run_has_several() -> None:
         return LedgerCount(
             measure="instructions", words="", per="", headline=True, values=values, alike=False,
             figures={name: f"{value:.0f}" for name, value in values.items()}, probed=False,
-            kernel=kernel, counted="counted somewhere", default_scheduler=None, several=True,
-            ratio=(tcp / unix, tcp / unix),
+            kernel=kernel, counted="counted somewhere", default_scheduler=None, default_range=None,
+            several=True, ratio=(tcp / unix, tcp / unix),
         )  # fmt: skip
 
     each = (count("Linux 1", 100, 300), count("Linux 2", 7, 7), count("Linux 3", 110, 150))

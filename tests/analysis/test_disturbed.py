@@ -135,5 +135,5 @@ def test_a_disturbed_repeat_is_marked_and_counted(analysed: Analyse) -> None:
     assert (found.watched, len(found.runs)) == (12, 1)
     ((_, cell, _),) = found.runs
     assert (cell.transport, cell.conditions.placement, cell.repeat) == ("tcp", "same-cpu", 1)
-    assert "1 of 12" in found.words()
+    assert "1 of 12" in found.disturbed_text()
     assert "machine was busy" not in Report(analysis).answer_md()

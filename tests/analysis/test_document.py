@@ -70,15 +70,17 @@ def test_each_kind_of_difference_is_told_and_what_agrees_is_not(tmp_path: Path) 
         field("rack.rtt", stores_softirq=2.0, storers="softirq tcp_rack_advance"),
         field("sk_lock", structure="sock", stores_send=2.0),
     )
-    cell: Any = SimpleNamespace(field_rows=rows, messages_per_iteration=2)
+    cell: Any = SimpleNamespace(field_rows=rows, messages_per_iteration=2, pattern="pingpong")
+    opening = (field("advmss", loads_softirq=1.0), field("unused", stores_softirq=1.0))
+    connect: Any = SimpleNamespace(field_rows=opening, messages_per_iteration=2, pattern="connect")
     found = {
         row.field: row.counted
-        for row in differences([cell], read_document(document(tmp_path, *ROWS)))
+        for row in differences([cell, connect], read_document(document(tmp_path, *ROWS)))
     }
     assert set(found) == {"copied_seq", "repair", "advmss", "gone", "frto", "rack"}
     assert found["copied_seq"] == "rx: written 1.00 times a message by tcp_recvmsg_locked"
     assert found["repair"].endswith("by tcp_ack; one byte: repair|frto")
-    assert found["advmss"] == "rx: never accessed here"
+    assert found["advmss"] == "rx: accessed while connecting only"
     assert "no such field" in found["gone"]
     assert found["rack"] == "rx: written 1.00 times a message by tcp_rack_advance"
 

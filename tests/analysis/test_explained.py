@@ -11,7 +11,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import analyse
 from analysis.raw.run import read_run
-from analysis.report.explained import REST, Explained, explain
+from analysis.report.explained import NOT_EXPLAINED, Explained, explain
 from probes.contract import CELLS, MANIFEST, PRICES
 from tests.analysis.make_run import HOST, SIZE, MadeUp, exact_line, exact_target, make_run, shape
 from tests.analysis.test_events import TRUE, price_list
@@ -60,7 +60,7 @@ def test_parts_have_their_prices_and_add_up_to_what_was_measured(run: Path) -> N
     assert parts["switches"] == pytest.approx(2 * TRUE["switches"])
     assert parts["bytes copied and cleared"] == pytest.approx(200 * TRUE["string_bytes"])
     assert sum(parts.values()) == pytest.approx(found.measured.value) == pytest.approx(6_000)
-    assert parts[REST] == pytest.approx(6_000 - 2_000 - 1_000 - 4)
+    assert parts[NOT_EXPLAINED] == pytest.approx(6_000 - 2_000 - 1_000 - 4)
 
 
 def test_the_report_says_what_is_not_explained(run: Path) -> None:

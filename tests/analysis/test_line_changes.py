@@ -18,10 +18,10 @@ BASE: Fields = {"lock": (0, 1), "cold": (8, 0), "queue": (16, 1), "peer": (24, 1
 
 
 def cell(fields: Fields, moves: float = 0) -> Any:
-    rows = []
-    for name, (at, loads) in fields.items():
-        row: list[Any] = ["s", name, "s", at, 8, loads, *NO_MORE, "send f", "send f", ""]
-        rows.append(FieldOfObject(*row))
+    rows = [
+        FieldOfObject._make(["s", name, "s", at, 8, loads, *NO_MORE, "send f", "send f", ""])
+        for name, (at, loads) in fields.items()
+    ]
     line = SimpleNamespace(name="s", moves=moves, fields="", taken="", taker="", writer="")
     counts = SimpleNamespace(
         data=10, code=20, moves=SimpleNamespace(total=moves), objects={"s": 1.0}

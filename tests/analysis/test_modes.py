@@ -99,3 +99,13 @@ def test_repeats_that_form_two_groups() -> None:
     modes = found.modes["medians of repeats"]
     assert modes is not None
     assert [mode.share for mode in modes.modes] == [0.5, 0.5]
+
+
+def test_an_outlier_stands_alone() -> None:
+    usual = [lognormal(22_000, 1_000, seed, 0.005) for seed in range(15)]
+    far = [lognormal(at, 1_000, at, 0.005) for at in (30_000, 40_000, 50_000, 60_000, 70_000)]
+    for more, words in ((far[:1], "outlier: repeat 16 of 16"), (far, "5 of 20 repeats lie apart")):
+        found = modality([*usual, *more])
+        assert found is not None
+        (clause,) = found.outliers
+        assert clause.startswith(words)

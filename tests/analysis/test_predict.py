@@ -298,6 +298,23 @@ def test_what_was_sent_again_without_need_is_no_loss(needless: int, said: bool) 
     assert (pair.parts["waits for a timer of TCP"] > 0) is said
 
 
+def test_a_request_that_no_sample_saw_as_a_whole_is_open(prices: Prices) -> None:
+    """Its time is not known: it is not 0, and no difference is small beside it."""
+    unseen = {"answers": 0, "answer_ns": 0, "waits": {"delayed-ack": [10, 0]}}
+    (told,) = told_of(read(end(CLIENT, SERVER, 1, **unseen), TALK[1]), prices)
+    assert told.prediction
+    assert told.prediction.verdict == Verdict.UNTIMED
+    assert "no measurable gain" not in told.sentence
+    assert f"wait {ABSENT} ms each" in " ".join(told.notes)
+
+
+@pytest.mark.parametrize("client", ["", "libssl.so.3"])
+def test_a_pair_that_may_encrypt_says_so(client: str) -> None:
+    owners = {"1": {"tls": client}, "2": {"tls": "libgnutls.so.30"}}
+    (pair,) = made(*TALK, processes=owners)
+    assert ("libgnutls.so.30 in both" in " ".join(notes(pair))) is bool(client)
+
+
 def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Prices) -> None:
     """Twenty wait 2 ms each, 100 µs apart, and one of a thousand opens a connection."""
     seen = but(PING, at_once=20, answer_us=2000, opened=0.001, bound=True)

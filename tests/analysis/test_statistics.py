@@ -83,6 +83,13 @@ def test_below_six_repeats_there_is_no_interval() -> None:
     assert change(np.ones(9), few).low is None
 
 
+def test_no_ratio_of_times_is_below_zero() -> None:
+    first = np.array([10.0, 11, 9, 10, 12, 10])
+    ratio = compared(first, np.array([1.0, 90, 2, 1, 60, 3])).ratio
+    assert ratio.low == 0
+    assert ratio.high is not None and ratio.high > ratio.value > 0
+
+
 def test_a_change_of_two_runs_is_as_unsure_as_both_together() -> None:
     first, second = np.array([1.0, 2, 3, 4, 5, 6]), np.array([11.0, 12, 13, 14, 15, 16])
     figure = change(first, second)

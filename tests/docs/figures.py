@@ -53,6 +53,7 @@ MADE = {
     "docs/install.md": r"\| .* \| \d+, \d+, \d+; ",
     "docs/knobs.md": r"\|",
     "docs/path-over-time.md": "",
+    "docs/predicting.md": r"\| [\w-]+/",
     "docs/your-server.md": r"\| [\w-]+/",
 }
 NUMBER = rf"[{MINUS}+-]?\d+(?:[.,]\d+)*"
@@ -224,11 +225,22 @@ def unsettled(attempt: str) -> int:
     return int((cases["measured_us"].abs() < cases["error_us"]).sum())
 
 
-def missed(attempt: str, guess: float | None = None) -> float:
-    """By how many per cent of a request's time the prediction missed, or this guess for all."""
+def missed(attempt: str, guess: float | None = None, of: str = "mean") -> float:
+    """By how many per cent of a request's time the prediction missed, or this guess for all.
+
+    `of` these is the mean, or the median.
+    """
     cases = _blind(attempt)
     told = cases["predicted_us"] if guess is None else guess
-    return float(100 * ((told - cases["measured_us"]).abs() / cases["of_us"]).mean())
+    return float(100 * ((told - cases["measured_us"]).abs() / cases["of_us"]).agg(of))
+
+
+def after(code_kib: int, data_kib: int, cpus: int) -> float:
+    """TCP's extra time after so much other work, in µs: the median of reports/reference/cold."""
+    table = rows("reports/reference/cold/table.csv")
+    chosen = table.query(f"code_kib == {code_kib} and data_kib == {data_kib} and cpus == {cpus}")
+    ns = chosen.pivot_table("median_ns", "repeat", "transport")
+    return float((ns["tcp"] - ns["unix"]).median() / 1000)
 
 
 @cache
@@ -266,8 +278,8 @@ def seconds(run: str, step: str = "") -> float:
 
 
 SOURCES = (
-    cell, claims, code, events, extra, gate, gates, grown, held, knob, longer, missed, opened,
-    overlaps, pairs, said, seconds, shown, slower, stored, tree, unsettled, woken,
+    after, cell, claims, code, events, extra, gate, gates, grown, held, knob, longer, missed,
+    opened, overlaps, pairs, said, seconds, shown, slower, stored, tree, unsettled, woken,
 )  # fmt: skip
 # Lines of transcripts, with a group for each figure.
 LINES = {

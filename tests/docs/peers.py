@@ -23,6 +23,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.statistics import compared
+from analysis.wording import extent
 from probes.bcc.people import listening
 from probes.files import read_rows, typed
 from runners.host.workload import private_directory
@@ -141,7 +142,7 @@ def markdown(runs: pd.DataFrame) -> str:
         pairs = of_cell.pivot(index="block", columns="program", values="ns")
         both = compared(pairs["peer"].to_numpy(), pairs["ours"].to_numpy())
         ratio = both.ratio
-        span = "too few blocks" if ratio.low is None else f"{ratio.low:.2f}-{ratio.high:.2f}"
+        span = "too few blocks" if ratio.low is None else extent(*ratio.ends)
         times = f"{both.second.value / 1000:.2f} | {both.first.value / 1000:.2f}"
         lines.append(f"| {' | '.join(map(str, cell))} | {times} | {ratio.value:.2f} | {span} |")
     return "".join(f"{line}\n" for line in lines)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The table of docs/your-server.md, made from the rows in reports/reference/proofs.csv.
 
-    python -m tests.docs.proofs             # fill the page again
+The last table of docs/predicting.md has five of them beside what a prediction and a report say.
+
+    python -m tests.docs.proofs             # fill both pages again
     python -m tests.docs.proofs FOLDER …    # take the rows from these proofs first
 
 A row is a program over TCP and by its own Unix option, and rerouted; times are ns of a request.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -15,10 +18,11 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.predict.model import read_fitted
 from analysis.predict.prove import Proof, outcome
 from analysis.raw.record import read_object
 from analysis.statistics import Estimate
-from analysis.wording import extent, spanned
+from analysis.wording import amount, extent, spanned
 from probes.contract import PROOF
 from runners.process import REPOSITORY
 
@@ -32,6 +36,13 @@ HEADS = ["program", "free: less", "option", "rerouted", "bound: less", "option",
 SERVERS = ("postgresql", "pgbouncer", "mariadb", "redis", "memcached", "nginx-uwsgi", "nginx-php",
            "nginx-gunicorn", "uvicorn", "puma", "haproxy", "node-http")  # fmt: skip
 PART = ("", "_low", "_high")
+PREDICTING = REPOSITORY / "docs/predicting.md"
+PREDICTIONS = REPOSITORY / "docs/predictions.tsv"
+ANSWER = REPOSITORY / "reports/reference/default/answer.json"
+# Programs whose predictions are of one CPU, and neither connect nor work for long.
+SEVERAL_WAYS = (("redis", "keep"), ("memcached", "get"), ("postgresql", "select"),
+                ("haproxy", "get"), ("node-http", "get"))  # fmt: skip
+WAYS = ["program", "a request over TCP", "report", "what-if", "prove"]
 
 
 def take(folders: list[Path]) -> pd.DataFrame:
@@ -85,6 +96,36 @@ def _cells(row: Any) -> Iterator[str]:
         yield "open" if value != value else f"{value:.2f} ({extent(low, high)})"
 
 
+def several_ways(rows: pd.DataFrame) -> str:
+    """A line for each program: what is saved by three ways, in per cent of its request's time."""
+    times = json.loads(ANSWER.read_text(encoding="utf-8"))["answer"]["times"]
+    (placed,) = (each for each in times if each["conditions"] == "same-cpu")
+    predictions = pd.read_csv(PREDICTIONS, sep="\t")
+    fitted = predictions[(predictions["attempt"] == "fit") & (predictions["figure"] == "time")]
+    predicted = fitted.set_index("case")["predicted_us"]
+    least, most = read_fitted().ratios["plain"]
+    lines = [WAYS, ["---", *["---:"] * (len(WAYS) - 1)]]
+    for program, case in SEVERAL_WAYS:
+        chosen = (rows["program"] == program) & (rows["case"] == case) & (rows["cpus"] == 1)
+        (row,) = rows[chosen].to_dict("records")
+        told = 1000 * predicted[f"{program}.{case}"]
+        ways = (
+            Estimate(**placed["iteration_ns"]["added"]),
+            Estimate(told, least * told, most * told),
+            Estimate(row["less"], row["less_low"], row["less_high"]),
+        )
+        each = [spanned(way * (100 / row["tcp"]), "%") for way in ways]
+        lines.append([f"{program}/{case}", amount(row["tcp"], "ns"), *each])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def predicting(rows: pd.DataFrame) -> str:
+    """Return docs/predicting.md with the table of three ways, its last one."""
+    text = PREDICTING.read_text(encoding="utf-8")
+    *_, last = TABLE.finditer(text)
+    return text[: last.start()] + several_ways(rows) + text[last.end() :]
+
+
 def page(rows: pd.DataFrame) -> str:
     """Return the page with the table of these rows."""
     return TABLE.sub(lambda _: table(rows), PAGE.read_text(encoding="utf-8"), count=1)
@@ -93,7 +134,9 @@ def page(rows: pd.DataFrame) -> str:
 def main() -> None:
     if folders := [Path(name) for name in sys.argv[1:]]:
         take(folders).to_csv(ROWS, index=False, float_format="%.5g")
-    PAGE.write_text(page(pd.read_csv(ROWS)), encoding="utf-8")
+    rows = pd.read_csv(ROWS)
+    PAGE.write_text(page(rows), encoding="utf-8")
+    PREDICTING.write_text(predicting(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

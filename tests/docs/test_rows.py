@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Pages that are made of stored rows are what the rows make, and the rows are whole."""
 
+import re
 from types import ModuleType
 
 import pandas as pd
 import pytest
 
-from analysis.paths.figures import NEEDED, needed
+from analysis.paths.figures import NEEDED, needed, scheduled
 from probes.transports import PAIR
 from tests.docs import columns, idle_polling, knobs, lesions, lines, over_time, proofs
 from tests.docs.over_time import USUAL, Rows, match
@@ -32,6 +33,16 @@ def test_the_pictures_of_cache_lines_are_of_the_stored_run() -> None:
     assert made == kept, f"the pictures are older: {lines.REFRESH}"
 
 
+def test_three_ways_to_a_decision_have_one_direction_and_one_order_of_size() -> None:
+    page = proofs.PREDICTING.read_text(encoding="utf-8")
+    assert proofs.predicting(pd.read_csv(proofs.ROWS)) == page, f"run {proofs.REFRESH}"
+    rows = re.findall(r"(?m)^\| [\w-]+/.*\|$", page)
+    assert len(rows) == len(proofs.SEVERAL_WAYS)
+    for row in rows:
+        shares = [float(share) for share in re.findall(r"\| ([\d.]+) %", row)]
+        assert len(shares) == 3 and max(shares) < 3 * min(shares), row
+
+
 def test_the_columns_of_watch_are_those_of_its_table() -> None:
     kept = columns.PAGE.read_text(encoding="utf-8")
     assert columns.page() == kept, f"the page is older: {columns.REFRESH}"
@@ -46,11 +57,19 @@ def test_what_a_message_needs_adds_up() -> None:
     for cell in rows.cells:
         taxes = rows.taxes[rows.taxes["cell"] == cell]
         assert rows.usual(cell) - taxes["instructions"].sum() == rows.left(cell, 1) > 0
-    assert needed("1.0") == []
+    assert not needed("1.0")
+    assert not scheduled("1.0", "other")
     for (knob, _), parts in rows.kernels.items():
         reasons = sum(parts.values()) - parts["kernel"] - parts["lesions"]
         assert parts["kernel"] - parts["lesions"] == reasons, f"{knob} is not explained"
         assert lesions.UNEXPLAINED not in parts, f"{knob} is not explained"
+
+
+def test_only_the_default_scheduler_makes_a_count_depend_on_the_window() -> None:
+    release = lesions.Rows().release
+    fifo, other = (scheduled(release, sched) for sched in ("fifo", "other"))
+    assert len(fifo) == len(other) == 9
+    assert max(fifo) - min(fifo) < 0.005 < max(other) - min(other)
 
 
 def test_layers_add_up_to_their_round_trip(rows: Rows) -> None:

@@ -152,6 +152,7 @@ def test_a_real_cell_names_what_it_touches(built: None, kernel: str) -> None:
     assert found.fields["tcp_sock", "rcv_nxt"].stores["softirq"] == messages
     assert found.fields["tcp_sock", "write_seq"].stores["send"] == messages
     assert found.fields["tcp_sock", "copied_seq"].stores["read"] == messages
+    assert found.fields["linux_mib", "LINUX_MIB_TCPHPHITS"].stores["softirq"] == messages
 
 
 def test_lines_repeat(exact_guest: ExactGuest) -> None:

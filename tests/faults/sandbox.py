@@ -55,7 +55,10 @@ NEXT_ID = {"program": 11, "map": 12, "link": 31}
 LONGEST = 1200.0  # seconds of an undisturbed run, the first boot of a guest included
 OUTLIVE = 30.0
 PROGRAM = 6  # so many words of a command line name the program; options come after
-TRACEBACK = re.compile(r"Traceback|Exception ignored|Fatal Python error|: line \d+: ")
+# Also the last line of one, told as a sentence.
+TRACEBACK = re.compile(
+    r"Traceback|Exception ignored|Fatal Python error|: line \d+: |^pathcost: \w+Error: ", re.M
+)
 number = itertools.count()
 
 

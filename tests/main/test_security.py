@@ -21,7 +21,7 @@ from runners import guest
 from runners.guest.kernels import DEFAULT
 from runners.store.folders import invoker
 from tests.build import environment, or_skip
-from tests.processes import captured, running
+from tests.processes import captured, repeating, running
 
 pytestmark = pytest.mark.guest
 USER = 12345
@@ -181,6 +181,18 @@ def test_no_path_of_the_users_leads_root_elsewhere(place: Place) -> None:
     assert "Traceback" not in done.stderr
     assert "another run is measuring" not in done.stderr
     place.check_untouched()
+
+
+def test_the_workload_of_others_is_not_counted(place: Place) -> None:
+    """They start the file to which the probes of a run would be attached."""
+    workload = place.tree / "runners/workload/build/pathcost-workload"
+    words = ["--transport", "unix", "--messages", "4000", "--dir", place.home / "tmp"]
+    with repeating(lambda: captured([*AS_USER, workload, *words])):
+        done = place.run(
+            *("--target", "host", "--transports", "unix", "--placements", "same-cpu"),
+            *("--messages", "400", "--repeats", "2", "--instruments", "bpftrace"),
+        )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_path_with_a_control_character_is_refused(place: Place) -> None:

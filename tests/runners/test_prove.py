@@ -102,6 +102,22 @@ def test_what_fails_is_one_sentence_and_leaves_nothing(
     assert descendants(os.getpid()) == []
 
 
+def test_a_run_that_the_filter_makes_hang_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its limit is several times what the client takes without the filter."""
+    monkeypatch.setattr("runners.programs.prove.LEAST_SECONDS", 0.5)
+    hangs = "import os, time; os.environ.get('HANGS') and time.sleep(60)\n" + CLIENT
+    port = free_port()
+    options = ProveOptions(
+        verb="prove", port=port, server=command(SERVER, port), client=command(hangs, port)
+    )
+    with ExitStack() as stack:
+        subject = subject_of(options)
+        subject.run(ARMS[0], stack)
+        monkeypatch.setenv("HANGS", "1")
+        with pytest.raises(RunError, match="the client did not end in"):
+            subject.run(ARMS[-1], stack)
+
+
 def test_a_port_in_use_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -56,6 +56,52 @@ while True:
         os._exit(0)
     connection.close()
 """
+# A port that is in use, and an address that is not this machine's, are told as TCP tells them; each
+# family has a listener, which sees clients of its own; and one that is closed is in nobody's way.
+BINDS = """
+import errno, os, socket, sys
+port = int(sys.argv[1])
+def bound(family, host, *options):
+    made = socket.socket(family)
+    for option in ((socket.SOL_SOCKET, socket.SO_REUSEADDR), *options):
+        made.setsockopt(*option, 1)
+    return made, made.bind((host, port))
+def refused(*what):
+    try:
+        bound(*what)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+share = socket.SOL_SOCKET, socket.SO_REUSEPORT
+only = socket.IPPROTO_IPV6, socket.IPV6_V6ONLY
+bound(socket.AF_INET, "127.0.0.1")[0].close()
+four, _ = bound(socket.AF_INET, "0.0.0.0", share)
+four.listen()
+found = (
+    refused(socket.AF_INET, "127.0.0.1"),
+    refused(socket.AF_INET, "0.0.0.0", share),
+    refused(socket.AF_INET6, "::"),
+    refused(socket.AF_INET, "192.0.2.1"),
+    refused(socket.AF_INET6, "::", only),
+)
+assert found == ("EADDRINUSE", None, "EADDRINUSE", "EADDRNOTAVAIL", None), found
+six, _ = bound(socket.AF_INET6, "::", only, share)
+six.listen()
+for listener in (four, six):
+    if os.fork() == 0:
+        break
+while True:
+    connection, address = listener.accept()
+    if connection.recv(64):  # not who only looks whether it listens
+        connection.sendall(address[0].encode())
+    connection.close()
+"""
+SEEN = """
+import socket, sys
+for host in ("127.0.0.1", "::1"):
+    with socket.create_connection((host, int(sys.argv[1])), 10) as connection:
+        connection.sendall(b"who am I?")
+        assert connection.recv(64).decode() == host
+"""
 # A connection to each address, all at once: more than wait in the queue.
 BLOCKING = """
 import socket, sys
@@ -91,6 +137,35 @@ connection.send(b"hello")
 assert epoll.poll(10) == [(connection.fileno(), select.EPOLLIN)]
 assert connection.recv(64) == b"hello"
 epoll.unregister(connection)
+"""
+# Options read back what was set, before connect(2) too; what TCP refuses fails; kTLS is never there.
+OPTIONS = """
+import errno, socket, sys
+from socket import IPPROTO_IP, IPPROTO_TCP
+connection = socket.socket()
+assert connection.getsockopt(IPPROTO_TCP, socket.TCP_NODELAY) == 0
+connection.setsockopt(IPPROTO_TCP, socket.TCP_NODELAY, 1)
+connection.connect(("127.0.0.1", int(sys.argv[1])))
+assert connection.getsockopt(IPPROTO_TCP, socket.TCP_NODELAY) != 0
+connection.setsockopt(IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1234)
+assert connection.getsockopt(IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1234
+connection.setsockopt(IPPROTO_IP, socket.IP_TOS, 16)
+assert connection.getsockopt(IPPROTO_IP, socket.IP_TOS) == 16
+name = connection.getsockopt(IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+assert name.rstrip(b"\\0").isalnum(), name
+assert connection.getsockopt(IPPROTO_TCP, socket.TCP_INFO, 104)[0] == 1
+for option, value, error in (
+    (socket.TCP_CONGESTION, b"no such", "ENOENT"), (socket.TCP_USER_TIMEOUT, -1, "EINVAL"),
+    (99, 1, "ENOPROTOOPT"), (31, b"tls", "ENOENT"),
+):
+    try:
+        connection.setsockopt(IPPROTO_TCP, option, value)
+    except OSError as raised:
+        assert errno.errorcode[raised.errno] == error, (option, raised)
+    else:
+        raise AssertionError(option)
+connection.sendall(b"hello")
+assert connection.recv(64) == b"hello"
 """
 SENDTO = """
 import socket, sys
@@ -145,6 +220,18 @@ def test_a_client_does_not_notice(mode: str, tmp_path: Path) -> None:
         for program in (BLOCKING, EPOLL):
             assert run(mode, port, tmp_path, program) == (0, "")
         assert (outside.connect_ex(("127.0.0.1", port)) == 0) == (mode == "tcp")
+
+
+@pytest.mark.parametrize("mode", ["tcp", "unix"])
+def test_options_are_tcps(mode: str, tmp_path: Path) -> None:
+    with serving(mode, tmp_path) as port:
+        assert run(mode, port, tmp_path, OPTIONS) == (0, "")
+
+
+@pytest.mark.parametrize("mode", ["tcp", "unix"])
+def test_a_port_is_bound_as_over_tcp(mode: str, tmp_path: Path) -> None:
+    with serving(mode, tmp_path, BINDS) as port:
+        assert run(mode, port, tmp_path, SEEN) == (0, "")
 
 
 @pytest.mark.parametrize("mode", ["tcp", "unix"])

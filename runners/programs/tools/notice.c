@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "notice.h"
+#include "options.h"
 
 #define PIDFD_THREAD O_EXCL /* Linux 6.9 */
 
@@ -21,7 +22,7 @@ enum { INSTANCES = 16, CALLERS = 64 };
 enum { UNKNOWN, KEEPS, CLOSES };
 #define EPOLL "anon_inode:[eventpoll]"
 
-int notices, bound = -1, epolls_made = 1;
+int notices, epolls_made = 1;
 const char *refused;
 
 /* A thread that calls: a file descriptor of it, what exec(2) does with its sockets (as the first
@@ -35,7 +36,7 @@ bool done(struct call *call)
 {
 	if (call->socket >= 0)
 		close(call->socket);
-	if (call->made >= 0 && call->made != bound)
+	if (call->made >= 0 && !call->kept)
 		close(call->made);
 	return true;
 }
@@ -116,10 +117,20 @@ static struct caller *caller_of(struct call *call)
 	return caller;
 }
 
+int pidfd_of(struct call *call)
+{
+	return fcntl(caller_of(call)->file, F_DUPFD_CLOEXEC, 0);
+}
+
+int copied(int pidfd, int descriptor)
+{
+	return syscall(__NR_pidfd_getfd, pidfd, descriptor, 0);
+}
+
 int taken(struct call *call, int descriptor)
 {
 	struct caller *caller = caller_of(call);
-	int copy = syscall(__NR_pidfd_getfd, caller->file, descriptor, 0);
+	int copy = copied(caller->file, descriptor);
 
 	if (copy < 0 && errno == ESRCH && caller->thread) { /* that of this number has ended */
 		caller->thread = 0;
@@ -223,6 +234,7 @@ int replace(struct call *call)
 
 	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0)
 		return errno;
+	keep_options(call->socket, call->made); /* of TCP as well, so that both ways pay alike */
 	close(call->socket); /* the last reference: now nobody watches it any more */
 	call->socket = -1;
 	for (int i = 0; i < caller->instances; i++)

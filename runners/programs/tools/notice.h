@@ -9,17 +9,16 @@
 #include <sys/types.h>
 
 /* A stopped call, of which `socket` is the caller's own, and `made` what takes its place; whether
- * the caller of connect(2) waits. */
+ * the caller of connect(2) waits, and whether `made` stays open here. */
 struct call {
 	__u64 id;
 	pid_t thread;
 	int nr, socket, made;
 	__u64 args[6];
-	bool blocks;
+	bool blocks, kept;
 };
 
 extern int notices; /* the filter's listener */
-extern int bound;   /* the socket that listens for all; -1: none yet */
 extern int epolls_made;
 extern const char *refused; /* why the command cannot go on; NULL: it can */
 
@@ -37,5 +36,9 @@ void fetch(struct call *call, __u64 from, void *to, size_t length);
 void store(struct call *call, __u64 to, void *value, size_t room, __u64 at, socklen_t length);
 /* The caller's descriptor as one of ours; below 0 where there is none. */
 int taken(struct call *call, int descriptor);
+/* A pidfd of the caller that outlives the call. */
+int pidfd_of(struct call *call);
+/* A process' descriptor as one of ours; below 0 where it has none by that number, or has ended. */
+int copied(int pidfd, int descriptor);
 /* Put `made` in the socket's place, with its options and who watches it. Returns 0, or errno. */
 int replace(struct call *call);

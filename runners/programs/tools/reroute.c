@@ -32,6 +32,7 @@
 #include "address.h"
 #include "filter.h"
 #include "notice.h"
+#include "options.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS /* Linux 6.6 */
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS	   SECCOMP_IOW(4, __u64)
@@ -50,7 +51,8 @@ static sigset_t signals, before;
  */
 static int connected(struct call *call, const union address *address)
 {
-	const struct sockaddr *to = reroutes ? (struct sockaddr *)&place : &address->any;
+	const struct sockaddr *to =
+		reroutes ? (const struct sockaddr *)place_for(address) : &address->any;
 	socklen_t length = reroutes ? sizeof(place) : call->args[2];
 
 	if (call->blocks && !reroutes)
@@ -85,27 +87,22 @@ static bool join(struct call *call)
 			return answer(call, binds ? EINVAL : EISCONN);
 		if (binds && !reroutes)
 			return go_on(call);
-		named = address;
 		call->blocks = !(fcntl(call->socket, F_GETFL) & O_NONBLOCK);
-		/* All sockets of the port are one: of IPv4 and IPv6, and with SO_REUSEPORT. */
-		call->made = bound;
-		if (!binds || bound < 0)
-			call->made = socket(reroutes ? AF_UNIX : address.any.sa_family,
-					    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (binds) {
+			error = listen_at(call, &address);
+			if (!error)
+				error = replace(call);
+			return answer(call, error);
+		}
+		named = address;
+		call->made = socket(reroutes ? AF_UNIX : address.any.sa_family,
+				    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (!reroutes)
 			dup3(call->socket, call->made, O_CLOEXEC);
 	}
-	if (!binds) {
-		error = connected(call, &address);
-		if (call->blocks && (error == EAGAIN || error == EALREADY))
-			return false;
-	} else if (bound < 0) {
-		unlink(place.sun_path); /* of an earlier start of the server */
-		if (bind(call->made, (struct sockaddr *)&place, sizeof(place)) < 0)
-			error = errno;
-		else
-			bound = call->made;
-	}
+	error = connected(call, &address);
+	if (call->blocks && (error == EAGAIN || error == EALREADY))
+		return false;
 	if (error && error != EINPROGRESS)
 		return answer(call, error);
 	int failed = replace(call);
@@ -160,21 +157,36 @@ static bool name(struct call *call)
 	return answer(call, 0);
 }
 
-/* setsockopt(2) and getsockopt(2) of TCP and IP: set nothing, and show what TCP then would. */
+/* setsockopt(2) and getsockopt(2) of TCP and IP. */
 static bool tune(struct call *call)
 {
-	char value[256] = {};
-	socklen_t room = 0;
-	int known = call->args[2] == TCP_INFO ? TCP_ESTABLISHED : call->args[2] == TCP_NODELAY;
+	bool gets = call->nr == __NR_getsockopt, of_tcp = call->args[1] == IPPROTO_TCP;
+	char value[1024] = {};
+	socklen_t room = call->args[4];
 
-	if (side_of(call) == ELSEWHERE || !reroutes)
+	if (side_of(call) == ELSEWHERE)
 		return go_on(call);
-	if (call->nr == __NR_getsockopt) {
-		memcpy(value, &known, sizeof(known));
+	if (!gets && of_tcp && call->args[2] == TCP_ULP)
+		return answer(call, ENOENT); /* kTLS changes the bytes, and of TCP alone */
+	if (!reroutes)
+		return go_on(call);
+	int keeper = options_of(call->socket, has_six(call->socket));
+
+	if (gets)
 		fetch(call, call->args[4], &room, sizeof(room));
-		room = room < sizeof(value) ? room : sizeof(value);
-		store(call, call->args[3], value, room, call->args[4], room);
+	if (room > sizeof(value))
+		room = sizeof(value);
+	if (!gets) {
+		fetch(call, call->args[3], value, room);
+		int failed = setsockopt(keeper, call->args[1], call->args[2], value, room);
+
+		return answer(call, failed < 0 ? errno : 0);
 	}
+	if (getsockopt(keeper, call->args[1], call->args[2], value, &room) < 0)
+		return answer(call, errno);
+	if (of_tcp && call->args[2] == TCP_INFO)
+		*value = TCP_ESTABLISHED;
+	store(call, call->args[3], value, room, call->args[4], room);
 	return answer(call, 0);
 }
 
@@ -300,7 +312,7 @@ int main(int argc, char **argv)
 			"COMMAND [ARGUMENT ...]");
 	reroutes = strcmp(argv[1], "unix") == 0;
 	port = atoi(argv[2]);
-	if (strlen(argv[3]) >= sizeof(place.sun_path))
+	if (strlen(argv[3]) + 1 >= sizeof(place.sun_path)) /* a second place has a letter more */
 		errx(2, "this is too long for the path of a Unix socket: %s", argv[3]);
 	strcpy(place.sun_path, argv[3]);
 	for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)

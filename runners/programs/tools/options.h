@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Options of TCP and IP, which a Unix socket lacks. For each Unix socket a TCP socket that is
+ * connected to nobody keeps them: it takes, refuses and shows what TCP would. */
+#pragma once
+
+/* Keep the options of `socket`, whose place `made` takes. */
+void keep_options(int socket, int made);
+/* The TCP socket that keeps the options of a Unix socket; `six`: for a port that IPv6 has. */
+int options_of(int descriptor, bool six);
