@@ -43,9 +43,15 @@ class Allowance(NamedTuple):
         return pair.more <= self.number * (pair.before.total / 100 if self.percent else 1)
 
     def __str__(self) -> str:
-        number = f"{self.number:g} %" if self.percent else f"{self.number:,g} instructions"
-        lines = [f"{name}={most:g}" for name, most in self.lines._asdict().items() if most]
-        return ", ".join([number, *lines])
+        return f"{self.number:g} %" if self.percent else f"{self.number:,g} instructions"
+
+    def words(self, results: "Iterable[CellResult]") -> str:
+        """What it allows; of lines and moves where the results have them."""
+        parts = [str(self)]
+        if any(result.change for result in results):
+            names = ("lines", "lines of code", "moves")
+            parts += [f"{most:g} {name}" for name, most in zip(names, self.lines, strict=True)]
+        return ", ".join(parts)
 
 
 def parse_allowance(text: str) -> Allowance:
@@ -124,13 +130,17 @@ class Gate:
         return sum(result.status == status for result in self.results)
 
     @property
+    def words(self) -> str:
+        return self.allowance.words(self.results)
+
+    @property
     def verdict(self) -> str:
         cells, untold = counted(len(self.results), "cell"), self.count(UNTOLD)
         if self.status == WITHIN:
-            return f"PASS: all of {cells} within the allowance of {self.allowance}."
+            return f"PASS: all of {cells} within the allowance of {self.words}."
         if self.status == UNTOLD:
             return f"UNKNOWN: {untold} of {cells} cannot be told."
-        beyond = f"{self.count(BEYOND)} of {cells} beyond the allowance of {self.allowance}"
+        beyond = f"{self.count(BEYOND)} of {cells} beyond the allowance of {self.words}"
         return f"FAIL: {beyond}{f'; {untold} cannot be told' if untold else ''}."
 
 
@@ -223,7 +233,7 @@ def _most(line: str, moved: Sequence[Moved]) -> str:
 def ktap(gate: Gate) -> str:
     """KTAP version 1 (docs.kernel.org/dev-tools/ktap.html): a test for each cell."""
     lines = ["KTAP version 1", f"1..{len(gate.results)}"]
-    lines.append(f"# {gate.names[1]} against {gate.names[0]}, allowance {gate.allowance}")
+    lines.append(f"# {gate.names[1]} against {gate.names[0]}, allowance {gate.words}")
     lines.append(f"# {NOT_TIME}")
     for number, result in enumerate(gate.results, 1):
         if result.pair is not None:
