@@ -80,7 +80,7 @@ def write_lines(
     """
     counted, summary = record_lines(guest, run, layouts)
     tables = {LINES: line_table(counted), FIELDS: field_table(counted)}
-    if counted.order:
+    if counted.cpus > 1:
         tables[MOVES] = order_table(counted)
     for folder, table in tables.items():
         (out / folder).mkdir(exist_ok=True)

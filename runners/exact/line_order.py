@@ -24,12 +24,10 @@ class Passage(NamedTuple):
 
 
 def passages(
-    recorded: Recorded, moves: Sequence[Move], line: Callable[[Move], str]
+    recorded: Recorded, iteration: int, moves: Sequence[Move], line: Callable[[Move], str]
 ) -> Iterator[Passage]:
-    """The iteration in which these moves were, in its order; `line` names a move's line."""
-    if not moves:
-        return
-    ran, iteration = recorded.positions, moves[0].touch.iteration
+    """An iteration in its order, with the moves in it; `line` names a move's line."""
+    ran = recorded.positions
     places = range(ran.iterations.index(iteration), len(ran.iterations))
     inside = (at for at in places if ran.iterations[at] == iteration)
     waiting = list(reversed(moves))

@@ -223,7 +223,9 @@ def _add_distinct(
 
 def _add_moves(recorded: Recorded, counted: Lines) -> None:
     """Moves of the iterations in which each line has been seen before."""
-    totals, by_iteration = counted.totals, Counter[int]()
+    totals = counted.totals
+    # Also the iterations in which nothing moves.
+    by_iteration = Counter(dict.fromkeys(range(SETTLED, recorded.iterations), 0))
     settled = [m for m in moves(recorded.touches(), counted.cpus) if m.touch.iteration >= SETTLED]
     counted.totals["settled_iterations"] = recorded.iterations - SETTLED
     for move in settled:
@@ -242,11 +244,10 @@ def _add_moves(recorded: Recorded, counted: Lines) -> None:
         if move.writer:
             row.written[recorded.field(move.writer)] += 1
             row.writers[recorded.function(move.writer.node)] += 1
-    if most := Counter(by_iteration.values()).most_common(1):
-        counted.usual_moves = most[0][0]
-        usual = next(n for n, number in by_iteration.items() if number == counted.usual_moves)
-        own = [move for move in settled if move.touch.iteration == usual]
-        counted.order = tuple(passages(recorded, own, lambda move: _name(recorded, move)))
+    [(counted.usual_moves, _)] = Counter(by_iteration.values()).most_common(1)
+    usual = next(n for n, number in by_iteration.items() if number == counted.usual_moves)
+    own = [move for move in settled if move.touch.iteration == usual]
+    counted.order = tuple(passages(recorded, usual, own, lambda move: _name(recorded, move)))
 
 
 def _name(recorded: Recorded, move: Move) -> str:

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from runners.exact.cells import path_of
 from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.line_files import NAMED_MACHINE, record_lines
 from runners.exact.line_moves import moves
+from runners.exact.line_order import passages
 from runners.exact.lines import Lines
 from runners.exact.record import read_record
 from runners.exact.touches import LINE_BYTES, Recorded, Touch
@@ -174,6 +177,22 @@ def test_an_iteration_in_its_order_has_the_usual_moves(two_cpus: Lines) -> None:
     assert len(moved) == two_cpus.usual_moves
     assert {function for function, what, line in moved if (what, line) == ("fetch", "pages")}
     assert sum(passage.instructions for passage in two_cpus.order) > 10_000
+
+
+def test_an_iteration_in_which_nothing_moves_is_whole() -> None:
+    """In a stream the CPUs take turns of many messages, so that most of these move no line."""
+    tree = SimpleNamespace(path=lambda node: ("client", f"function{node}"))
+    ran = SimpleNamespace(
+        iterations=[-1, 10, 11, 11, 11, 12],
+        cpus=[0] * 6,
+        nodes=[0, 1, 2, 2, 3, 4],
+        instructions=[0, 7, 5, 6, 8, 9],
+    )
+    recorded: Any = SimpleNamespace(positions=ran, tree=tree)
+    found = [
+        (passage.path[-1], passage.instructions) for passage in passages(recorded, 11, (), str)
+    ]
+    assert found == [("function2", 11), ("function3", 8)]
 
 
 def test_a_field_is_shared_as_its_functions_use_it(two_cpus: Lines) -> None:
