@@ -25,8 +25,10 @@ fi
 # -B: run as root, it would leave root's byte code in the user's checkout.
 # -P: modules come from beside this file, and never from the folder where the user happens to be.
 # -s: nor from the user's home, where sudo keeps HOME.
-umask u=rwx            # what we make, we must be able to use
-unset -v "${!PYTHON@}" # the user's own settings may keep this Python from starting
+umask u=rwx # what we make, we must be able to use
+# The user's own settings may keep this Python from starting. The programs of `prove` get them back.
+for name in "${!PYTHON@}"; do export "PATHCOST_GIVEN_$name=${!name}"; done
+unset -v "${!PYTHON@}"
 export PYTHONPATH="${here%/*}"
 # A signal waits until Python can answer it with a sentence. For the millisecond until env has blocked
 # it, it is ignored: it would end us without a word.

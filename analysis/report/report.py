@@ -248,6 +248,8 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
             each = (*count.figures.values(), "none" if count.alike else count.times)
             lines.append((name, *each, "", ""))
     title = f"{found.iteration}, {size_text(found.size)}"
+    if found.pattern != "pingpong":  # what options named is named
+        title = f"{found.pattern}: {title}"
     slowest = f"p99: {'; '.join(found.transports)}"
     heads = (title, *found.transports, "difference (95 %)", AFTER_WORK, slowest)
     frame = frames.frame(heads, lines)

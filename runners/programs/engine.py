@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from runners.programs.place import Place, answers, ending_all, run_as, socket_ad
 from runners.programs.printed import MOST_BYTES, Printed, attempt_theirs
 from runners.programs.program import HERE, NS, TIME, Case, Process, Program, Values, client_command
 
-KEEPER = (sys.executable, "-P", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
+KEEPER = (sys.executable, "-I", "-S", "-B", str(Path(__file__).with_name("keeper.py")))
 LOG_BYTES = 1 << 16  # of a server's last words
 CLIENT_SECONDS = 60  # for one measurement
 Result = dict[str, Any]
@@ -131,12 +131,21 @@ class Service:
             self.program.client.waits,
             self.place.client,
             seconds or self.program.client.seconds,
+            self.place.environment,
         )
+        self._check_alive()
         if result["error"] is None:
             if self.program.counter:
                 result |= self._counted(values, before, result["requests"])
             result["time_wait"] = [closed, time_wait()]
         return result
+
+    def _check_alive(self) -> None:
+        """A server may end when it is done. Raises RunError where it has failed."""
+        for keeper, process in zip(self.keepers, self.program.processes, strict=True):
+            if status := keeper.poll():
+                what = f"{self.program.name}: {process.title}"
+                raise RunError(f"{what} ended with status {status} before its client did")
 
     def warm_up(self, case: Case, transport: str) -> Result:
         """A part of the case's requests, to be forgotten."""
@@ -145,7 +154,8 @@ class Service:
     def _attempt(self, argv: Sequence[str], seconds: int) -> str:
         """What a command printed. Raises RunError with its last line."""
         what = f"{self.program.name}: {Path(argv[0]).name}"
-        done = attempt_theirs(self.place.wrapped(argv), seconds, cwd=self.place.cwd)
+        place = self.place
+        done = attempt_theirs(place.wrapped(argv), seconds, cwd=place.cwd, env=place.environment)
         if done.returncode != 0:
             raise RunError(f"{what} failed: {last_words(done.stderr or done.stdout)}.")
         return done.stdout
@@ -184,6 +194,7 @@ class Service:
             stderr=log,
             start_new_session=True,
             cwd=self.place.cwd,
+            env=self.place.environment,
         )
         assert keeper.stdin is not None
         try:
@@ -335,6 +346,7 @@ def run_beside(
     waits: bool = False,
     wrap: Callable[[Sequence[str]], list[str]] = ending_all,
     seconds: float | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Result:
     """Run a client, which `wrap` makes a full command of, beside the processes of its server.
 
@@ -358,6 +370,7 @@ def run_beside(
             stderr=subprocess.PIPE,
             process_group=0,
             cwd=cwd,
+            env=environment,
         ) as process,
         closing(Printed(process)) as printed,
     ):

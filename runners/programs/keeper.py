@@ -93,7 +93,8 @@ def main(argv: list[str]) -> int:
             ended_pid, status = os.wait()
             if ended_pid == server.pid:
                 server.returncode = os.waitstatus_to_exitcode(status)
-    return server.returncode or 0
+    status = server.returncode or 0
+    return status if status >= 0 else 128 - status  # as a shell says it
 
 
 if __name__ == "__main__":

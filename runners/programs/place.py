@@ -10,7 +10,7 @@ import hashlib
 import os
 import pwd
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,11 @@ class Place:
     def cwd(self) -> Path:
         """Where commands run."""
         return self.directory
+
+    @property
+    def environment(self) -> Mapping[str, str] | None:
+        """The variables of commands; None: ours."""
+        return None
 
     @property
     def rerouted(self) -> Path:

@@ -8,7 +8,7 @@ bytes come from runs of their own. analysis/predict/prove.py says what follows.
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from probes.bcc.people import listening
 from probes.contract import PRICES, PROOF, PROOF_FORMAT, WATCH, Status
 from probes.messages import PROGRAM
 from probes.transports import PAIR, read_transports
-from runners.host.root import Root
+from runners.host.root import CHANNEL, Root
 from runners.host.session import Session
 from runners.options import ProveOptions
 from runners.process import RunError, UsageError, command
@@ -34,6 +34,7 @@ from runners.programs.program import Case, Client, Process, Program, Values, cas
 from runners.programs.watch import USUAL_SECONDS, observe, write_files
 from runners.store.report import RunFolder, place
 
+GIVEN = "PATHCOST_GIVEN_"  # run.sh keeps so what it takes from the environment
 OWN_CLIENT_SECONDS = 3600  # for one run of a client without the filter
 LEAST_SECONDS, MOST_TIMES = 20, 3  # for any other run: times the longest run without the filter
 TURNS_REPEATS = 6
@@ -72,12 +73,25 @@ class Verbatim(Values):
         return [self._end("port")]
 
 
+def given_environment(began_with: bytes) -> dict[str, str]:
+    """The caller's variables, by those that our process began with: run.sh has changed some."""
+    rows = (os.fsdecode(row).partition("=") for row in began_with.split(b"\0") if row)
+    variables = {name: value for name, _, value in rows if name not in ("PYTHONPATH", CHANNEL)}
+    given = {name: value for name, value in variables.items() if name.startswith(GIVEN)}
+    kept = {name: value for name, value in variables.items() if name not in given}
+    return kept | {name.removeprefix(GIVEN): value for name, value in given.items()}
+
+
 class OwnPlace(Place):
     """The user's own commands, in the user's folder and environment."""
 
     @property
     def cwd(self) -> Path:
         return Path.cwd()
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return given_environment(Path("/proc/self/environ").read_bytes())
 
     def values(self, case: Case, transport: str) -> Values:
         return Verbatim(self.program, case, transport, self.end)

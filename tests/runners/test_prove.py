@@ -16,7 +16,7 @@ from analysis.predict.prove import NO_WAIT, REROUTED, Outcome, Proof, lines, out
 from runners.options import ProveOptions, ReportOptions
 from runners.process import REPOSITORY, RunError, UsageError, free_port
 from runners.programs.keeper import descendants
-from runners.programs.prove import ARMS, Arm, subject_of
+from runners.programs.prove import ARMS, Arm, given_environment, subject_of
 from runners.run import report
 from tests.build import make
 from tests.processes import captured
@@ -70,6 +70,7 @@ def test_an_arm_runs_the_users_own_commands(arm: Arm) -> None:
     assert found["window_ns"] > 0
 
 
+DIES = SERVER.replace("listener =", "import os; listener =") + "    os.abort()\n"
 DAEMON = "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0)\n" + SERVER
 
 
@@ -88,6 +89,11 @@ def test_a_server_may_become_a_daemon() -> None:
         (SERVER, CLIENT.replace("1,234.5", "inf"), "cannot be right"),
         (SERVER, "print('rate: 1')", "has not used the port"),
         (SERVER, "import sys; sys.exit(7)", "it ended with status 7"),
+        (
+            DIES,
+            f"{CLIENT}import time; time.sleep(1)",
+            "ended with status 134 before its client did",
+        ),
     ],
 )
 def test_what_fails_is_one_sentence_and_leaves_nothing(
@@ -116,6 +122,11 @@ def test_a_run_that_the_filter_makes_hang_is_ended(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("HANGS", "1")
         with pytest.raises(RunError, match="the client did not end in"):
             subject.run(ARMS[-1], stack)
+
+
+def test_the_users_programs_have_the_users_environment() -> None:
+    began = b"PYTHONPATH=/ours\0PATHCOST_GIVEN_PYTHONPATH=/own\0A=b=c\0PATHCOST_MONITOR=5\0\xff=1\0"
+    assert given_environment(began) == {"PYTHONPATH": "/own", "A": "b=c", "\udcff": "1"}
 
 
 def test_a_port_in_use_is_told() -> None:
