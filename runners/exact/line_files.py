@@ -13,11 +13,12 @@ from typing import Any
 
 from probes.btf import Btf, section
 from probes.cell import ONE_WAY, Cell, CellRun
+from runners.exact.cache import LEVEL_1
 from runners.exact.cells import cpus_of, iterations_of, order
 from runners.exact.guest import ExactGuest
 from runners.exact.iterations import RecordError, replay
 from runners.exact.knobs import Knob
-from runners.exact.line_misses import LEVEL_1, LEVEL_2
+from runners.exact.line_misses import LEVEL_2
 from runners.exact.lines import SETTLED, LineKey, LineRow, Lines, count_lines
 from runners.exact.machine import scratch
 from runners.exact.objects import Objects
