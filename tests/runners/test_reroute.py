@@ -138,7 +138,7 @@ assert epoll.poll(10) == [(connection.fileno(), select.EPOLLIN)]
 assert connection.recv(64) == b"hello"
 epoll.unregister(connection)
 """
-# Options read back what was set, before connect(2) too; what TCP refuses fails; kTLS is never there.
+# Options read back what was set, also before connect(2); what TCP refuses fails; kTLS is not there.
 OPTIONS = """
 import errno, socket, sys
 from socket import IPPROTO_IP, IPPROTO_TCP
