@@ -23,7 +23,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 5.0  # seconds
 MOST_LOG_BYTES = 64 << 20  # of what the server prints
 LOOK_SECONDS = 0.5  # so often we look how much that is
-POLL = 0.02
+ENDING_POLL = 0.02
 
 
 def descendants(pid: int) -> list[int]:
@@ -65,7 +65,7 @@ def end_daemon() -> None:
             os.kill(pid, signal.SIGTERM)
     last = time.monotonic() + PATIENCE
     while alive() and time.monotonic() < last:
-        time.sleep(POLL)
+        time.sleep(ENDING_POLL)
 
 
 def main(argv: list[str]) -> int:
