@@ -30,6 +30,8 @@ case $status in 0 | 1 | 125) exit $status ;; *) exit 128 ;; esac
 
 def gate(options: GateOptions) -> int:
     """Count on both kernels and compare: the exit status. Raises UsageError, UntoldError."""
+    if "=" in options.allowance and not options.lines:
+        raise UsageError("--allowance of lines, code or moves has no effect: it needs --lines.")
     if options.bisect and options.kernel and not options.against:
         return bisect(options, Path(options.kernel).absolute(), options.bisect)
     if options.bisect or not options.kernel or not options.against:
