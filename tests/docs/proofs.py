@@ -36,7 +36,6 @@ HEADS = ["program", "free: less", "option", "rerouted", "bound: less", "option",
 SERVERS = ("postgresql", "pgbouncer", "mariadb", "redis", "memcached", "nginx-uwsgi", "nginx-php",
            "nginx-gunicorn", "uvicorn", "puma", "haproxy", "node-http")  # fmt: skip
 PART = ("", "_low", "_high")
-PREDICTING = REPOSITORY / "docs/predicting.md"
 PREDICTIONS = REPOSITORY / "docs/predictions.tsv"
 ANSWER = REPOSITORY / "reports/reference/default/answer.json"
 # Programs whose predictions are of one CPU, and neither connect nor work for long.
@@ -119,16 +118,16 @@ def several_ways(rows: pd.DataFrame) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def predicting(rows: pd.DataFrame) -> str:
-    """Return docs/predicting.md with the table of three ways, its last one."""
-    text = PREDICTING.read_text(encoding="utf-8")
+def with_three_ways(text: str, rows: pd.DataFrame) -> str:
+    """The page with the table of three ways, its last one."""
     *_, last = TABLE.finditer(text)
     return text[: last.start()] + several_ways(rows) + text[last.end() :]
 
 
 def page(rows: pd.DataFrame) -> str:
-    """Return the page with the table of these rows."""
-    return TABLE.sub(lambda _: table(rows), PAGE.read_text(encoding="utf-8"), count=1)
+    """Return the page with the tables of these rows."""
+    text = TABLE.sub(lambda _: table(rows), PAGE.read_text(encoding="utf-8"), count=1)
+    return with_three_ways(text, rows)
 
 
 def main() -> None:
@@ -136,7 +135,6 @@ def main() -> None:
         take(folders).to_csv(ROWS, index=False, float_format="%.5g")
     rows = pd.read_csv(ROWS)
     PAGE.write_text(page(rows), encoding="utf-8")
-    PREDICTING.write_text(predicting(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":
