@@ -41,7 +41,7 @@ NO_FIELD = (
 )
 CONNECTING = ("connect", "backlog")  # patterns with a connection for each request
 OFTEN = 0.4  # stores of a message, from which on a field is not mostly read
-FIELD = re.compile(r"(\w+)(?:\[.*\])?")
+FIELD_NAME = re.compile(r"(\w+)(?:\[.*\])?")
 HEAD = ("Type", "Name", "fastpath_tx_access", "fastpath_rx_access")
 
 
@@ -138,7 +138,7 @@ def read_document(file: Path) -> FieldDocument:
         names = line.split()[1:2] if overflows else line[column:].split()[:1]
         if line.startswith("..struct"):
             structure = names[0].removeprefix("..")
-        elif names and (field_name := FIELD.fullmatch(names[0])):
+        elif names and (field_name := FIELD_NAME.fullmatch(names[0])):
             name = field_name[1]
             line = line.replace(names[0], " " * len(names[0]), 1)
             said = Said(name, _said(line[tx:rx]), _said(line[rx : rx + len(HEAD[-1])]))
@@ -216,7 +216,7 @@ def differences(cells: Sequence[ExactCell], document: FieldDocument) -> Iterator
         if notes:
             words = f"tx {said.tx or '-'}, rx {said.rx or '-'}"
             yield Difference(document.structure, name, words, "; ".join(notes))
-    own = {name for name in _fields(cells, document) if FIELD.fullmatch(name)}
+    own = {name for name in _fields(cells, document) if FIELD_NAME.fullmatch(name)}
     own -= document.rows.keys()
     for name, use in found.items():
         if name in own and (notes := _notes(Said(name, "", ""), use)):

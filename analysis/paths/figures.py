@@ -39,7 +39,7 @@ RELEASE = re.compile(r"\d+\.\d+(\.[1-9]\d*)?")
 UNIT = "instructions a round trip"
 # What delivery needs on the kernels of reports/reference/lesions; tests/docs/lesions.py writes it.
 NEEDED = Path(__file__).with_name("needed.tsv")
-SCHEDULED = Path(__file__).with_name("scheduled.tsv")
+SCHEDULED_COUNTS = Path(__file__).with_name("scheduled.tsv")
 FIRST_ORDER = "largest first"  # of needs.csv
 NEEDS_SIZE, NEEDS_PLACEMENT = 64, "same-cpu"  # of which the report tells
 NEEDS_CELL = ["kernel", "transport", "size", "placement", "sched", "knob"]
@@ -350,7 +350,11 @@ def scheduled(kernel: str, sched: str) -> list[float]:
 
     They are of a stored study of this kernel; of another kernel there is none.
     """
-    rows = [row for row in read_rows(SCHEDULED) if (row["kernel"], row["sched"]) == (kernel, sched)]
+    rows = [
+        row
+        for row in read_rows(SCHEDULED_COUNTS)
+        if (row["kernel"], row["sched"]) == (kernel, sched)
+    ]
     return [float(row["tcp"]) / float(row["unix"]) for row in rows]
 
 

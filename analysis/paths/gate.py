@@ -10,7 +10,7 @@ from typing import NamedTuple
 from analysis.paths import changes
 from analysis.paths.cells import ExactCell, failed_cells
 from analysis.paths.changes import ONLY_CALLS, WORK, ExactPair, Moved, cell_name
-from analysis.paths.line_changes import QUANTITIES, Counts, LineChange, line_change
+from analysis.paths.line_changes import LINE_QUANTITIES, LineChange, LineCounts, line_change
 from analysis.raw.run import Run
 from analysis.wording import counted
 from probes.contract import BEYOND, UNTOLD, WITHIN
@@ -19,9 +19,9 @@ from probes.messages import UsageError, shown
 EXACT_CELL = "exact cell "  # in run.json's missing
 MOST_SUMMARY_LINES = 20  # of the summary
 COMMIT_WIDTH = 72  # of a line, as in a commit's message
-NUMBER = r"\d{1,9}(?:\.\d{1,6})?"
+ALLOWED = r"\d{1,9}(?:\.\d{1,6})?"
 ALLOWANCE = re.compile(
-    rf"(?P<number>{NUMBER})(?P<percent>%?)(?P<more>(?:,(?:{'|'.join(QUANTITIES)})={NUMBER})*)"
+    rf"(?P<number>{ALLOWED})(?P<percent>%?)(?P<more>(?:,(?:{'|'.join(LINE_QUANTITIES)})={ALLOWED})*)"
 )
 NOT_TIME = "Instructions are not time: cache misses, lock contention, other CPUs are not seen."
 
@@ -32,7 +32,7 @@ class Allowance(NamedTuple):
 
     number: float
     percent: bool
-    lines: Counts = Counts(0, 0, 0)
+    lines: LineCounts = LineCounts(0, 0, 0)
 
     def holds_lines(self, change: LineChange | None) -> bool:
         return change is None or all(
@@ -62,7 +62,7 @@ def parse_allowance(text: str) -> Allowance:
             "with or without ,lines=N,code=N,moves=N."
         )
     lines = dict(part.split("=") for part in match["more"].split(",") if part)
-    most = Counts(**{name: float(lines.get(name, 0)) for name in QUANTITIES})
+    most = LineCounts(**{name: float(lines.get(name, 0)) for name in LINE_QUANTITIES})
     return Allowance(float(match["number"]), match["percent"] == "%", most)
 
 

@@ -14,13 +14,13 @@ from analysis.paths.cells import ExactCell
 from analysis.paths.lines import FieldOfObject, LineOfObject
 from analysis.wording import counted
 
-QUANTITIES = ("lines", "code", "moves")
+LINE_QUANTITIES = ("lines", "code", "moves")
 LEAST = 0.5  # of an iteration: less is what a timer adds to some
 LEAST_HOLE = 16  # bytes: alignment may cost less
 MOST_FIELDS = 4  # that an object names
 
 
-class Counts(NamedTuple):
+class LineCounts(NamedTuple):
     """Means of an iteration."""
 
     lines: float
@@ -28,7 +28,7 @@ class Counts(NamedTuple):
     moves: float
 
     @classmethod
-    def of(cls, cell: ExactCell) -> "Counts | None":
+    def of(cls, cell: ExactCell) -> "LineCounts | None":
         """None where the run did not count lines."""
         found = cell.lines
         moved = found.moves.total if found and found.moves else 0
@@ -56,20 +56,20 @@ class ObjectChange(NamedTuple):
 class LineChange(NamedTuple):
     """The lines of a cell on both kernels."""
 
-    before: Counts
-    after: Counts
+    before: LineCounts
+    after: LineCounts
     objects: tuple[ObjectChange, ...]
 
     @property
-    def more(self) -> Counts:
+    def more(self) -> LineCounts:
         """The differences; what a timer adds to some iterations is none."""
         pairs = zip(self.before, self.after, strict=True)
         changes = [round(after - before, 2) for before, after in pairs]
-        return Counts(*(change if abs(change) >= LEAST else 0 for change in changes))
+        return LineCounts(*(change if abs(change) >= LEAST else 0 for change in changes))
 
     def line(self) -> str:
         """`lines 445 -> 446 (+1), code 790 -> 790 (the same), moves 153 -> 155 (+2)`."""
-        names = QUANTITIES if self.before.moves or self.after.moves else QUANTITIES[:2]
+        names = LINE_QUANTITIES if self.before.moves or self.after.moves else LINE_QUANTITIES[:2]
         parts = []
         for name in names:
             before, after, more = (getattr(x, name) for x in (self.before, self.after, self.more))
@@ -80,7 +80,7 @@ class LineChange(NamedTuple):
 
 def line_change(before: ExactCell, after: ExactCell) -> LineChange | None:
     """What changed in the lines of a cell; None where one of the runs did not count them."""
-    first, second = Counts.of(before), Counts.of(after)
+    first, second = LineCounts.of(before), LineCounts.of(after)
     if first is None or second is None:
         return None
     return LineChange(first, second, tuple(_objects(before, after)))

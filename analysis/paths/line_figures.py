@@ -19,14 +19,14 @@ from analysis.paths.tree import Span
 from analysis.wording import counted, listed, size_text
 
 # What a line does → its words, sign and colour.
-SIGNS = {
+MARKS = {
     "fetch": ("fetched, and read", "v", "#009e73"),
     "unread": ("fetched, nothing of it is read", "x", "#cc79a7"),
     "invalidate": ("the other's copy is invalidated", "|", "#5c6166"),
 }
 MOST_OBJECTS = 12  # with a row of their own
-OTHERS = "all others"
-ROW, BASE = 0.24, 1.25  # inches
+ALL_OTHERS = "all others"
+ROW_HEIGHT, BASE = 0.24, 1.25  # inches
 PLACE = re.compile(r"( of CPU \d+)?(\+\d+)?$")  # of a line, behind its object's name
 WORKLOAD_STACK, OF_BOTH = "stack of pathcost-worklo", "stack of client or server"
 
@@ -65,7 +65,9 @@ def plot_moves(ways: dict[str, Sequence[Span]]) -> Figure:
     shown = {transport: _objects(way) for transport, way in ways.items()}
     heights = [len(names) + 2 for names in shown.values()]
     widest = max(sum(span.instructions for span in way) for way in ways.values())
-    figure = Figure(figsize=(WIDE, BASE + ROW * sum(heights) + len(ways)), layout="constrained")
+    figure = Figure(
+        figsize=(WIDE, BASE + ROW_HEIGHT * sum(heights) + len(ways)), layout="constrained"
+    )
     ratios = {"height_ratios": heights}
     grid = figure.subplots(len(ways), 1, sharex=True, squeeze=False, gridspec_kw=ratios)
     for ax, (transport, way) in zip(grid[:, 0], ways.items(), strict=True):
@@ -83,7 +85,7 @@ def plot_moves(ways: dict[str, Sequence[Span]]) -> Figure:
     ax.xaxis.set_major_formatter("{x:,.0f}")
     handles = [
         Line2D([], [], marker=sign, color=fill, linestyle="", label=words)
-        for words, sign, fill in SIGNS.values()
+        for words, sign, fill in MARKS.values()
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=10)
     return figure
@@ -93,7 +95,7 @@ def _objects(way: Sequence[Span]) -> list[str]:
     """The objects that move most, and last the words for all others."""
     counts = Counter(object_of(line) for span in way for _, line in span.moves)
     names = [name for name, _ in counts.most_common(MOST_OBJECTS)]
-    return [*names, OTHERS] if len(counts) > len(names) else names
+    return [*names, ALL_OTHERS] if len(counts) > len(names) else names
 
 
 def _draw_stages(ax: Axes, way: Sequence[Span], widest: int) -> None:
@@ -106,7 +108,7 @@ def _draw_stages(ax: Axes, way: Sequence[Span], widest: int) -> None:
 
 def _draw_moves(ax: Axes, way: Sequence[Span], names: Sequence[str]) -> None:
     starts = accumulate((span.instructions for span in way), initial=0)
-    places: dict[str, list[tuple[float, int]]] = {what: [] for what in SIGNS}
+    places: dict[str, list[tuple[float, int]]] = {what: [] for what in MARKS}
     for span, start in zip(way, starts, strict=False):
         for number, (what, line) in enumerate(span.moves, 1):
             name = object_of(line)
@@ -114,6 +116,6 @@ def _draw_moves(ax: Axes, way: Sequence[Span], names: Sequence[str]) -> None:
             at = start + span.instructions * number / (len(span.moves) + 1)
             places[what].append((at, row))
     for what, points in places.items():
-        _, sign, fill = SIGNS[what]
+        _, sign, fill = MARKS[what]
         if points:
             ax.plot(*zip(*points, strict=True), sign, color=fill, markersize=5, markeredgewidth=1.4)

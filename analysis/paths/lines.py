@@ -97,7 +97,7 @@ FIELD_HEAD = "\t".join(
         *("loaders", "storers", "cpus"),
     ]
 )
-ORDER_HEAD = "cpu\tnumber\tpath\tinstructions\tmoves"
+MOVES_HEAD = "cpu\tnumber\tpath\tinstructions\tmoves"
 LINE_ROWS: TypeAdapter[list[LineOfObject]] = TypeAdapter(list[LineOfObject])
 FIELD_ROWS: TypeAdapter[list[FieldOfObject]] = TypeAdapter(list[FieldOfObject])
 ORDER_ROWS: TypeAdapter[list[Any]] = TypeAdapter(list[tuple[Count, Positive, str, Count, str]])
@@ -124,7 +124,7 @@ def read_moves(raw: Path, line: ExactLine) -> tuple[Span, ...]:
     path = raw / MOVES / f"{line.id}.tsv"
     paths: dict[int, tuple[str, ...]] = {}
     spans = []
-    for cpu, number, names, instructions, moved in read_table(path, ORDER_HEAD, ORDER_ROWS):
+    for cpu, number, names, instructions, moved in read_table(path, MOVES_HEAD, ORDER_ROWS):
         if names:
             paths[number] = tuple(names.split(";"))
         if number not in paths:

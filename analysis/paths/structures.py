@@ -30,7 +30,7 @@ DRAWN = (
     "net_device",
 )
 # How two CPUs share a field → its colour: the darker, the more the line has to move.
-COLOURS = {
+SHARING_COLOURS = {
     "one CPU": "#dbe4ea",
     "both read": "#9fd3c7",
     "one writes": "#f6cf65",
@@ -39,16 +39,16 @@ COLOURS = {
 LOADED, STORED = "#7d8890", "#101214"
 # Ways of a field's accesses, each a strip below its name.
 STRIPS = (("send",), ("softirq",), ("read", "poll", "other"))
-BOX, LEFT, RIGHT, ABOVE = 15, 62, 150, 92  # units of the picture
-TALL, STRIP, BETWEEN, NOTE, GAP = 44, 5, 8, 13, 24  # heights; NOTE: of the words below a row
-CHARACTER = 5.8  # the width of one in the small type
+BOX, LEFT, RIGHT, HEADROOM = 15, 62, 150, 92  # units of the picture
+BOX_HEIGHT, STRIP, BETWEEN, NOTE, GAP = 44, 5, 8, 13, 24  # heights; NOTE: of the words below a row
+SMALL_CHARACTER = 5.8  # the width of one in the small type
 BAR = 120  # of the most moves
 NARROW = 2  # bytes of a field that has no room for its name
 LONGEST_NOTE = 185  # characters
 ELEMENT = re.compile(r"(.*\[)\d+\]")
 
 
-class Part(NamedTuple):
+class FieldBox(NamedTuple):
     """The bytes of a field in one line; `strips` are the heights and colours below its name."""
 
     x: float
@@ -59,14 +59,14 @@ class Part(NamedTuple):
     strips: tuple[tuple[float, str], ...]
 
 
-class Row(NamedTuple):
+class LineOfBoxes(NamedTuple):
     """A line of the structure, or the words for several that nobody touches.
 
     `note` has the names of touched fields that are too narrow for them.
     """
 
     label: str
-    parts: tuple[Part, ...]
+    parts: tuple[FieldBox, ...]
     note: str
     bar: float = 0.0
     moves: str = ""
@@ -76,7 +76,7 @@ class Row(NamedTuple):
     def height(self) -> float:
         if not self.parts:
             return GAP
-        return TALL + BETWEEN + (NOTE if self.note else 0)
+        return BOX_HEIGHT + BETWEEN + (NOTE if self.note else 0)
 
 
 def draw_structures(cells: Iterable[ExactCell]) -> Iterator[Drawn]:
@@ -95,13 +95,15 @@ def draw_structure(cell: ExactCell, name: str) -> Drawn:
     size = max(row.offset + row.size for row in cell.field_rows if row.name == name)
     where = f"{cell.cell}, {cell.kernel}"
     svg = _template().render(
-        rows=list(zip(accumulate((row.height for row in rows), initial=ABOVE), rows, strict=False)),
+        rows=list(
+            zip(accumulate((row.height for row in rows), initial=HEADROOM), rows, strict=False)
+        ),
         title=f"{name}, {size:,} bytes",
         subtitle=f"a round trip: {size_text(cell.size)} over {cell.transport}, two CPUs",
         width=LEFT + BOX * LINE_BYTES + RIGHT,
-        height=ABOVE + sum(row.height for row in rows) + 4,
-        colours=COLOURS,
-        geometry={"left": LEFT, "line": BOX * LINE_BYTES, "tall": TALL, "strip": STRIP},
+        height=HEADROOM + sum(row.height for row in rows) + 4,
+        colours=SHARING_COLOURS,
+        geometry={"left": LEFT, "line": BOX * LINE_BYTES, "tall": BOX_HEIGHT, "strip": STRIP},
         ink=drawing.INK,
         faint=drawing.FAINT,
         rule=drawing.RULE,
@@ -127,7 +129,7 @@ def _template() -> Template:
     return environment.get_template("structure.svg.j2")
 
 
-def _rows(cell: ExactCell, name: str) -> Iterator[Row]:
+def _rows(cell: ExactCell, name: str) -> Iterator[LineOfBoxes]:
     fields = list(_joined(row for row in cell.field_rows if row.name == name and row.size))
     lines = {int(row.line): row for row in cell.line_rows if row.name == name and row.line}
     size = max(row.offset + row.size for row in fields)
@@ -139,10 +141,12 @@ def _rows(cell: ExactCell, name: str) -> Iterator[Row]:
             continue
         first, *more = together
         count = f"{len(more) + 1} lines" if more else "a line"
-        yield Row(f"+{first}", (), f"{count} that no message touches")
+        yield LineOfBoxes(f"+{first}", (), f"{count} that no message touches")
 
 
-def _row(start: int, fields: Sequence[FieldOfObject], line: LineOfObject, most: float) -> Row:
+def _row(
+    start: int, fields: Sequence[FieldOfObject], line: LineOfObject, most: float
+) -> LineOfBoxes:
     own = [
         row for row in fields if row.offset < start + LINE_BYTES and row.offset + row.size > start
     ]
@@ -150,7 +154,7 @@ def _row(start: int, fields: Sequence[FieldOfObject], line: LineOfObject, most: 
     note = "; ".join(narrow)
     if len(note) > LONGEST_NOTE:
         note = f"{note[:LONGEST_NOTE]}…"
-    made = Row(f"+{start}", tuple(_part(row, start) for row in own), note)
+    made = LineOfBoxes(f"+{start}", tuple(_part(row, start) for row in own), note)
     if not line.moves:
         return made
     share = f", {line.read / line.fetches:.0%} read" if line.fetches else ""
@@ -186,7 +190,7 @@ def _narrow(row: FieldOfObject) -> bool:
     return row.size <= NARROW
 
 
-def _part(row: FieldOfObject, start: int) -> Part:
+def _part(row: FieldOfObject, start: int) -> FieldBox:
     first, last = max(row.offset, start), min(row.offset + row.size, start + LINE_BYTES)
     width = BOX * (last - first)
     loads, stores = row.all
@@ -194,13 +198,13 @@ def _part(row: FieldOfObject, start: int) -> Part:
     for place, ways in enumerate(STRIPS):
         loaded, stored = row.of(*ways)
         if loaded or stored:
-            height = TALL - STRIP * (len(STRIPS) - place) - 1
+            height = BOX_HEIGHT - STRIP * (len(STRIPS) - place) - 1
             strips.append((height, STORED if stored else LOADED))
-    return Part(
+    return FieldBox(
         LEFT + BOX * (first - start),
         width,
-        () if _narrow(row) else _broken(row.field, int((width - 4) / CHARACTER)),
-        COLOURS.get(row.cpus, "") if loads or stores else "",
+        () if _narrow(row) else _broken(row.field, int((width - 4) / SMALL_CHARACTER)),
+        SHARING_COLOURS.get(row.cpus, "") if loads or stores else "",
         _title(row),
         tuple(strips),
     )

@@ -38,7 +38,7 @@ class Atom(NamedTuple):
     at: int
 
 
-class Turn(NamedTuple):
+class TurnOfCpu(NamedTuple):
     """Accesses to a region by one CPU, one after the other, in one iteration."""
 
     cpu: int
@@ -49,13 +49,13 @@ class Turn(NamedTuple):
 class Region:
     """Lines that hold objects, and what is done to every atom in them: turn → bits."""
 
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[TurnOfCpu] = field(default_factory=list)
     atoms: defaultdict[Atom, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     known: dict[frozenset[Atom], tuple[int, int]] = field(default_factory=dict)
     now: int = 0
 
     def add(self, touch: Touch, atoms: Iterator[Atom]) -> None:
-        turn = Turn(touch.cpu, touch.iteration)
+        turn = TurnOfCpu(touch.cpu, touch.iteration)
         if not self.turns or self.turns[-1] != turn:
             self.turns.append(turn)
         number = len(self.turns) - 1

@@ -24,7 +24,7 @@ TABLE = Path(__file__).with_name("objects.tsv")
 PAGE_BYTES, STRUCT_PAGE = 4096, 64
 ADDRESSES = (1 << 64) - 1  # offsets may be negative
 CPU_SHIFT = 48  # where the base of what is a CPU's own has the number of the CPU
-LINE = 64
+ALIGNED = 64
 LONGEST_LIST = 10_000  # of a list of the kernel's: a damaged one may be a circle
 DATA = "dDbBrRvV"  # kinds of symbols
 RESERVED = (8 << 10) + (28 << 10)  # of the first per-CPU chunk, for modules and for what is dynamic
@@ -42,7 +42,7 @@ EMBEDDED = {
     "__sk_common": "sock_common",
 }
 # Arrays of counters with an enumerator for each: structure → one of these. All are called `mibs`.
-COUNTERS = {
+SNMP_COUNTERS = {
     "linux_mib": "LINUX_MIB_NUM",
     "tcp_mib": "TCP_MIB_NUM",
     "ipstats_mib": "IPSTATS_MIB_NUM",
@@ -142,7 +142,7 @@ class Objects:
         self._per_cpu_extents: list[Extent] = []
         self._stacks: list[Extent] = []
         values = btf.enumerators()
-        self._counters = {name: btf.enumeration(member) for name, member in COUNTERS.items()}
+        self._counters = {name: btf.enumeration(member) for name, member in SNMP_COUNTERS.items()}
         self._slab_type, self._slab_flag = values.get("PGTY_slab"), values.get("PG_slab")
         self._find_table()
         self._find_caches()
@@ -259,7 +259,11 @@ class Objects:
             if cache_name in self._types:
                 self.structures[name] = name
             self.free_pointers[name] = number(at + offset("kmem_cache.offset"), 4)
-            shared = (self.btf.size("skb_shared_info") + LINE - 1) // LINE * LINE
+            shared = (
+                (self.btf.size("skb_shared_info") + ALIGNED - 1)
+                // ALIGNED
+                * ALIGNED
+            )
             if cache_name.startswith(SKB_HEADS) and size > shared:
                 self._heads[name] = size - shared
             self._caches[at] = name, size

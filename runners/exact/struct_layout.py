@@ -15,7 +15,7 @@ from typing import NamedTuple
 from probes.btf import GROUP_BEGIN, GROUP_END, Btf, Member
 from probes.messages import UsageError, shown
 
-LINE, LARGEST_ATTRIBUTE = 64, 64  # alignments; the largest is that many lines
+LINE_SIZE, LARGEST_ATTRIBUTE = 64, 64  # alignments; the largest is that many lines
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ def _together(btf: Btf, members: Sequence[Member]) -> Iterator[list[Member]]:
 
 def _attribute(before: int, at: int) -> int:
     """The alignment that explains a hole: a line's if it does, else the least; 0 for none."""
-    likely = [LINE, LINE // 2, LINE // 4, LINE // 8]
-    larger = [LINE << shift for shift in range(1, LARGEST_ATTRIBUTE.bit_length())]
+    likely = [LINE_SIZE, LINE_SIZE // 2, LINE_SIZE // 4, LINE_SIZE // 8]
+    larger = [LINE_SIZE << shift for shift in range(1, LARGEST_ATTRIBUTE.bit_length())]
     return next((align for align in (*likely, *larger) if _up(before, align) == at), 0)
 
 
