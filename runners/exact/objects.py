@@ -259,11 +259,7 @@ class Objects:
             if cache_name in self._types:
                 self.structures[name] = name
             self.free_pointers[name] = number(at + offset("kmem_cache.offset"), 4)
-            shared = (
-                (self.btf.size("skb_shared_info") + ALIGNED - 1)
-                // ALIGNED
-                * ALIGNED
-            )
+            shared = (self.btf.size("skb_shared_info") + ALIGNED - 1) // ALIGNED * ALIGNED
             if cache_name.startswith(SKB_HEADS) and size > shared:
                 self._heads[name] = size - shared
             self._caches[at] = name, size

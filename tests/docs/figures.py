@@ -53,7 +53,6 @@ MADE = {
     "docs/install.md": r"\| .* \| \d+, \d+, \d+; ",
     "docs/knobs.md": r"\|",
     "docs/path-over-time.md": "",
-    "docs/predicting.md": r"\| [\w-]+/",
     "docs/your-server.md": r"\| [\w-]+/",
 }
 NUMBER = rf"[{MINUS}+-]?\d+(?:[.,]\d+)*"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The table of docs/your-server.md, made from the rows in reports/reference/proofs.csv.
+"""Tables of docs/your-server.md, made from the rows in reports/reference/proofs.csv.
 
-The last table of docs/predicting.md has five of them beside what a prediction and a report say.
+The last table has five of them beside what a prediction and a report say.
 
-    python -m tests.docs.proofs             # fill both pages again
+    python -m tests.docs.proofs             # fill the page again
     python -m tests.docs.proofs FOLDER …    # take the rows from these proofs first
 
 A row is a program over TCP and by its own Unix option, and rerouted; times are ns of a request.
@@ -118,23 +118,17 @@ def several_ways(rows: pd.DataFrame) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def with_three_ways(text: str, rows: pd.DataFrame) -> str:
-    """The page with the table of three ways, its last one."""
+def page(rows: pd.DataFrame) -> str:
+    """Return the page with its first table and its last one made of these rows."""
+    text = TABLE.sub(lambda _: table(rows), PAGE.read_text(encoding="utf-8"), count=1)
     *_, last = TABLE.finditer(text)
     return text[: last.start()] + several_ways(rows) + text[last.end() :]
-
-
-def page(rows: pd.DataFrame) -> str:
-    """Return the page with the tables of these rows."""
-    text = TABLE.sub(lambda _: table(rows), PAGE.read_text(encoding="utf-8"), count=1)
-    return with_three_ways(text, rows)
 
 
 def main() -> None:
     if folders := [Path(name) for name in sys.argv[1:]]:
         take(folders).to_csv(ROWS, index=False, float_format="%.5g")
-    rows = pd.read_csv(ROWS)
-    PAGE.write_text(page(rows), encoding="utf-8")
+    PAGE.write_text(page(pd.read_csv(ROWS)), encoding="utf-8")
 
 
 if __name__ == "__main__":
