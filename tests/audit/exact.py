@@ -95,6 +95,9 @@ def _cell(raw: Path, kernel: str, cell: dict[str, Any]) -> Iterator[tuple[Where,
     yield row("steady_share", "", share, "count", TRIP, valid)
     window = cell["window"]["instructions"]
     yield row("instructions", "total", window, "count", cell["messages"], valid)
+    for of, events in (cell.get("events") or {}).items():
+        for event, count in events.items():
+            yield row(f"{of}_events", event, count, "count", TRIP, valid)
     if payload := cell.get("payload"):
         messages = payload["messages"]
         for way, size in payload["copied"].items():
