@@ -101,6 +101,16 @@ static bool is_ours(const union address *address, socklen_t length)
 	return !is_not;
 }
 
+/* Remove the sockets of an earlier start of the server. */
+static void forget_places(void)
+{
+	struct sockaddr_un four = beside(false), six = beside(true);
+
+	unlink(place.sun_path);
+	unlink(four.sun_path);
+	unlink(six.sun_path);
+}
+
 int listen_at(struct call *call, const union address *address)
 {
 	bool six = is_six(address), only_six = is_set(call->socket, IPPROTO_IPV6, IPV6_V6ONLY);
@@ -109,7 +119,7 @@ int listen_at(struct call *call, const union address *address)
 				.at = listening ? beside(six) : place,
 				.named = *address,
 				.socket = -1,
-				.pidfd = pidfd_of(call),
+				.pidfd = -1,
 				.descriptor = call->args[0],
 				.shared = is_set(call->socket, SOL_SOCKET, SO_REUSEPORT),
 				.takes_four = six && is_any(address) && !only_six,
@@ -128,9 +138,10 @@ int listen_at(struct call *call, const union address *address)
 	}
 	if (bind(call->socket, &address->any, call->args[2]) < 0)
 		return errno;
+	if (!listening)
+		forget_places();
 	if (fresh.socket < 0) {
 		fresh.socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		unlink(fresh.at.sun_path); /* of an earlier start of the server */
 		if (bind(fresh.socket, (struct sockaddr *)&fresh.at, sizeof(fresh.at)) < 0)
 			return errno;
 	}
@@ -141,6 +152,7 @@ int listen_at(struct call *call, const union address *address)
 		mine = &listeners[listening < LISTENERS ? listening++ : 0];
 	if (mine->socket > 0)
 		close(mine->pidfd);
+	fresh.pidfd = pidfd_of(call);
 	*mine = fresh;
 	call->made = fresh.socket;
 	call->kept = true;
