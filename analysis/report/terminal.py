@@ -126,7 +126,7 @@ def _narrow(rows: pd.DataFrame) -> pd.DataFrame:
     known = rows[~rows[AFTER_WORK].isin(("", ABSENT))]
     colder = pd.DataFrame(
         {
-            name: known[name] + f", {AFTER_WORK}",
+            name: known[name] + ", other code",  # the head of the column would break the line
             **dict.fromkeys(transports, ABSENT),
             difference: known[AFTER_WORK],
         }
