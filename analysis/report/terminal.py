@@ -98,7 +98,13 @@ def _answer(report: Report, requested: list[str]) -> Iterator[list[str]]:
     rows = compared(answer, report.analysis.timings)
     if len(answer.transports) > 1 and not rows.empty:
         rows = rows[~rows.iloc[:, 0].str.startswith("CPU")]  # the shares of a CPU say it
-        yield ["", *table(_narrow(rows)), *requested]
+        lines = table(_narrow(rows))
+        unresolved = (
+            ["p99 in brackets: not resolved."]
+            if any("(" in p99 for p99 in rows.iloc[:, -1])
+            else []
+        )
+        yield ["", *lines, *unresolved, *requested]
     else:
         yield requested
     differing = answer.differing(alike=False)
