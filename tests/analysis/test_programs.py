@@ -53,11 +53,18 @@ def test_an_emulated_cpu_and_a_program_on_it_have_no_times(tmp_path: Path, emula
     assert "time_wait" in set(program["quantity"])
 
 
+def same(ratio: Estimate | None, value: float) -> bool:
+    """Whether all six repeats have this ratio."""
+    return ratio is not None and (ratio.value, *ratio.ends, ratio.repeats) == pytest.approx(
+        (value, value, value, 6)
+    )
+
+
 def test_the_report_has_the_programs_figures(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, both(pings))
     rows = {row.measure.id: row for row in rows_of(analysis.programs)}
     assert rows["requests_per_s"].entries["unix"].value == pytest.approx(5000)
-    assert rows["rtt_mean"].ratio == Estimate(1.5, 1.5, 1.5, 6)
+    assert same(rows["rtt_mean"].ratio, 1.5)
     assert rows["segments_out"].ratio is None  # no segment over a Unix socket: nothing divides
     assert "gin-keep-log" in Report(analysis).markdown()
 
@@ -101,7 +108,7 @@ def test_a_program_of_a_file_has_its_figures(tmp_path: Path) -> None:
         ("my-own/ask", 100, "free+3-clients")
     }
     assert rows["requests_per_s"].entries["tcp"].value == pytest.approx(1000)
-    assert rows["rtt_mean"].ratio == Estimate(2, 2, 2, 6)
+    assert same(rows["rtt_mean"].ratio, 2)
     assert "my-own/ask" in Report(analysis).markdown()
     (row,) = text_programs(analysis)
     assert row.name.startswith("request: my-own/ask · 100 B")

@@ -55,6 +55,7 @@ def test_the_reference_run_fits_it(tmp_path: Path) -> None:
         "raw/<target>/environment.json",
         "raw/<target>/cells.jsonl",
         "raw/<target>/missing.json",
+        "raw/host/prices.json",
         "raw/exact-<kernel>/environment.json",
         "raw/exact-<kernel>/cells.jsonl",
     }

@@ -108,10 +108,13 @@ def test_what_fails_is_one_sentence_and_leaves_nothing(
     assert descendants(os.getpid()) == []
 
 
-def test_a_run_that_the_filter_makes_hang_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_the_filter_makes_hang_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Its limit is several times what the client takes without the filter."""
     monkeypatch.setattr("runners.programs.prove.LEAST_SECONDS", 0.5)
-    hangs = "import os, time; os.environ.get('HANGS') and time.sleep(60)\n" + CLIENT
+    flag = tmp_path / "hangs"
+    hangs = f"import os, time; os.path.exists({str(flag)!r}) and time.sleep(60)\n" + CLIENT
     port = free_port()
     options = ProveOptions(
         verb="prove", port=port, server=command(SERVER, port), client=command(hangs, port)
@@ -119,7 +122,7 @@ def test_a_run_that_the_filter_makes_hang_is_ended(monkeypatch: pytest.MonkeyPat
     with ExitStack() as stack:
         subject = subject_of(options)
         subject.run(ARMS[0], stack)
-        monkeypatch.setenv("HANGS", "1")
+        flag.touch()
         with pytest.raises(RunError, match="the client did not end in"):
             subject.run(ARMS[-1], stack)
 
