@@ -31,7 +31,8 @@ def test_turns_and_bytes_are_the_clients(tmp_path: Path) -> None:
     argv = words(tmp_path, CLIENT)
     done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "unix is " in done.stdout
+    # Of two runs with twenty turns each, it may well stay open.
+    assert "unix is " in done.stdout or "it stays open" in done.stdout
     stored = json.loads((tmp_path / "out/prove.json").read_text(encoding="utf-8"))
     arms = [run["arm"] for run in stored["timed"]]
     assert arms == ["plain", "tcp", "unix", "unix", "tcp", "plain"]
