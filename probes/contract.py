@@ -44,6 +44,20 @@ MISSING = "missing.json"
 WAITING = "@waiting"
 PLAN_START = 65536
 
+# Structures of the kernel of which exact mode lists every field, so that a report can draw them: a
+# Unix socket's above TCP's.
+STRUCTURES = (
+    "unix_sock",
+    "tcp_sock",
+    "tcp6_sock",
+    "udp_sock",
+    "udp6_sock",
+    "sk_buff",
+    "sk_buff_fclones",
+    "socket_alloc",
+    "net_device",
+)
+
 # The reader of another format would misread the file.
 MANIFEST_FORMAT = 2
 PRICES_FORMAT = 3

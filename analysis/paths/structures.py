@@ -15,20 +15,9 @@ from analysis.drawing import Drawn, words
 from analysis.paths.cells import ExactCell
 from analysis.paths.lines import FieldOfObject, LineOfObject
 from analysis.wording import DASH, number, size_text
+from probes.contract import STRUCTURES
 
 LINE_BYTES = 64
-# Structures that are drawn, a Unix socket's above TCP's.
-DRAWN = (
-    "unix_sock",
-    "tcp_sock",
-    "tcp6_sock",
-    "udp_sock",
-    "udp6_sock",
-    "sk_buff",
-    "sk_buff_fclones",
-    "socket_alloc",
-    "net_device",
-)
 # How two CPUs share a field → its colour: the darker, the more the line has to move.
 SHARING_COLOURS = {
     "one CPU": "#dbe4ea",
@@ -86,7 +75,7 @@ def draw_structures(cells: Iterable[ExactCell]) -> Iterator[Drawn]:
         for row in cell.field_rows:
             if row.size:
                 users.setdefault(row.name, cell)
-    yield from (draw_structure(users[name], name) for name in DRAWN if name in users)
+    yield from (draw_structure(users[name], name) for name in STRUCTURES if name in users)
 
 
 def draw_structure(cell: ExactCell, name: str) -> Drawn:

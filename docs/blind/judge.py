@@ -14,7 +14,8 @@ from pathlib import Path
 from statistics import mean
 
 from analysis.predict.prices import cpu_of, read_prices
-from analysis.predict.prove import Proof, column, outcome
+from analysis.predict.prove import outcome
+from analysis.predict.runs import Proof, column
 from analysis.raw.record import read_object
 
 OPPOSITE = {"gain": -1, "you would lose": 1}

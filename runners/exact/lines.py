@@ -8,6 +8,7 @@ docs/cache-lines.md.
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from probes.contract import STRUCTURES
 from runners.exact.line_misses import estimate
 from runners.exact.line_moves import Move, moves
 from runners.exact.line_order import Passage, passages
@@ -22,19 +23,7 @@ NOT_ONE_LINE = (MemoryKind.STACK, MemoryKind.PAGES, MemoryKind.USER, MemoryKind.
 # Kinds of places whose fields are counted.
 TYPED = (MemoryKind.SLAB, MemoryKind.VARIABLE, MemoryKind.PER_CPU)
 # Types of which every field has a row, also one that nothing accesses.
-LAID_OUT = (
-    "tcp_sock",
-    "tcp6_sock",
-    "unix_sock",
-    "udp_sock",
-    "udp6_sock",
-    "sk_buff",
-    "sk_buff_fclones",
-    "socket_alloc",
-    "net_device",
-    "init_net",
-    "linux_mib",
-)
+LAID_OUT = (*STRUCTURES, "init_net", "linux_mib")
 
 
 @dataclass

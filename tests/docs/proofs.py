@@ -19,7 +19,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.predict.model import read_fitted
-from analysis.predict.prove import Proof, outcome
+from analysis.predict.prove import outcome
+from analysis.predict.runs import Proof
 from analysis.raw.record import read_object
 from analysis.statistics import Estimate
 from analysis.wording import amount, extent, spanned

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from analysis.predict.prove import NO_WAIT, REROUTED, Outcome, Proof, lines, outcome
+from analysis.predict.prove import NO_WAIT, Outcome, lines, outcome
+from analysis.predict.runs import REROUTED, Proof
 from runners.options import ProveOptions, ReportOptions
 from runners.process import REPOSITORY, RunError, UsageError, free_port
 from runners.programs.keeper import descendants
