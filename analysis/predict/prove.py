@@ -382,8 +382,10 @@ def show_proof(folder: Path, how: str | None) -> None:
     made = outcome(read_object(folder / PROOF, Proof))
     text = json.dumps(made.document(), indent=1) + "\n"
     output.write_all(folder, {RESULT: text})
-    about = () if made.unequal else predicted(folder, made)
-    said = (*lines(made), *about, f"Stored: {folder}")
+    said = list(lines(made))
+    if not made.unequal:
+        said += predicted(folder, made)
+    said.append(f"Stored: {folder}")
     print(text if how == "json" else "\n".join(said))
     if made.unequal:
         raise RunError(made.unequal)

@@ -112,14 +112,10 @@ def _explained(
     least = SMALL_SHARE * measured.value
     small = [part for part in parts if part[0] in layers and abs(part[2]) < least]
     shown = sorted((part for part in parts if part not in small), key=lambda part: -part[2])
-    others = (SMALL_LAYERS, sum(part[1] for part in small), sum(part[2] for part in small))
-    return Explained(
-        tcp.size,
-        tcp.kernel,
-        measured,
-        told,
-        (*shown, *([others] if small else ()), (NOT_EXPLAINED, 0.0, measured.value - told)),
-    )
+    if small:
+        shown.append((SMALL_LAYERS, sum(part[1] for part in small), sum(part[2] for part in small)))
+    shown.append((NOT_EXPLAINED, 0.0, measured.value - told))
+    return Explained(tcp.size, tcp.kernel, measured, told, tuple(shown))
 
 
 def _layers(cell: ExactCell) -> Counter[str]:
