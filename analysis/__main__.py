@@ -175,12 +175,14 @@ def first_answer(run: Path) -> str:
 
 def _figures(report: Report) -> Iterator[Drawn]:
     """In the order of the report. The first ledger's pattern and size are what it is about."""
-    analysis = report.analysis
+    analysis, explained = report.analysis, report.explained
+    # The page has one of the two: what time is made of by prices, or by cells that differ.
+    parts = [] if isinstance(explained, Explained) else analysis.parts
     for first in analysis.ledgers[:1]:
         yield from draw_counts(first, analysis.measured)
-        yield from draw_times(first, analysis.timings, analysis.parts, analysis.iterations)
-    if isinstance(report.explained, Explained):
-        yield draw_explained(report.explained)
+        yield from draw_times(first, analysis.timings, parts, analysis.iterations)
+    if isinstance(explained, Explained):
+        yield draw_explained(explained)
     yield from draw_profiles(analysis.profiles)
     yield from draw_exact(analysis.exact)
     yield from draw_lines(analysis.exact)
