@@ -70,16 +70,16 @@ class FieldDocument:
 class Use:
     """Loads and stores of a message, the most of all cells; ways and functions that make them.
 
-    `connecting` has those of cells with a connection for each request, by `tx` and `rx`: the
-    documents are of established connections. `beside` are the bit fields of the same byte, none of
-    which can be told from the others.
+    The documents are of established connections that lose nothing. `elsewhere` has the counts of
+    other cells, by what they do and by `tx` and `rx`. `beside` are the bit fields of the same byte,
+    none of which can be told from the others.
     """
 
     tx: tuple[float, float] = (0.0, 0.0)
     rx: tuple[float, float] = (0.0, 0.0)
     loaders: dict[str, None] = field(default_factory=dict)
     storers: dict[str, None] = field(default_factory=dict)
-    connecting: dict[str, tuple[float, float]] = field(default_factory=dict)
+    elsewhere: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     beside: str = ""
 
 
@@ -178,13 +178,20 @@ def uses(cells: Iterable[ExactCell], document: FieldDocument) -> dict[str, Use]:
                     of_cell.setdefault(name, []).append(row)
         for name, rows in (inner | outer).items():
             use, each = found.setdefault(name, Use()), cell.messages_per_iteration
-            if cell.pattern in CONNECTING:
-                for way, ways in (("tx", TX), ("rx", RX)):
-                    most = use.connecting.get(way, (0.0, 0.0))
-                    use.connecting[way] = _most(most, rows, ways, each)
-            else:
+            if not (what := _elsewhere(cell)):
                 _add(use, rows, each)
+                continue
+            for way, ways in (("tx", TX), ("rx", RX)):
+                most = use.elsewhere.get((what, way), (0.0, 0.0))
+                use.elsewhere[what, way] = _most(most, rows, ways, each)
     return found
+
+
+def _elsewhere(cell: ExactCell) -> str:
+    """What a cell does that the documents are not of; empty where they are of it."""
+    if cell.knob:
+        return f"with {cell.knob.name}"
+    return "while connecting" if cell.pattern in CONNECTING else ""
 
 
 def _add(use: Use, rows: Sequence[FieldOfObject], each: int) -> None:
@@ -243,17 +250,25 @@ def _of_way(
     name: str, ways: Sequence[str], said: str, counts: tuple[float, float], use: Use
 ) -> Iterator[str]:
     loads, stores = counts
-    loaded, stored = use.connecting.get(name, (0.0, 0.0))
     if said not in WRITTEN and stores >= OFTEN:
         yield f"{name}: written {_times(stores)}{_by(use.storers, ways)}"
     elif said in WRITTEN and not stores:
-        when = "while connecting only" if stored else "never here"
-        yield f"{name}: written {when}" + (f", loaded {_times(loads)}" if loads else "")
+        loaded = f", loaded {_times(loads)}" if loads else ""
+        yield f"{name}: written {_when(name, use, only_stores=True)}{loaded}"
     elif said == READ_MOSTLY and not loads and not stores:
-        when = "while connecting only" if loaded or stored else "never here"
-        yield f"{name}: accessed {when}"
+        yield f"{name}: accessed {_when(name, use)}"
     elif not said and loads:
         yield f"{name}: loaded {_times(loads)}{_by(use.loaders, ways)}"
+
+
+def _when(name: str, use: Use, *, only_stores: bool = False) -> str:
+    """In which other cells a field is accessed, or stored to."""
+    places = [
+        what
+        for (what, way), (loads, stores) in use.elsewhere.items()
+        if way == name and (stores or (loads and not only_stores))
+    ]
+    return f"{' and '.join(places)} only" if places else "never here"
 
 
 def _times(count: float) -> str:

@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,14 @@ FIELD_HEAD = (
 ORDER_HEAD = ("cpu", "number", "path", "instructions", "moves")
 
 
-def lines_are_counted(cell: Cell) -> bool:
-    """Whether this cell's lines can be counted: of the path alone, with nothing changed."""
-    return not cell.knob and cell.sched == "fifo"
+def named_knob(cell: Cell, knob: Knob) -> Knob | None:
+    """The cell's knob, on the machine in which objects have names; None where none can be counted.
+
+    A knob that needs a machine of its own, and another scheduler, have no lines.
+    """
+    if cell.sched != "fifo" or knob.command_line or knob.cpu or knob.image:
+        return None
+    return replace(knob, command_line=NAMED_MACHINE.command_line)
 
 
 def types_of(machine: EmulatedMachine) -> Btf:

@@ -15,7 +15,7 @@ from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
 from runners.exact.knobs import find
 from runners.exact.layouts import LayoutStudy, parse_layout
-from runners.exact.line_files import NAMED_MACHINE, lines_are_counted, types_of
+from runners.exact.line_files import named_knob, types_of
 from runners.exact.moments import study
 from runners.exact.payload import LEAST_SIZE
 from runners.guest.store import Cache, LackingError
@@ -286,9 +286,9 @@ def named_guests(
     cache, say = session.invoker.cache, session.progress.say
     types_of(base.machine)
     return {
-        run: guest_for(cache, base, path_of(run.cell), NAMED_MACHINE, say)
-        for _, run in todo
-        if lines_are_counted(run.cell)
+        run: guest_for(cache, base, path_of(run.cell), knob, say)
+        for guest, run in todo
+        if (knob := named_knob(run.cell, guest.knob))
     }
 
 

@@ -21,6 +21,7 @@ ROWS = (
     "a_long_type advmss    -                   read_mostly",
     "u32      gone         read_mostly         -                   nobody",
     "u32      unused",
+    "u32      lost_out     -                   read_write          tcp_ack",
 )
 
 
@@ -67,20 +68,30 @@ def test_each_kind_of_difference_is_told_and_what_agrees_is_not(tmp_path: Path) 
         field("repair|frto", loads_send=4.0, stores_softirq=2.0, storers="softirq tcp_ack"),
         field("advmss"),
         field("unused"),
+        field("lost_out", loads_softirq=2.0),
         field("rack.rtt", stores_softirq=2.0, storers="softirq tcp_rack_advance"),
         field("sk_lock", structure="sock", stores_send=2.0),
     )
-    cell: Any = SimpleNamespace(field_rows=rows, messages_per_iteration=2, pattern="pingpong")
     opening = (field("advmss", loads_softirq=1.0), field("unused", stores_softirq=1.0))
-    connect: Any = SimpleNamespace(field_rows=opening, messages_per_iteration=2, pattern="connect")
+    losing = (field("advmss", loads_softirq=1.0), field("lost_out", stores_softirq=1.0))
+    lossy: Any = SimpleNamespace(name="loss")
+    cells: list[Any] = [
+        SimpleNamespace(field_rows=fields, messages_per_iteration=2, pattern=pattern, knob=knob)
+        for fields, pattern, knob in (
+            (rows, "pingpong", None),
+            (opening, "connect", None),
+            (losing, "pingpong", lossy),
+        )
+    ]
     found = {
         row.field: row.counted
-        for row in differences([cell, connect], read_document(document(tmp_path, *ROWS)))
+        for row in differences(cells, read_document(document(tmp_path, *ROWS)))
     }
-    assert set(found) == {"copied_seq", "repair", "advmss", "gone", "frto", "rack"}
+    assert set(found) == {"copied_seq", "repair", "advmss", "gone", "frto", "rack", "lost_out"}
     assert found["copied_seq"] == "rx: written 1.00 times a message by tcp_recvmsg_locked"
     assert found["repair"].endswith("by tcp_ack; one byte: repair|frto")
-    assert found["advmss"] == "rx: accessed while connecting only"
+    assert found["advmss"] == "rx: accessed while connecting and with loss only"
+    assert found["lost_out"] == "rx: written with loss only, loaded 1.00 times a message"
     assert "no such field" in found["gone"]
     assert found["rack"] == "rx: written 1.00 times a message by tcp_rack_advance"
 

@@ -17,7 +17,7 @@ from runners.exact import machine as machines
 from runners.exact.cells import impossible, plan
 from runners.exact.digest import checks
 from runners.exact.iterations import IterationShape, ReplayedWindow
-from runners.exact.knobs import NOTHING
+from runners.exact.knobs import NOTHING, Knob
 from runners.exact.machine import EmulatedMachine
 from runners.exact.payload import spans
 from runners.exact.replay import CallTree, Counts
@@ -65,6 +65,20 @@ def test_a_window_agrees_with_the_guests_clock(
     holds = {name: ok for name, ok, _ in rows}
     assert holds["the window agrees with the guest's clock"] == agrees
     assert not holds["the tree's self counts sum to the window"], "it is empty"
+
+
+@pytest.mark.parametrize(("pattern", "shown"), [("stream", True), ("pingpong", False)])
+def test_a_knob_shows_in_the_window_of_a_pattern_whose_iteration_is_not_whole(
+    pattern: str, shown: bool
+) -> None:
+    """The usual iteration of a stream fills a buffer; the functions of a knob empty it."""
+    steady = IterationShape(Counts(), [0], 1, 0, 0, ())
+    window = ReplayedWindow(CallTree(), shapes=[steady])
+    window.total.calls[window.tree.child(0, "nft_do_chain")] = 3
+    knob = Knob("loss", shows={"any": ["nft_do_chain"]})
+    result = {"window_ns": 0, "clock_cost_ns": 0, "client": {"partial_sends": 0}, "server": None}
+    rows = checks(cell_run("shm", pattern=pattern).cell, window, result, knob)
+    assert [ok for name, ok, _ in rows if name.startswith("loss was in force")] == [shown]
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, records: str, cpus: int) -> tuple[str, ...]:

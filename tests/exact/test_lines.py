@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from runners.exact.cells import path_of
 from runners.exact.guest import ExactGuest, guest_for
-from runners.exact.line_files import NAMED_MACHINE, record_lines
+from runners.exact.knobs import NOTHING, find
+from runners.exact.line_files import NAMED_MACHINE, named_knob, record_lines
 from runners.exact.line_moves import moves
 from runners.exact.line_order import passages
 from runners.exact.lines import Lines
@@ -161,6 +162,20 @@ def test_a_real_cell_names_what_it_touches(built: None, kernel: str) -> None:
 def test_lines_repeat(exact_guest: ExactGuest) -> None:
     first, second = (lines_of(exact_guest, "unix", "same-cpu") for _ in range(2))
     assert first == second
+
+
+def test_where_packets_are_lost_recovery_is_counted(exact_guest: ExactGuest) -> None:
+    run = cell_run("tcp", knob="loss")
+    knob = named_knob(run.cell, find("loss"))
+    assert knob is not None
+    guest = guest_for(invoker().cache, exact_guest, path_of(run.cell), knob)
+    fields = record_lines(guest, run)[0].fields
+    assert fields["tcp_sock", "total_retrans"].stores["softirq"] > 0
+
+
+def test_a_knob_with_a_machine_of_its_own_has_no_lines() -> None:
+    assert named_knob(cell_run(knob="pti=on").cell, find("pti=on")) is None
+    assert named_knob(cell_run(sched="other").cell, NOTHING) is None
 
 
 def test_on_two_cpus_the_message_itself_moves(two_cpus: Lines) -> None:
