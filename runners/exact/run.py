@@ -63,6 +63,8 @@ def exact(options: ExactOptions) -> int:
         say(session, destination / contract.LAYOUT, layouts.report())
     if documents:
         show_differences(session, destination, documents)
+    if options.lines:
+        need_lines(destination)
     return status
 
 
@@ -82,6 +84,17 @@ def show_differences(
     from analysis.raw.run import read_run
 
     say(session, run / contract.DOCUMENT, report(read_exact(read_run(run)), documents))
+
+
+def need_lines(run: Path) -> None:
+    """Raises RunError where no cell of a run has lines, as each of them failed to count them."""
+    from analysis.paths.cells import read_exact
+    from analysis.raw.run import read_run
+
+    cells = read_exact(read_run(run))
+    errors = [cell.lines_error for cell in cells if cell.lines_error]
+    if errors and not any(cell.lines for cell in cells):
+        raise RunError(f"no cell of this run has cache lines: {errors[0]}")
 
 
 def say(session: Session[ExactOptions], file: Path, text: str) -> None:

@@ -92,3 +92,17 @@ def test_too_little_room(small_disk: Path) -> None:
     status, _, lines = said_by(f"{RUN} --target host --out {{folder}}/run", small_disk)
     assert (status, "MiB free, and a run needs" in lines[-1]) == (2, True)
     assert [entry.name for entry in small_disk.iterdir()] == ["filler"]
+
+
+@pytest.mark.root
+@pytest.mark.emulated
+def test_a_full_disk_for_temporary_files_takes_the_cache_lines_not_the_counts(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    words = "exact --lines --transports unix --placements same-cpu --sched fifo"
+    command = f"TMPDIR={small_disk} {RUN} {words} --out {{folder}}/run"
+    (small_disk / "filler").write_bytes(bytes(60 << 20))
+    status, printed, lines = said_by(command, tmp_path)
+    assert (status, "no cell of this run has cache lines: the disk for" in lines[-1]) == (1, True), lines
+    assert "instructions" in printed
+    assert [entry.name for entry in small_disk.iterdir()] == ["filler"]
