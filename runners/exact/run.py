@@ -59,12 +59,12 @@ def exact(options: ExactOptions) -> int:
     with session.scratch() as scratch:
         run(session, destination, scratch, layouts=layouts)
     status = session.report(destination)
+    if options.lines:
+        need_lines(destination)
     if layouts:
         say(session, destination / contract.LAYOUT, layouts.report())
     if documents:
         show_differences(session, destination, documents)
-    if options.lines:
-        need_lines(destination)
     return status
 
 
