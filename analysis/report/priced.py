@@ -5,7 +5,7 @@ docs/time-explained.md says what the prices are and how far they go. What cannot
 sentence, a UsageError.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import numpy as np
 from analysis.drawing import words
 from analysis.machine import kernel_text
 from analysis.paths.cells import ExactCell
+from analysis.paths.changes import ExactPair, cell_name
 from analysis.paths.figures import BoxTimes
 from analysis.raw.programs import PriceList
 from analysis.raw.record import read_object
@@ -28,10 +29,13 @@ from analysis.times.events import (
     events_of,
     row,
 )
+from analysis.wording import added, counted
 from probes.contract import PRICES
-from probes.messages import UsageError
+from probes.isa import USUAL
+from probes.messages import SentenceError, UsageError
 
 MISSES = "code_misses"
+MOST_TOLD = 3  # lines of the gate
 NO_CELL = "There is no exact cell of this round trip with counted events."
 NO_PRICES = "There are no prices of events: `exact --priced` finds them, and later runs store them."
 
@@ -119,6 +123,57 @@ def difference(prices: EventPrices, before: EventCounts, after: EventCounts) -> 
     of_prices = float(more @ prices.covariance @ more)
     half = student(prices.freedom) * np.sqrt(of_prices + (prices.spread * value) ** 2)
     return Estimate(value, value - half, value + half, prices.cells)
+
+
+def pair_difference(pair: ExactPair, priced: Priced) -> Estimate:
+    """How much longer the second cell's round trip takes on one CPU, in nanoseconds.
+
+    Instructions are those of the two variants that are compared. Raises UsageError.
+    """
+    before, after = (
+        {**events_on_one(cell), INSTRUCTIONS: usual_instructions(cell)}
+        for cell in (pair.before, pair.after)
+    )
+    return difference(priced.one_cpu, before, after)
+
+
+def usual_instructions(cell: ExactCell) -> int:
+    """Instructions of a cell's tree without the loops that real processors do not run."""
+    return sum(span.instructions for span in cell.tree if span.path[-1] not in USUAL.fills)
+
+
+def changed_times(file: Path, pairs: Iterable[ExactPair]) -> list[str]:
+    """What the gate says of time, below its verdict: a line for each changed round trip.
+
+    The most changed ones come first. Where the file is missing nothing is said, and where it tells
+    nothing one sentence says why.
+    """
+    changed = [
+        pair
+        for pair in pairs
+        if pair.after.placement == ON_ONE.placement and (pair.functions() or pair.more)
+    ]
+    if not file.exists() or not changed:
+        return []
+    try:
+        priced = read_priced(file)
+        times = [(pair_difference(pair, priced), pair) for pair in changed]
+    except SentenceError as error:
+        return [f"What that takes is not told. {error}"]
+    times.sort(key=lambda each: -abs(each[0].value))
+    lines = [
+        f"About {with_sign(time)} a round trip of {cell_name(str(pair.after.cell))} on one CPU of "
+        "this machine, warm."
+        for time, pair in times[:MOST_TOLD]
+    ]
+    if len(times) > MOST_TOLD:
+        lines.append(f"And {counted(len(times) - MOST_TOLD, 'round trip')} that changed less.")
+    return lines
+
+
+def with_sign(time: Estimate) -> str:
+    """Nanoseconds with their sign and interval, and whether they are told from none."""
+    return ("+" if time.value > 0 else "") + added(time, "ns")
 
 
 def box_times(run: Run, cells: Sequence[ExactCell]) -> BoxTimes:
