@@ -30,10 +30,10 @@ from runners.process import REPORTS, REPOSITORY, Progress, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.prove import prove
 from runners.programs.watch import watch
-from runners.programs.what_if import what_if
 from runners.run import diff, exact_and_prices, gate_and_prices, report, run
 from runners.show import WIDTH
 from runners.store.folders import scratch
+from runners.upgrade import what_if
 
 ONE = {"": 1.0}
 BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}

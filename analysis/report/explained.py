@@ -16,7 +16,7 @@ from analysis.analyse import Analysis
 from analysis.drawing import FAINT, INK, Drawn, drawn
 from analysis.paths.cells import DEFAULT, ExactCell
 from analysis.paths.tree import layer_of
-from analysis.report.priced import events_on_one, priced_run
+from analysis.report.priced import counted_events, priced_run
 from analysis.statistics import Estimate
 from analysis.times.events import INSTRUCTIONS, ON_ONE, EventPrices
 from analysis.times.figures import STEP_DOWN, STEP_UP
@@ -97,8 +97,8 @@ def explain(analysis: Analysis) -> Explained | str:
 def _explained(
     prices: EventPrices, unix: ExactCell, tcp: ExactCell, measured: Estimate
 ) -> Explained:
-    more = Counter(dict(events_on_one(tcp)))
-    more.subtract(dict(events_on_one(unix)))
+    more = Counter(dict(counted_events(tcp)))
+    more.subtract(dict(counted_events(unix)))
     price = dict(zip(prices.names, prices.values, strict=True))
     layers = _layers(tcp)
     layers.subtract(_layers(unix))

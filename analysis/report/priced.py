@@ -23,6 +23,7 @@ from analysis.statistics import Estimate, student
 from analysis.times.events import (
     INSTRUCTIONS,
     ON_ONE,
+    TOLD_TIMES,
     EventCounts,
     EventPrices,
     MachinePrices,
@@ -35,6 +36,9 @@ from probes.isa import USUAL
 from probes.messages import SentenceError, UsageError
 
 MISSES = "code_misses"
+# Placement → the time of TOLD_TIMES that a round trip takes there.
+ROUND_TRIPS = {told.placement: name for name, told in TOLD_TIMES.items() if told.kind != "busy"}
+ON_ONE_CPU = ROUND_TRIPS[ON_ONE.placement]
 MOST_TOLD = 3  # lines of the gate
 NO_CELL = "There is no exact cell of this round trip with counted events."
 NO_PRICES = "There are no prices of events: `exact --priced` finds them, and later runs store them."
@@ -55,7 +59,7 @@ class Priced:
         """The cell. Raises UsageError where these prices do not tell its round trip on one CPU."""
         if cell is None:
             raise UsageError(NO_CELL)
-        events_on_one(cell)
+        counted_events(cell)
         if cell.kernel != self.prices.kernel:
             raise UsageError(
                 f"Events of {self.prices.kernel} have the prices, and the run's are of "
@@ -69,7 +73,7 @@ class Priced:
         Which functions the small cache lacks lines of is not known: each instruction has an even
         part of them. Switches and copied bytes are not in it. Raises UsageError.
         """
-        events = events_on_one(self.checked(cell))
+        events = counted_events(self.checked(cell))
         told = self.one_cpu.parts({name: events.get(name, 0) for name in (INSTRUCTIONS, MISSES)})
         return sum(told.values()) / cell.total
 
@@ -103,11 +107,14 @@ def _refuse_others(listed: PriceList, target: Target) -> None:
             )
 
 
-def events_on_one(cell: ExactCell) -> EventCounts:
-    """The events of a round trip on one CPU. Raises UsageError where nobody counted them."""
+def counted_events(cell: ExactCell) -> EventCounts:
+    """The events that tell a cell's round trip. Raises UsageError where nobody counted them.
+
+    On one CPU they are all that it executes, and on two those of the critical path.
+    """
     if cell.broken:
         raise UsageError("The exact cell of this round trip is invalid.")
-    if not (events := events_of(cell.events, ON_ONE)):
+    if not (events := events_of(cell.events, TOLD_TIMES[ROUND_TRIPS[cell.placement]])):
         raise UsageError(NO_CELL)
     return events
 
@@ -126,15 +133,19 @@ def difference(prices: EventPrices, before: EventCounts, after: EventCounts) -> 
 
 
 def pair_difference(pair: ExactPair, priced: Priced) -> Estimate:
-    """How much longer the second cell's round trip takes on one CPU, in nanoseconds.
+    """How much longer the second cell's round trip takes, in nanoseconds. Raises UsageError."""
+    name = ROUND_TRIPS[pair.after.placement]
+    counts = [dict(counted_events(cell)) for cell in (pair.before, pair.after)]
+    if name == ON_ONE_CPU:
+        for events, cell in zip(counts, (pair.before, pair.after), strict=True):
+            events[INSTRUCTIONS] = usual_instructions(cell)  # of the variants that are compared
+        return difference(priced.one_cpu, *counts)
+    return difference(priced.prices.prices[name], *map(priced.prices.on_two, counts))
 
-    Instructions are those of the two variants that are compared. Raises UsageError.
-    """
-    before, after = (
-        {**events_on_one(cell), INSTRUCTIONS: usual_instructions(cell)}
-        for cell in (pair.before, pair.after)
-    )
-    return difference(priced.one_cpu, before, after)
+
+def told_time(cell: ExactCell, priced: Priced) -> Estimate:
+    """The time of a cell's round trip, in nanoseconds. Raises UsageError."""
+    return priced.prices.tell(ROUND_TRIPS[cell.placement], counted_events(cell))
 
 
 def usual_instructions(cell: ExactCell) -> int:
