@@ -184,7 +184,7 @@ def _figures(report: Report) -> Iterator[Drawn]:
     if isinstance(explained, Explained):
         yield draw_explained(explained)
     yield from draw_profiles(analysis.profiles)
-    yield from draw_exact(analysis.exact)
+    yield from draw_exact(analysis.exact, report.box_times)
     yield from draw_lines(analysis.exact)
 
 

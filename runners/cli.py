@@ -22,7 +22,6 @@ from runners import guest, show
 from runners.campaign import campaign
 from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST_EXACT, MESSAGES, SCHEDULERS
-from runners.exact.gate import gate
 from runners.exact.kernel_tree import is_tree
 from runners.exact.layouts import parse_layout
 from runners.guest.kernels import DEFAULT
@@ -31,10 +30,10 @@ from runners.process import REPORTS, REPOSITORY, Progress, UsageError, version
 from runners.programs import PROGRAMS
 from runners.programs.prove import prove
 from runners.programs.watch import watch
-from runners.programs.what_if import what_if
-from runners.run import diff, exact_and_prices, report, run
+from runners.run import diff, exact_and_prices, gate_and_prices, report, run
 from runners.show import WIDTH
 from runners.store.folders import scratch
+from runners.upgrade import what_if
 
 ONE = {"": 1.0}
 BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}
@@ -291,11 +290,19 @@ class Verb(NamedTuple):
 
 
 WORK: dict[str, Callable[[Any], object]] = {
-    "run": run, "exact": exact_and_prices, "gate": gate, "watch": watch, "what-if": what_if,
+    "run": run,
+    "exact": exact_and_prices,
+    "gate": gate_and_prices,
+    "watch": watch,
+    "what-if": what_if,
     "prove": prove,
-    "diff": diff, "report": report, "campaign": lambda options: campaign(options, parse),
-    "list": show.show_list, "preflight": show.show_preflight, "cache": show.show_cache,
-}  # fmt: skip
+    "diff": diff,
+    "report": report,
+    "campaign": lambda options: campaign(options, parse),
+    "list": show.show_list,
+    "preflight": show.show_preflight,
+    "cache": show.show_cache,
+}
 # What a verb takes without a flag: the field, and how argparse reads it.
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),

@@ -121,6 +121,8 @@ class WhatIfOptions(Options):
     clients: int
     connect: bool
     program: str | None
+    kernel: str | None = None
+    against: str = ""
     prices: Path | None
 
 

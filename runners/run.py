@@ -27,13 +27,14 @@ from runners import guest, show
 from runners.checks import try_tools
 from runners.exact import lesion_study
 from runners.exact import run as exact
+from runners.exact.gate import gate
 from runners.exact.priced import Named, count_events
 from runners.guest.boot import stored_guest
 from runners.guest.store import Cache, write_json
 from runners.host import preflight
 from runners.host.session import Session
 from runners.host.waiting import waiting_plan
-from runners.options import DiffOptions, ExactOptions, ReportOptions, RunOptions
+from runners.options import DiffOptions, ExactOptions, GateOptions, ReportOptions, RunOptions
 from runners.plan import GUEST_GIVEN, Missing, Planner, planner_of, refuse_cells
 from runners.process import (
     REPOSITORY,
@@ -44,7 +45,13 @@ from runners.process import (
     stopping,
 )
 from runners.programs.experiments import Experiments
-from runners.programs.prices import event_cells, for_report, keep_events, of_events
+from runners.programs.prices import (
+    event_cells,
+    for_report,
+    keep_events,
+    kept_for_events,
+    of_events,
+)
 from runners.programs.watch import report_with_own_prices
 from runners.store.folders import publish
 from runners.store.report import Manifest, RunFolder, place
@@ -259,6 +266,17 @@ def exact_and_prices(options: ExactOptions) -> int:
         named = [Named(*cell.names.values()) for cell in event_cells()]
         keep_events(cache, listed, *count_events(session, named))
     return lesion_study.exact(options)
+
+
+def gate_and_prices(options: GateOptions) -> int:
+    """The verb `gate`, with the prices of events where this machine's are kept: the exit status.
+
+    Raises UsageError, UntoldError.
+    """
+    prices, why = kept_for_events(Session(options).invoker.cache)
+    if why:
+        Progress().note(f"no time is told: {why}")
+    return gate(options, prices)
 
 
 def lines(stream: IO[bytes], silence: float) -> Iterator[str]:

@@ -22,6 +22,7 @@ from analysis.paths.figures import UNIT, legend, painted
 from analysis.paths.tree import Box, flame_graph, own_by_path
 from analysis.raw.run import read_run
 from analysis.report import exact_frames, output
+from analysis.report.priced import changed_times
 from analysis.report.render import page, render
 from analysis.statistics import LEAST_REPEATS
 from analysis.wording import (
@@ -35,7 +36,7 @@ from analysis.wording import (
     size_text,
     source_text,
 )
-from probes.contract import GATE, MANIFEST
+from probes.contract import GATE, MANIFEST, PRICES
 from probes.messages import UsageError, one_line
 
 MOST_CHANGES = 40  # in the terminal
@@ -75,8 +76,10 @@ def make_diff(
     if allowed is not None:
         cells = [cell for comparison in diff.after.exact for cell in comparison.cells]
         judged = gate.judge(diff.exact, (diff.before.run, diff.after.run), cells, allowed)
-        files |= {GATE: gate.text(judged, str(path)), "gate.ktap": gate.ktap(judged)}
-        files["gate.csv"] = df_parts(result.pair for result in judged.results if result.pair)
+        told = [result.pair for result in judged.results if result.pair]
+        times = changed_times(target / PRICES, told)
+        files |= {GATE: gate.text(judged, str(path), times), "gate.ktap": gate.ktap(judged, times)}
+        files["gate.csv"] = df_parts(told)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -8,6 +8,7 @@ and all that it calls took, in the colour of its layer.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter, or_
@@ -62,6 +63,18 @@ ABOVE = 2.1 + 0.8 * WORD_ROWS  # rows for a journey's stages, marks and their wo
 SIGNS = {"copy": "v", "wake-up": "*", "switch": "X"}
 
 Paint = Callable[[Box], str]  # the colour of a box
+
+
+@dataclass(frozen=True)
+class BoxTimes:
+    """What an instruction of a cell costs in nanoseconds; 0 where it is not known.
+
+    `words` say on which machine, `lack` why it is not known.
+    """
+
+    ns_of: Callable[[ExactCell], float] = lambda _: 0.0
+    words: str = ""
+    lack: str = ""
 
 
 def palette(layers: Iterable[Counter[str]]) -> dict[str, str]:
@@ -176,6 +189,7 @@ def _explored(view: View) -> dict[str, Any]:
         "title": view.title,
         "transport": view.transport,
         "total": view.total,
+        "ns": round(view.ns, 4),
         "stages": [(stage.name, stage.start, stage.width) for stage in view.stages],
         "marks": view.marks,
         "boxes": [
@@ -185,15 +199,18 @@ def _explored(view: View) -> dict[str, Any]:
     }
 
 
-def draw_exact(comparisons: tuple[Comparison, ...]) -> tuple[Drawn, ...]:
-    """The figures of the first kernel, size and pattern."""
+def draw_exact(
+    comparisons: tuple[Comparison, ...], times: BoxTimes | None = None
+) -> tuple[Drawn, ...]:
+    """The figures of the first kernel, size and pattern, with the times of their boxes."""
+    times = times or BoxTimes()
     if not comparisons:
         return ()
     first = comparisons[0]
     few = list(map(one_of_each_family, alike_first(comparisons)))
     words = (first.kernel, first.pattern, first.unusual, size_text(first.size))
     place = ", ".join(filter(None, words))
-    return _journey(few, place), _flame(few, place)
+    return _journey(few, place, times), _flame(few, place, times)
 
 
 def alike_first(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -221,7 +238,13 @@ def usual_first(comparison: Comparison) -> tuple[bool, bool]:
     return comparison.placement != "same-cpu", comparison.sched != DEFAULT
 
 
-def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
+def timed(views: Iterable[View], comparison: Comparison, times: BoxTimes) -> list[View]:
+    """The views of a comparison's cells, each with what an instruction of its cell costs."""
+    ns = {cell.transport: times.ns_of(cell) for cell in comparison.cells}
+    return [replace(view, ns=ns[view.transport]) for view in views]
+
+
+def _journey(comparisons: Sequence[Comparison], place: str, times: BoxTimes) -> Drawn:
     views = [(c, made) for c in comparisons if (made := journeys(c, comparisons))]
     if not views:
         return not_drawn("journey", place=place)
@@ -243,7 +266,7 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
         for message in shown
     )
     colours = palette(cell.layers() for cell in comparison.cells)
-    graphs = {c.title: made for c, made in views}
+    graphs = {c.title: timed(made, c, times) for c, made in views}
     return drawn(
         "journey",
         layered,
@@ -256,22 +279,21 @@ def _journey(comparisons: Sequence[Comparison], place: str) -> Drawn:
         scheduling=comparison.title,
         costs=listed(costs),
         softirqs="".join(softirqs),
+        times=times.words or times.lack,
         stages=stages,
     )
 
 
-def _flame(comparisons: Sequence[Comparison], place: str) -> Drawn:
-    views = {
-        c.title: [
-            flame_graph(f"{cell.transport}: {cell.total:,} {UNIT} ({cell.frequency})", cell.tree)
-            for cell in c.cells
-        ]
-        for c in comparisons
-    }
+def _flame(comparisons: Sequence[Comparison], place: str, times: BoxTimes) -> Drawn:
+    views = {c.title: timed(map(_flame_of, c.cells), c, times) for c in comparisons}
     first = comparisons[0]
     colours = palette(cell.layers() for cell in first.cells)
-    named = {"place": place, "scheduling": first.title}
+    named = {"place": place, "scheduling": first.title, "times": times.words}
     return _graphs("exact-flame", UNIT, views, colours, first.kernel, **named)
+
+
+def _flame_of(cell: ExactCell) -> View:
+    return flame_graph(f"{cell.transport}: {cell.total:,} {UNIT} ({cell.frequency})", cell.tree)
 
 
 def _graphs(

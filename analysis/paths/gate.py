@@ -23,7 +23,10 @@ ALLOWED = r"\d{1,9}(?:\.\d{1,6})?"
 ALLOWANCE = re.compile(
     rf"(?P<number>{ALLOWED})(?P<percent>%?)(?P<more>(?:,(?:{'|'.join(LINE_QUANTITIES)})={ALLOWED})*)"
 )
-NOT_TIME = "Instructions are not time: cache misses, lock contention, other CPUs are not seen."
+NOT_TIME = (
+    "Instructions are not time (docs/time-explained.md): cache misses, lock contention, other "
+    "CPUs are not seen."
+)
 
 
 class Allowance(NamedTuple):
@@ -197,12 +200,12 @@ def kernel_name(run: Run) -> str:
     return release if release.startswith(name) else f"{release} ({name})"
 
 
-def text(gate: Gate, page: str) -> str:
+def text(gate: Gate, page: str, times: Sequence[str] = ()) -> str:
     """At most MOST_LINES lines: a line for each cell, the most changed first where there are many,
-    and what is behind the first of them."""
+    and what is behind the first of them. `times` stand below the verdict."""
     first, second = gate.names
     head = [f"Instructions of a steady round trip: {second} against {first}"]
-    foot = [gate.verdict, f"Counted on {gate.machine}.", NOT_TIME, f"All functions: {page}"]
+    foot = [gate.verdict, *times, f"Counted on {gate.machine}.", NOT_TIME, f"All functions: {page}"]
     space = MOST_SUMMARY_LINES - len(head) - len(foot)
     results = list(gate.results)
     if len(results) > space:
@@ -230,11 +233,11 @@ def _most(line: str, moved: Sequence[Moved]) -> str:
     return line
 
 
-def ktap(gate: Gate) -> str:
+def ktap(gate: Gate, times: Sequence[str] = ()) -> str:
     """KTAP version 1 (docs.kernel.org/dev-tools/ktap.html): a test for each cell."""
     lines = ["KTAP version 1", f"1..{len(gate.results)}"]
     lines.append(f"# {gate.names[1]} against {gate.names[0]}, allowance {gate.words}")
-    lines.append(f"# {NOT_TIME}")
+    lines += [f"# {line}" for line in (*times, NOT_TIME)]
     for number, result in enumerate(gate.results, 1):
         if result.pair is not None:
             rows = (f"{p.fate} {p.name}: {p.before} -> {p.after}" for p in result.pair.parts())

@@ -123,7 +123,13 @@ def _journey(cell: ExactCell, known: frozenset[str]) -> Journey | None:
     title = f"{cell.transport}: {total:,} instructions ({cell.frequency})"
     layered = sorted(_boxes(way, marks), key=lambda box: (box.depth, box.start))
     return Journey(
-        title, cell.transport, total, tuple(layered), tuple(stages(way)), marks, dict(softirq)
+        title,
+        cell.transport,
+        total,
+        tuple(layered),
+        tuple(stages(way)),
+        marks,
+        softirq=dict(softirq),
     )
 
 

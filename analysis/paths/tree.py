@@ -158,6 +158,7 @@ class View:
     boxes: tuple[Box, ...]
     stages: tuple[Box, ...] = ()
     marks: tuple[Mark, ...] = ()
+    ns: float = 0.0  # what an instruction costs; 0 where it is not known
 
 
 def flame_graph(title: str, spans: Iterable[Span]) -> View:

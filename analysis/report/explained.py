@@ -16,14 +16,11 @@ from analysis.analyse import Analysis
 from analysis.drawing import FAINT, INK, Drawn, drawn
 from analysis.paths.cells import DEFAULT, ExactCell
 from analysis.paths.tree import layer_of
-from analysis.raw.programs import PriceList
-from analysis.raw.record import read_object
-from analysis.raw.run import Run, Target
+from analysis.report.priced import counted_events, priced_run
 from analysis.statistics import Estimate
-from analysis.times.events import INSTRUCTIONS, ON_ONE, PRICED, MachinePrices
+from analysis.times.events import INSTRUCTIONS, ON_ONE, EventPrices
 from analysis.times.figures import STEP_DOWN, STEP_UP
 from analysis.wording import amount, number, size_text
-from probes.contract import PRICES
 from probes.isa import USUAL
 from probes.messages import UsageError
 from probes.transports import PAIR
@@ -90,19 +87,19 @@ def explain(analysis: Analysis) -> Explained | str:
     cells = [_exact(analysis.cells, name, found[0].size) for name in PAIR]
     measured = found[0].figures["total"] * 2  # messages of a round trip
     try:
-        machine = _prices(analysis.run)
-        unix, tcp = (_checked(cell, machine) for cell in cells)
+        priced = priced_run(analysis.run)
+        unix, tcp = (priced.checked(cell) for cell in cells)
     except UsageError as error:
         return str(error)
-    return _explained(machine, unix, tcp, measured)
+    return _explained(priced.one_cpu, unix, tcp, measured)
 
 
 def _explained(
-    machine: MachinePrices, unix: ExactCell, tcp: ExactCell, measured: Estimate
+    prices: EventPrices, unix: ExactCell, tcp: ExactCell, measured: Estimate
 ) -> Explained:
-    more: Counter[str] = Counter(_events(tcp))
-    more.subtract(_events(unix))
-    price = dict(zip(PRICED, machine.one.values, strict=True))
+    more = Counter(dict(counted_events(tcp)))
+    more.subtract(dict(counted_events(unix)))
+    price = dict(zip(prices.names, prices.values, strict=True))
     layers = _layers(tcp)
     layers.subtract(_layers(unix))
     parts = [(name, float(n), n * price[INSTRUCTIONS]) for name, n in layers.items() if n]
@@ -139,47 +136,6 @@ def _exact(cells: Sequence[ExactCell], transport: str, size: int) -> ExactCell |
         ),
         None,
     )
-
-
-def _events(cell: ExactCell) -> dict[str, int]:
-    return cell.events.executed if cell.events else {}
-
-
-def _checked(cell: ExactCell | None, machine: MachinePrices) -> ExactCell:
-    """Raises UsageError where the cell cannot be told by these prices."""
-    if cell is None or not cell.events:
-        raise UsageError("The run has no exact cell of this round trip with counted events.")
-    if cell.broken:
-        raise UsageError("The exact cell of this round trip is invalid.")
-    if cell.kernel != machine.kernel:
-        raise UsageError(
-            f"Events of {machine.kernel} have the prices, and the run's are of {cell.kernel}: "
-            "`exact --priced` with --kernel counts them on another one."
-        )
-    return cell
-
-
-def _prices(run: Run) -> MachinePrices:
-    """Raises UsageError without prices of the machine that has the times."""
-    for target in (target for target in run.targets if target.timed):
-        if (file := target.path / PRICES).exists():
-            listed = read_object(file, PriceList)
-            _of_this_machine(listed, target)
-            return MachinePrices(listed)
-    raise UsageError(
-        "The run has no prices of events: `exact --priced` finds them, and later runs store them."
-    )
-
-
-def _of_this_machine(listed: PriceList, target: Target) -> None:
-    """Raises UsageError."""
-    here = target.environment.model_dump(include={"kernel", "version", "cpu"})
-    for name, value in here.items():
-        if listed.fingerprint.get(name) != value:
-            raise UsageError(
-                f"The prices are those of another machine or kernel ({name}: "
-                f"{listed.fingerprint.get(name)}): `exact --priced` measures them here."
-            )
 
 
 def draw_explained(found: Explained) -> Drawn:

@@ -20,6 +20,7 @@ from analysis.report import exact_frames, frames
 from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, document
 from analysis.report.decision import decision
 from analysis.report.explained import Explained, explain
+from analysis.report.priced import box_times
 from analysis.report.render import render, sentence
 from analysis.report.requested import Requested
 from analysis.statistics import LEAST_REPEATS, Compared, Estimate
@@ -54,6 +55,8 @@ class Report:
         self.analysis, self.answer = analysis, build_answer(analysis)
         self.requested = Requested(analysis, self.answer)
         self.explained = explain(analysis)
+        drawn_cells = [cell for each in alike_first(analysis.exact) for cell in each.cells]
+        self.box_times = box_times(analysis.run, drawn_cells)
         two = self.answer if self.answer and len(self.answer.transports) > 1 else None
         # The median of a burst lies between those that get through at once and those that wait.
         burst = two.times[0] if two and two.times and two.pattern == "backlog" else None

@@ -6,12 +6,15 @@ does not build, boot or run a cell says nothing about its path.
 """
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from probes.contract import BEYOND, GATE, MANIFEST, UNTOLD, WITHIN
+from probes.contract import BEYOND, GATE, MANIFEST, PRICES, UNTOLD, WITHIN
 from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.kernel_tree import is_tree
+from runners.guest.store import write_json
 from runners.host.session import Session
 from runners.options import ExactOptions, GateOptions
 from runners.process import RUN_SH, RunError, UntoldError, UsageError, attempt, last_words
@@ -28,8 +31,12 @@ case $status in 0 | 1 | 125) exit $status ;; *) exit 128 ;; esac
 """
 
 
-def gate(options: GateOptions) -> int:
-    """Count on both kernels and compare: the exit status. Raises UsageError, UntoldError."""
+def gate(options: GateOptions, prices: Mapping[str, Any] | None = None) -> int:
+    """Count on both kernels and compare: the exit status. Raises UsageError, UntoldError.
+
+    `prices` are what events cost on this machine: with them the gate also says what a difference
+    takes.
+    """
     if "=" in options.allowance and not options.lines:
         raise UsageError("--allowance of lines, code or moves has no effect: it needs --lines.")
     if options.bisect and options.kernel and not options.against:
@@ -59,6 +66,8 @@ def gate(options: GateOptions) -> int:
                     root=session.root,
                 )
                 exact.run(counts, pair / name, scratch, moved_to=destination / name)
+            if prices:
+                write_json(pair / PRICES, prices)
             publish(pair)
             pair.rename(destination)
         base = destination / BASE if BASE in kernels else stored

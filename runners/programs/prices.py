@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from probes.contract import PRICES, PRICES_FORMAT
+from probes.messages import PROGRAM
 from probes.transports import PAIR
 from runners.guest.store import read_json, write_json
 from runners.host.environment import cpu_model
@@ -223,6 +224,24 @@ def kept_for_programs(cache: Path) -> dict[str, Any] | None:
     """The kept list, if it has what a prediction for programs needs."""
     listed = kept(cache)
     return listed if listed and all(has(listed, cell) for cell in cells()) else None
+
+
+def kept_for_events(cache: Path) -> tuple[dict[str, Any] | None, str]:
+    """The kept list's cells with counted events, or why those that are kept are not to be used.
+
+    Neither where nobody has counted events.
+    """
+    listed: dict[str, Any] | None = read_json(cache / PRICES)
+    if not listed or not listed.get("kernel"):
+        return None, ""
+    now = fingerprint()
+    if other := [name for name in now if listed["fingerprint"].get(name) != now[name]]:
+        return None, (
+            f"the prices of events are of another machine or kernel ({', '.join(other)}): "
+            f"{PROGRAM} exact --priced finds this one's."
+        )
+    counted = [cell for cell in listed["cells"] if cell.get("events")]
+    return listed | {"cells": counted}, ""
 
 
 def has(listed: dict[str, Any], wanted: Priced) -> bool:

@@ -10,8 +10,10 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.analyse import analyse
+from analysis.paths.figures import draw_exact
 from analysis.raw.run import read_run
 from analysis.report.explained import NOT_EXPLAINED, Explained, explain
+from analysis.report.report import Report
 from probes.contract import CELLS, MANIFEST, PRICES
 from tests.analysis.make_run import HOST, SIZE, MadeUp, exact_line, exact_target, make_run, shape
 from tests.analysis.test_events import TRUE, price_list
@@ -108,6 +110,29 @@ def test_no_figure_without_prices_and_counts(
     run: Path, damage: Callable[[Path], None], why: str
 ) -> None:
     damage(run)
-    found = explain(analyse(read_run(run)))
-    assert isinstance(found, str)
-    assert why in found
+    report = Report(analyse(read_run(run)))
+    assert isinstance(report.explained, str)
+    assert why in report.explained
+    assert why in report.box_times.lack
+    assert {instruction_ns(report, cell.transport) for cell in report.analysis.cells} == {0.0}
+
+
+def test_a_box_costs_its_instructions_and_the_code_that_these_fetch(run: Path) -> None:
+    """A price for code is no part of this made-up machine, and switches are in no box."""
+    report = Report(analyse(read_run(run)))
+    told = EVENTS["tcp"]["instructions"] * TRUE["instructions"]
+    assert instruction_ns(report, "tcp") * 6000 == pytest.approx(told)
+    assert "Made-up CPU" in report.box_times.words
+
+
+def instruction_ns(report: Report, transport: str) -> float:
+    """What the drawn boxes of a transport say."""
+    flame = draw_exact(report.analysis.exact, report.box_times)[-1]
+    assert flame.explored
+    [view] = [
+        view
+        for shown in flame.explored["views"].values()
+        for view in shown
+        if view["transport"] == transport
+    ]
+    return float(view["ns"])

@@ -105,6 +105,18 @@ def test_a_figure_is_explored(page: Path, tmp_path: Path) -> None:
     assert drawn > 3
 
 
+def test_a_box_says_its_time_where_an_instruction_has_a_price(page: Path, tmp_path: Path) -> None:
+    priced = tmp_path / "priced.html"
+    priced.write_text(page.read_text().replace('"ns":0.0,', '"ns":0.4,'))
+    script = (
+        'const box = document.querySelector("#figure-exact-flame rect.box");'
+        'box.dispatchEvent(new MouseEvent("pointerover", {bubbles: true}));'
+        'answer(document.querySelector("#figure-exact-flame .said").textContent)'
+    )
+    assert "about" not in ask(page, tmp_path, script)
+    assert re.search(r"; about [\d.]+ (ns|µs)", ask(priced, tmp_path, script))
+
+
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("axe")

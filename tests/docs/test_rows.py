@@ -9,7 +9,16 @@ import pytest
 
 from analysis.paths.figures import NEEDED, needed, scheduled
 from probes.transports import PAIR
-from tests.docs import columns, idle_polling, knobs, lesions, lines, over_time, proofs
+from tests.docs import (
+    columns,
+    idle_polling,
+    knobs,
+    lesions,
+    lines,
+    over_time,
+    proofs,
+    told_times,
+)
 from tests.docs.over_time import USUAL, Rows, match
 
 CLOCK = 80  # instructions that branches on a clock's reading make in a round trip, at most
@@ -31,6 +40,11 @@ def test_the_pictures_of_cache_lines_are_of_the_stored_run() -> None:
     made = lines.pictures(lines.Rows())
     kept = {path.name: path.read_text(encoding="utf-8") for path in lines.ROWS.glob("*.svg")}
     assert made == kept, f"the pictures are older: {lines.REFRESH}"
+
+
+def test_the_picture_of_told_times_is_of_the_newest_run() -> None:
+    kept = told_times.PICTURE.read_text(encoding="utf-8")
+    assert told_times.picture() == kept, f"the picture is older: {told_times.REFRESH}"
 
 
 def test_three_ways_to_a_decision_have_one_direction_and_one_order_of_size() -> None:

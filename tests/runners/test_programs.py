@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Clients of real programs: how they are run and counted; nothing of a server outlives its run."""
 
+import json
 import os
 import shlex
 import shutil
@@ -15,6 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from probes.contract import PRICES
 from probes.reasons import missing, reason
 from runners.guest import debian
 from runners.host.root import Root
@@ -158,6 +160,20 @@ def test_a_program_that_cannot_be_built_is_missing(
     ]
     lines = (tmp_path / "programs.jsonl").read_text().splitlines()
     assert lines == ['{"program": "go", "made": "up"}']
+
+
+def test_kept_prices_of_events_are_of_this_machine(tmp_path: Path) -> None:
+    assert prices.kept_for_events(tmp_path) == (None, "")
+    listed = prices.empty_list() | {"cells": [{"events": {}}, {"events": {"executed": {}}}]}
+    (tmp_path / PRICES).write_text(json.dumps(listed))
+    assert prices.kept_for_events(tmp_path) == (None, ""), "no events were counted"
+    (tmp_path / PRICES).write_text(json.dumps(listed | {"kernel": "6.12"}))
+    found, why = prices.kept_for_events(tmp_path)
+    assert found and found["cells"] == [listed["cells"][1]] and not why
+    listed["fingerprint"]["cpu"] = "Another"
+    (tmp_path / PRICES).write_text(json.dumps(listed | {"kernel": "6.12"}))
+    found, why = prices.kept_for_events(tmp_path)
+    assert found is None and "(cpu)" in why
 
 
 def test_a_run_without_prices_is_told_before_anything_is_measured() -> None:

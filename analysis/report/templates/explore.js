@@ -27,6 +27,10 @@ function explore(figure, script) {
     return made;
   };
   const number = (value) => Math.round(value).toLocaleString("en");
+  const time = (ns) => {
+    const digits = Number(ns.toPrecision(2)); // more would be more than prices know
+    return digits < 1000 ? `${digits} ns` : `${digits / 1000} µs`;
+  };
 
   const drawn = make("div", { class: "drawn" });
   const bar = make("div", { class: "controls" }, "", drawn);
@@ -51,6 +55,7 @@ function explore(figure, script) {
     const share = ((100 * width) / graph.total).toFixed(1);
     words.textContent = `${symbol} (${layer}): ${number(width)} ${data.unit}, ${share} % of ` +
       `${graph.transport}; ${number(own)} of its own` +
+      (graph.ns ? `; about ${time(width * graph.ns)}` : "") +
       (copies ? `; the payload is copied in it ${copies === 1 ? "once" : `${copies} times`}` : "");
     if (data.source && /^[a-z_]\w*$/i.test(symbol)) {
       make("a", { href: data.source + symbol.replace(/\.(isra|part|constprop|cold).*/, "") }, " source file", words);

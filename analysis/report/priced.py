@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Prices of events put to exact cells: which prices fit, and what they tell of a cell.
+
+docs/time-explained.md says what the prices are and how far they go. What cannot be told has one
+sentence, a UsageError.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from analysis.drawing import words
+from analysis.machine import kernel_text
+from analysis.paths.cells import ExactCell
+from analysis.paths.changes import ExactPair, cell_name
+from analysis.paths.figures import BoxTimes
+from analysis.raw.programs import PriceList
+from analysis.raw.record import read_object
+from analysis.raw.run import Run, Target
+from analysis.statistics import Estimate, student
+from analysis.times.events import (
+    INSTRUCTIONS,
+    ON_ONE,
+    TOLD_TIMES,
+    EventCounts,
+    EventPrices,
+    MachinePrices,
+    events_of,
+    row,
+)
+from analysis.wording import added, counted
+from probes.contract import PRICES
+from probes.isa import USUAL
+from probes.messages import SentenceError, UsageError
+
+MISSES = "code_misses"
+# Placement → the time of TOLD_TIMES that a round trip takes there.
+ROUND_TRIPS = {told.placement: name for name, told in TOLD_TIMES.items() if told.kind != "busy"}
+ON_ONE_CPU = ROUND_TRIPS[ON_ONE.placement]
+MOST_TOLD = 3  # lines of the gate
+NO_CELL = "There is no exact cell of this round trip with counted events."
+NO_PRICES = "There are no prices of events: `exact --priced` finds them, and later runs store them."
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A machine's prices, and the words for it: its CPU and the kernel that has the times."""
+
+    prices: MachinePrices
+    machine: str
+
+    @property
+    def one_cpu(self) -> EventPrices:
+        return self.prices.one
+
+    def checked(self, cell: ExactCell | None) -> ExactCell:
+        """The cell. Raises UsageError where these prices do not tell its round trip on one CPU."""
+        if cell is None:
+            raise UsageError(NO_CELL)
+        counted_events(cell)
+        if cell.kernel != self.prices.kernel:
+            raise UsageError(
+                f"Events of {self.prices.kernel} have the prices, and the run's are of "
+                f"{cell.kernel}: `exact --priced` with --kernel counts them on another one."
+            )
+        return cell
+
+    def instruction_ns(self, cell: ExactCell) -> float:
+        """What an instruction of the cell costs, warm, with the code that it fetches.
+
+        Which functions the small cache lacks lines of is not known: each instruction has an even
+        part of them. Switches and copied bytes are not in it. Raises UsageError.
+        """
+        events = counted_events(self.checked(cell))
+        told = self.one_cpu.parts({name: events.get(name, 0) for name in (INSTRUCTIONS, MISSES)})
+        return sum(told.values()) / cell.total
+
+
+def read_priced(file: Path) -> Priced:
+    """The prices of events in a file prices.json. Raises UsageError where there are none."""
+    listed = read_object(file, PriceList) if file.exists() else None
+    if listed is None or listed.kernel is None:
+        raise UsageError(NO_PRICES)
+    cpu, kernel = (str(listed.fingerprint.get(name, "unknown")) for name in ("cpu", "kernel"))
+    return Priced(MachinePrices(listed), f"{cpu}, {kernel_text(kernel)}")
+
+
+def priced_run(run: Run) -> Priced:
+    """The prices of the machine that has the run's times. Raises UsageError without them."""
+    for target in run.targets:
+        if target.timed and (target.path / PRICES).exists():
+            _refuse_others(read_object(target.path / PRICES, PriceList), target)
+            return read_priced(target.path / PRICES)
+    raise UsageError(NO_PRICES)
+
+
+def _refuse_others(listed: PriceList, target: Target) -> None:
+    """Raises UsageError where the prices are not those of the target."""
+    here = target.environment.model_dump(include={"kernel", "version", "cpu"})
+    for name, value in here.items():
+        if listed.fingerprint.get(name) != value:
+            raise UsageError(
+                f"The prices are those of another machine or kernel ({name}: "
+                f"{listed.fingerprint.get(name)}): `exact --priced` measures them here."
+            )
+
+
+def counted_events(cell: ExactCell) -> EventCounts:
+    """The events that tell a cell's round trip. Raises UsageError where nobody counted them.
+
+    On one CPU they are all that it executes, and on two those of the critical path.
+    """
+    if cell.broken:
+        raise UsageError("The exact cell of this round trip is invalid.")
+    if not (events := events_of(cell.events, TOLD_TIMES[ROUND_TRIPS[cell.placement]])):
+        raise UsageError(NO_CELL)
+    return events
+
+
+def difference(prices: EventPrices, before: EventCounts, after: EventCounts) -> Estimate:
+    """How many nanoseconds the second round trip takes longer, by the events in which they differ.
+
+    What one more event costs is as uncertain as its price, and the difference is told as well as
+    the round trip of another cell: what both round trips have in common adds nothing.
+    """
+    more = row(after, prices.names) - row(before, prices.names)
+    value = float(more @ prices.values)
+    of_prices = float(more @ prices.covariance @ more)
+    half = student(prices.freedom) * np.sqrt(of_prices + (prices.spread * value) ** 2)
+    return Estimate(value, value - half, value + half, prices.cells)
+
+
+def pair_difference(pair: ExactPair, priced: Priced) -> Estimate:
+    """How much longer the second cell's round trip takes, in nanoseconds. Raises UsageError."""
+    name = ROUND_TRIPS[pair.after.placement]
+    counts = [dict(counted_events(cell)) for cell in (pair.before, pair.after)]
+    if name == ON_ONE_CPU:
+        for events, cell in zip(counts, (pair.before, pair.after), strict=True):
+            events[INSTRUCTIONS] = usual_instructions(cell)  # of the variants that are compared
+        return difference(priced.one_cpu, *counts)
+    return difference(priced.prices.prices[name], *map(priced.prices.on_two, counts))
+
+
+def told_time(cell: ExactCell, priced: Priced) -> Estimate:
+    """The time of a cell's round trip, in nanoseconds. Raises UsageError."""
+    return priced.prices.tell(ROUND_TRIPS[cell.placement], counted_events(cell))
+
+
+def usual_instructions(cell: ExactCell) -> int:
+    """Instructions of a cell's tree without the loops that real processors do not run."""
+    return sum(span.instructions for span in cell.tree if span.path[-1] not in USUAL.fills)
+
+
+def changed_times(file: Path, pairs: Iterable[ExactPair]) -> list[str]:
+    """What the gate says of time, below its verdict: a line for each changed round trip.
+
+    The most changed ones come first. Where the file is missing nothing is said, and where it tells
+    nothing one sentence says why.
+    """
+    changed = [
+        pair
+        for pair in pairs
+        if pair.after.placement == ON_ONE.placement and (pair.functions() or pair.more)
+    ]
+    if not file.exists() or not changed:
+        return []
+    try:
+        priced = read_priced(file)
+        times = [(pair_difference(pair, priced), pair) for pair in changed]
+    except SentenceError as error:
+        return [f"What that takes is not told. {error}"]
+    times.sort(key=lambda each: -abs(each[0].value))
+    lines = [
+        f"About {with_sign(time)} a round trip of {cell_name(str(pair.after.cell))} on one CPU of "
+        "this machine, warm."
+        for time, pair in times[:MOST_TOLD]
+    ]
+    if len(times) > MOST_TOLD:
+        lines.append(f"And {counted(len(times) - MOST_TOLD, 'round trip')} that changed less.")
+    return lines
+
+
+def with_sign(time: Estimate) -> str:
+    """Nanoseconds with their sign and interval, and whether they are told from none."""
+    return ("+" if time.value > 0 else "") + added(time, "ns")
+
+
+def box_times(run: Run, cells: Sequence[ExactCell]) -> BoxTimes:
+    """What the boxes of drawn cells say of time: on one CPU, where prices and counts are known."""
+    try:
+        priced = priced_run(run)
+        ns = {
+            cell.cell: priced.instruction_ns(cell)
+            for cell in cells
+            if cell.placement == ON_ONE.placement and not cell.broken
+        }
+    except UsageError as error:
+        return BoxTimes(lack=words("box-times", "untold", why=error))
+    return BoxTimes(
+        lambda cell: ns.get(cell.cell, 0.0), words("box-times", "told", machine=priced.machine)
+    )
