@@ -196,7 +196,7 @@ class End(Model):
     """One end of one connection, or of all that closed between two processes: what its process
     sent and received through it."""
 
-    family: Literal["tcp", "unix"]
+    family: Literal["tcp", "unix", "udp"]
     net: Count  # stands for the network namespace of loopback addresses; 0 for others
     own: str  # address and port; of a Unix socket a number
     peer: str  # the own address of the other end

@@ -49,7 +49,7 @@ MOST_FILES = 1 << 17  # descriptors
 FIRST_S, PERIOD_S, LEAST_S = 0.3, 1.0, 0.02  # the first holds a whole WINDOW
 FIRST_SHARE = 1 / 8  # of the time, as long as it is not known what the probes take
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
-LEAST_NS = 1_000_000  # a second: so little is allowed beside processes that use next to nothing
+LEAST_NS = 5_000_000  # a second: so little is allowed beside processes that use next to nothing
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
 MOST_FIXED = 0.75  # of it: `fixed_ns` may be, while they stay attached
 WINDOW = 64  # jiffies: as in pairs.c
@@ -86,6 +86,10 @@ OFFSETS = {
     "CHRONO": "tcp_sock.chrono_stat",
     "DUPLICATES": "tcp_sock.dsack_dups",
     "DEPARTS": "tcp_sock.tcp_wstamp_ns",
+    "RECEIVED_UP_TO": "tcp_sock.rcv_nxt",
+    "FLAGS": "socket.flags",
+    "FILE": "socket.file",
+    "FILE_FLAGS": "file.f_flags",
 }
 # Since Linux 6.19 the timer is the socket's.
 WRITE_TIMERS = ("inet_connection_sock.icsk_retransmit_timer", "sock.tcp_retransmit_timer")
@@ -132,6 +136,7 @@ def addresses(btf: Btf) -> dict[str, int]:
     alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
     known["INODE"] = alloc - btf.offset("socket_alloc.socket")
     known |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": MAP_ENTRIES}
+    known["JIFFY_NS"] = round(JIFFY_S * 1e9)
     for path in WRITE_TIMERS:
         with suppress(RunError):
             known["WRITE_TIMER_AT"] = btf.offset(path)
@@ -247,7 +252,7 @@ class Probes:
 
 
 UNIX = 1
-FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp"}
+FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp", 17: "udp"}
 OPENED = ("", "connected", "accepted")
 LEADS = (None, False, True)
 TRANSPORT_WAITS = ("delayed-ack", "cork", "resent", "syn", "paced")
