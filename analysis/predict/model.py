@@ -44,6 +44,7 @@ class Verdict(StrEnum):
     OPEN = "open"
     PLACED = "open: where both run"
     UNTIMED = "open: no request was seen as a whole"
+    OVERLAP = "open: requests overlap"
     ONE_WAY = "not predicted: nothing is answered"
     STREAM = "not predicted: it streams"
     LARGE = "not predicted: large messages"
@@ -152,6 +153,23 @@ def own_work(observed: Observed, prices: Prices) -> float:
     return max(0.0, observed.cpu.busy * 1e6 / observed.requests.rate - cpu_of(hot)) / 2
 
 
+def transport_us(observed: Observed, prices: Prices, fitted: Fitted, family: str) -> float:
+    """What a request takes of the transport, by its price: at most all of its time."""
+    cold = coldness(own_work(observed, prices), fitted)
+    state = State(observed.waits.waiting, observed.near, cold, fitted.cold_connecting)
+    over_tcp, less = (
+        float(path(observed.requests, prices, each, state)[0])
+        for each in (prices.over_tcp, prices.saved)
+    )
+    took = over_tcp if family == "tcp" else over_tcp - less
+    return min(took, longest_us(observed) or took)
+
+
+def coldness(own: float, fitted: Fitted) -> float:
+    """How far own work between two messages makes the CPU forget the path, from 0 to 1."""
+    return own / (own + fitted.half_cold_us)
+
+
 def kind_of(observed: Observed, own: float) -> str:
     """What a pair does, as far as the model's error depends on it; `own` as of own_work."""
     if observed.requests.opened > SOMETIMES:
@@ -221,7 +239,7 @@ def capped(estimate: Estimate, longest: float, more: float = 0.0) -> Estimate:
 def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     """The model, and how far it was off for pairs of this kind."""
     limit, own = limit_of(observed), own_work(observed, prices)
-    requests, waits, cold = observed.requests, observed.waits, own / (own + fitted.half_cold_us)
+    requests, waits, cold = observed.requests, observed.waits, coldness(own, fitted)
     states = [
         State(waits.waiting, near, cold, fitted.cold_connecting)
         for near in ((observed.near,) if observed.bound else (observed.near, *ANYWHERE))
@@ -263,6 +281,8 @@ def verdict_of(
         return Verdict.STREAM
     if max(observed.requests.request, observed.requests.answer) > FITS:
         return Verdict.LARGE
+    if observed.requests.overlap:
+        return Verdict.OVERLAP
     if not observed.waits.answer_us:
         return Verdict.UNTIMED
     # A client that pauses between two requests sees its answers sooner, if not more of them.

@@ -212,7 +212,10 @@ def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
     def each(party: Party, *fields: str) -> float:
         return sum(map(party.sum, fields)) / 1000 / requests
 
-    connecting, first = each(client, "connect_ns", "greeting_ns"), before_first_send_us(client, requests)
+    connecting, first = (
+        each(client, "connect_ns", "greeting_ns"),
+        before_first_send_us(client, requests),
+    )
     timers = timers_ns(client, server) / 1000 / requests
     held = held_back_us(client, server, rate, ())
     room, accepting = each(client, "room_ns"), each(server, "accept_ns")

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from analysis.predict.pairs import unpaired
+from analysis.predict.first import First, first, unfair
+from analysis.predict.pairs import Pair, unpaired
 from analysis.predict.waits import notes
 from tests.analysis.test_predict import CLIENT, SERVER, TALK, end, made, read
 
@@ -28,7 +29,7 @@ def test_two_ends_make_a_pair_and_the_smaller_port_is_the_server() -> None:
 
 
 def test_parts_sum_to_what_the_client_waits_for() -> None:
-    """Each connection takes 10 µs, its first byte 200 µs more, and it waits 30 µs to be accepted."""
+    """Connecting takes 10 µs, the first byte 200 µs more, and being accepted 30 µs."""
     waits = {"connections": 10, "pendings": 10, "pending_ns": 2_000_000, "connect_ns": 100_000}
     server = end(SERVER, CLIENT, 2, accept_ns=300_000, arrivals=10, arrival_ns=400_000)
     (pair,) = made(end(CLIENT, SERVER, 1, **waits), server)
@@ -96,3 +97,42 @@ def test_what_may_be_another_connection_has_no_other_end() -> None:
     assert made(remote, silent, processes=PEOPLE) == []
     (pair,) = made(*TALK, processes=PEOPLE)
     assert notes(pair) == []
+
+
+def first_of(pair: Pair, transport_us: float = 12) -> First:
+    return first(pair, None, transport_us)
+
+
+def test_the_first_line_says_what_limits_the_pair() -> None:
+    """A full thread, a timer, an accept queue, scarce ports before they run out, nothing."""
+    busy = {"1": {"comm": "p1"}, "2": {"comm": "p2", "busiest_ms": 1950}}
+    slow = {"answer_ns": 440_000_000}
+    late = {"accept_ns": 400_000_000, "arrivals": 10, "arrival_ns": 400_000_000}
+    ends: dict[str, tuple[Any, ...]] = {
+        "server's thread": (TALK, {"processes": busy}),
+        "waits for a timer of TCP": (
+            (end(CLIENT, SERVER, 1, **slow, waits={"delayed-ack": [10, 400_000_000]}), SERVER_END),
+            {},
+        ),
+        "waits to be accepted": (
+            (end(CLIENT, SERVER, 1, **slow), end(SERVER, CLIENT, 2, **late)),
+            {},
+        ),
+        "ports": (TALK, {"namespaces": {"7": {"ports": 28_000, "time-wait 6379": 20_000}}}),
+    }
+    found = {name: first_of(made(*talk, **more)[0]) for name, (talk, more) in ends.items()}
+    assert {name: each.limit for name, each in found.items()} == {name: name for name in found}
+    assert "40.0 ms of 44.0 ms" in found["waits for a timer of TCP"].sentence
+
+
+def test_pairs_that_do_not_do_the_same_are_no_fair_comparison() -> None:
+    def over(family: str, sent: int) -> Any:
+        ends = (("1", "2", 3), ("2", "1", 4)) if family == "unix" else TALK_ENDS
+        sizes = ({"sent": 1000}, {"sent": sent})
+        return [end(*each, family=family, **size) for each, size in zip(ends, sizes, strict=True)]
+
+    people = {str(pid): {"comm": "client" if pid % 2 else "server"} for pid in (1, 2, 3, 4)}
+    for sent, told in ((1000, 0), (10, 1)):
+        assert (
+            len([*unfair(made(*over("tcp", 1000), *over("unix", sent), processes=people))]) == told
+        )

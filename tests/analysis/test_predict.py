@@ -19,7 +19,7 @@ from analysis.predict.page import change_text, heading, row
 from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
 from analysis.predict.remarks import unbound, unseen
-from analysis.predict.told import Told, change, predictions, tell
+from analysis.predict.told import Told, change, tell, tell_all
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
 from analysis.statistics import Estimate
@@ -384,10 +384,10 @@ def test_the_heading_is_for_the_pair_with_most_to_gain(prices: Prices) -> None:
         end(at, to, 4, sends=0, turns=0, sent=0, receives=900, received=90_000, **none),
     )
     told = told_of(read(*slow, *push), prices)
-    assert told[0].pair.place == at
+    assert [each.pair.place for each in told] == [SERVER, at]
     assert SERVER in heading(told) and "TCP_NODELAY" in heading(told)
     rows = [watched_page.gain(each.pair, each.prediction) for each in told if each.prediction]
-    assert [cells["to the answer"] for cells in rows] == [ABSENT, "44.0 ms"]
+    assert [cells["to the answer"] for cells in rows] == ["44.0 ms", ABSENT]
 
 
 def test_a_change_that_may_be_either_has_one_unit_and_signs() -> None:
@@ -471,7 +471,7 @@ def test_names_of_processes_stay_text(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def told_of(seen: Watched, prices: Prices) -> list[Told]:
-    return [tell(pair, prediction) for pair, prediction in predictions(seen, prices)]
+    return tell_all(seen, prices)
 
 
 def test_many_that_ended_are_a_sentence(prices: Prices) -> None:
@@ -500,7 +500,7 @@ def test_who_may_be_placed_otherwise_and_who_ended_is_told(prices: Prices) -> No
 def test_what_ended_too_soon_to_be_read_has_no_cpu_time(prices: Prices) -> None:
     (pair,) = made(*TALK, processes={"1": {"comm": "a"}, "2": {"comm": "b", "ended": True}})
     assert not pair.server.read and pair.client.read
-    told = tell(pair, None)
+    told = tell(pair, None, 0)
     assert row(told)["in the kernel, client / server"] == "0 % / ?"
     assert entry(told)["server"]["cpu"] is None
     seen = (but(PING, busy=0.0, read=read) for read in (False, True))

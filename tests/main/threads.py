@@ -115,7 +115,7 @@ def sleep_in_send() -> None:
             writes = Thread(target=client.sendall, args=(bytes(8 << 20),))
             writes.start()
             server.recv(1, socket.MSG_WAITALL)
-            time.sleep(0.05)
+            time.sleep(0.1)
             server.recv((8 << 20) - 1, socket.MSG_WAITALL)
             writes.join()
             server.sendall(b"answer")
@@ -274,7 +274,7 @@ THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "m-lab/ndt-server#354": (partial(tuned, *PACED), "paced", {}),
     "connect and poll": (connect_and_poll, "row", {"most": "connected, nothing sent yet"}),
     "accept late": (accept_late, "row", {"most": "waits to be accepted"}),
-    "sleep in send": (sleep_in_send, "row", {"most": "its send waits for room"}),
+    "sleep in send": (sleep_in_send, "row", {"slow": "True"}),
     "sbogomolov/reflector-cpp#63": (
         split_both_ways, "row", {BYTES: "512 B / 512 B", "slow": "True"}
     ),
