@@ -18,7 +18,7 @@ PARTS = {
     "waits for a timer of TCP": "wait for a timer of TCP ({timer})",
     "held back by TCP": "TCP holds back what was written: enlarge SO_RCVBUF and SO_SNDBUF",
     "waits to be accepted": "wait in the accept queue: accept sooner, or with more processes",
-    "connected, nothing sent yet": "pass between connect(2), which does not block, and the first byte",
+    "connected, nothing sent yet": "pass between a connect(2) without blocking and the first byte",
     "connecting": "are for connecting: keep connections open",
     "its send waits for room": "the client's send waits for room: {server} reads late",
     "waits until the server reads it": "wait until {server} reads it",

@@ -200,12 +200,19 @@ class Listeners:
         known = {int(name[8:]) for name in counts if name.startswith("backlog ")}
         return sorted(known or listening(process / "net/tcp") | listening(process / "net/tcp6"))
 
-    def close(self) -> None:
+    def count_closed(self) -> None:
         """Count who is in TIME_WAIT, by each port that more than one connection has."""
         for inode, netlink in self._sockets.items():
             closed = Counter(port for row in listed(netlink, TIME_WAIT) for port in row[:2])
             shared = {f"time-wait {port}": count for port, count in closed.items() if count > 1}
-            self.counts[inode] |= shared
+            self.counts[inode] = {
+                name: count
+                for name, count in self.counts[inode].items()
+                if not name.startswith("time-wait ")
+            } | shared
+
+    def close(self) -> None:
+        for netlink in self._sockets.values():
             netlink.close()
 
 
