@@ -39,6 +39,7 @@ class Waits:
     more_sleeps: bool = False  # one of the two sleeps more often than its messages explain
     connect_us: float = 0.0  # what connecting takes of a request, until it is sent or greeted
     held_back_us: float = 0.0  # how long a request waits for what a Unix socket does not wait for
+    idle_us: float = 0.0  # how long nothing of it runs before a request, so that its CPUs do else
     seen_us: float = 0.0  # of an answer's time: what is known of it beside the path's price
 
 

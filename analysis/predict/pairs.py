@@ -276,6 +276,7 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
             more_sleeps=max(slept) > MORE_SLEEPS + opened,
             connect_us=connect_us,
             held_back_us=no_connect + held_back_us(client, server, rate, HELD_BACK),
+            idle_us=idle_us(client, 1e6 / rate),
             seen_us=sum(parts.values()) - parts["open"],
         ),
         cpu=CpuUse(
@@ -291,6 +292,12 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
         near=near / (near + far) if near + far else UNKNOWN_PLACEMENT,
         bound=len(client.known("allowed")) == len(server.known("allowed")) == 1,
     )
+
+
+def idle_us(client: Party, period_us: float) -> float:
+    """How long the path is not used before a request: by all connections, or by each of them."""
+    pause = period_us - client.mean_us("answer")
+    return max(0.0, min(pause, client.mean_us("work")) if client.sum("works") else pause)
 
 
 def overlap(client: Party, server: Party) -> bool:

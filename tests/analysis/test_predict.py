@@ -143,6 +143,32 @@ def test_what_a_request_saves_by_hand(prices: Prices) -> None:
     assert time(opened=1.0) == pytest.approx(4 + 50 - 4)  # connecting: 66 - 16, its round trip off
 
 
+def test_a_pause_makes_a_message_dearer_by_one_curve() -> None:
+    """TCP takes 10 µs more after 1 ms, and 90 after 100 ms; a Unix socket 5 and 45."""
+    listed = price_list()
+    for transport, dearer in (("unix", 0.5), ("tcp", 1.0)):
+        for rate, more in ((10_000, 0), (1000, 10), (10, 90)):
+            paced = {"transport": transport, "pattern": "paced", "size": 64, "rate": rate}
+            took = [30 + dearer * more] * 3
+            figures = {key: [1.0] for key in ("iteration_us", "client_cpu_us", "server_cpu_us")}
+            place = {"placement": "same-cpu", "median_us": took}
+            listed["cells"].append({**paced, **place, **figures})
+    found = Prices(PriceList.model_validate_json(json.dumps(listed)).cells)
+    hot = found.over_tcp("pingpong", 1.0, 64)[0]
+    more = [found.over_tcp("pingpong", 1.0, 64, idle_us=us)[0] - hot for us in (50, 1e3, 1e4, 1e6)]
+    assert more == pytest.approx([0, 10, 50, 90])
+    gained = found.saved("pingpong", 1.0, 64, idle_us=1e5)[0] - found.saved("pingpong", 1.0, 64)[0]
+    assert gained == pytest.approx(45)
+    # Connecting has a longer path, and so more of it is forgotten.
+    assert found.over_tcp("connect", 1.0, 64, idle_us=1e5)[0] > 90 + 66
+    # What-if and watch read the same curve.
+    slow, fast = (
+        Described(**SMALL_LOAD | {"rate": rate}).observed(found).waits.answer_us
+        for rate in (5, 10_000)
+    )
+    assert slow - fast == pytest.approx(90)
+
+
 def test_own_work_makes_the_path_colder_and_the_difference_larger() -> None:
     """Cold, TCP takes 60 - 50 = 10 µs more for a round trip, not 13 - 9 = 4."""
     listed = price_list()
@@ -324,8 +350,8 @@ def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Pric
 
 def test_verdicts(prices: Prices) -> None:
     class Dear(Prices):
-        def saved(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
-            return super().saved(pattern, near, size, cold) * -1
+        def saved(self, *state: Any, **more: Any) -> Price:
+            return super().saved(*state, **more) * -1
 
     worse = Dear(PriceList.model_validate_json(json.dumps(price_list())).cells)
     slow = but(PING, answer_us=44_000, rate=22, busy=0.9)
@@ -368,6 +394,9 @@ def test_the_page_shows_each_pair_and_prediction_and_needs_no_network(tmp_path: 
     assert not re.search(r"<script|(?:src|href)=\"(?!#)|url\((?!#)", page)
 
 
+SMALL_LOAD: dict[str, Any] = {
+    "request": 64, "answer": 64, "work_us": 0, "clients": 1, "connect": False, "cpus": "1",
+}  # fmt: skip
 DESCRIBED = Described(
     rate=200, request=2048, answer=2048, work_us=5000, clients=20, connect=False, cpus="2"
 )  # fmt: skip
