@@ -60,7 +60,7 @@ STRUCTURES = (
 
 # The reader of another format would misread the file.
 MANIFEST_FORMAT = 2
-PRICES_FORMAT = 3
+PRICES_FORMAT = 4
 PROOF_FORMAT = 1
 WATCH_FORMAT = 1
 

@@ -305,7 +305,7 @@ WORK: dict[str, Callable[[Any], object]] = {
 }
 # What a verb takes without a flag: the field, and how argparse reads it.
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
+    "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 0.0}),
     "diff": ("runs", {"nargs": 2, "type": holding(MANIFEST), "metavar": "RUN"}),
     "report": ("runs", {"nargs": "+", "type": holding(MANIFEST, WATCH, PROOF), "metavar": "RUN"}),
     "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),

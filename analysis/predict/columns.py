@@ -46,12 +46,6 @@ def of_a_request(column: Column, pair: Pair) -> str:
     return " / ".join(amount(column, part) for part in parts)
 
 
-def mean(column: Column, pair: Pair) -> str:
-    """How long something takes the client on average, in µs; absent where it never happened."""
-    took = pair.client.mean_us(column.field.removesuffix("_ns"))
-    return number(took) if took else ABSENT
-
-
 def amount(column: Column, value: float) -> str:
     return size_text(round(value)) if column.unit == "bytes" else number(value)
 
@@ -59,7 +53,6 @@ def amount(column: Column, value: float) -> str:
 SHOWN: dict[str, Callable[[Column, Pair], str]] = {
     "a second": of_a_second,
     "a request": of_a_request,
-    "mean": mean,
 }
 
 
@@ -83,6 +76,11 @@ def place(pair: Pair) -> str:
 
 def rate(pair: Pair) -> str:
     return number(pair.observed.requests.rate)
+
+
+def took(pair: Pair) -> str:
+    """Absent where no request was seen as a whole."""
+    return number(pair.request_us) if pair.request_us else ABSENT
 
 
 def sleeps(pair: Pair) -> str:
@@ -116,6 +114,7 @@ FIGURES: dict[str, Callable[[Pair], str]] = {
     "server": server,
     "place": place,
     "rate": rate,
+    "took": took,
     "sleeps": sleeps,
     "cpus": cpus,
     "in_kernel": in_kernel,

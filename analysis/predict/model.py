@@ -44,6 +44,7 @@ class Verdict(StrEnum):
     OPEN = "open"
     PLACED = "open: where both run"
     UNTIMED = "open: no request was seen as a whole"
+    OVERLAP = "open: requests overlap"
     ONE_WAY = "not predicted: nothing is answered"
     STREAM = "not predicted: it streams"
     LARGE = "not predicted: large messages"
@@ -123,6 +124,7 @@ class State:
     near: float  # the share of messages that are received on the sender's CPU
     cold: float = 0.0  # how far the CPU has forgotten the path since the last message
     connecting: float = 0.0  # the same of the path of a connection, since the last one
+    idle_us: float = 0.0  # how long nothing of the pair has run before
 
 
 def path(requests: Requests, prices: Prices, price_of: Callable[..., Price], state: State) -> Price:
@@ -131,14 +133,14 @@ def path(requests: Requests, prices: Prices, price_of: Callable[..., Price], sta
     total = np.zeros(3)
     for size in (requests.request, requests.answer):
         for pattern, share in (("pingpong", state.waiting), ("selfecho", 1 - state.waiting)):
-            total += price_of(pattern, state.near, size, state.cold) * (share / 2)
+            total += price_of(pattern, state.near, size, state.cold, state.idle_us) * (share / 2)
     # A message in several sends: the receiver sleeps for the first, and the path is hot then.
     if (more := requests.sends - 2) > 0:
         total += price_of("selfecho", state.near, LEAST_SIZE, 0) * (more / 2)
     if requests.opened and prices.connects:
         # The pattern `connect` contains a round trip.
         connect, round_trip = (
-            price_of(pattern, state.near, LEAST_SIZE, state.connecting)
+            price_of(pattern, state.near, LEAST_SIZE, state.connecting, state.idle_us)
             for pattern in ("connect", "pingpong")
         )
         total += (connect - round_trip) * min(1.0, requests.opened)
@@ -150,6 +152,24 @@ def own_work(observed: Observed, prices: Prices) -> float:
     state = State(observed.waits.waiting, observed.near)
     hot = path(observed.requests, prices, prices.over_tcp, state)
     return max(0.0, observed.cpu.busy * 1e6 / observed.requests.rate - cpu_of(hot)) / 2
+
+
+def transport_us(observed: Observed, prices: Prices, fitted: Fitted, family: str) -> float:
+    """What a request takes of the transport, by its price: at most all of its time."""
+    cold = coldness(own_work(observed, prices), fitted)
+    idle = observed.waits.idle_us
+    state = State(observed.waits.waiting, observed.near, cold, fitted.cold_connecting, idle)
+    over_tcp, less = (
+        float(path(observed.requests, prices, each, state)[0])
+        for each in (prices.over_tcp, prices.saved)
+    )
+    took = over_tcp if family == "tcp" else over_tcp - less
+    return min(took, longest_us(observed) or took)
+
+
+def coldness(own: float, fitted: Fitted) -> float:
+    """How far own work between two messages makes the CPU forget the path, from 0 to 1."""
+    return own / (own + fitted.half_cold_us)
 
 
 def kind_of(observed: Observed, own: float) -> str:
@@ -221,9 +241,9 @@ def capped(estimate: Estimate, longest: float, more: float = 0.0) -> Estimate:
 def predict(observed: Observed, prices: Prices, fitted: Fitted) -> Prediction:
     """The model, and how far it was off for pairs of this kind."""
     limit, own = limit_of(observed), own_work(observed, prices)
-    requests, waits, cold = observed.requests, observed.waits, own / (own + fitted.half_cold_us)
+    requests, waits, cold = observed.requests, observed.waits, coldness(own, fitted)
     states = [
-        State(waits.waiting, near, cold, fitted.cold_connecting)
+        State(waits.waiting, near, cold, fitted.cold_connecting, waits.idle_us)
         for near in ((observed.near,) if observed.bound else (observed.near, *ANYWHERE))
     ]
     every = [saved(observed, prices, state) for state in states]
@@ -263,6 +283,8 @@ def verdict_of(
         return Verdict.STREAM
     if max(observed.requests.request, observed.requests.answer) > FITS:
         return Verdict.LARGE
+    if observed.requests.overlap:
+        return Verdict.OVERLAP
     if not observed.waits.answer_us:
         return Verdict.UNTIMED
     # A client that pauses between two requests sees its answers sooner, if not more of them.

@@ -21,6 +21,7 @@ class Requests:
     sends: float  # calls that send, for a request and its answer together
     opened: float  # connections for each request
     one_way: bool = False  # nothing is answered
+    overlap: bool = False  # several wait for answers on one connection: which is which is not known
 
     @property
     def period_us(self) -> float:
@@ -36,8 +37,9 @@ class Waits:
     at_once: float  # requests that wait for an answer at a time, on average
     answer_us: float  # from request to answer
     more_sleeps: bool = False  # one of the two sleeps more often than its messages explain
-    connect_us: float = 0.0  # what connecting takes of a request
-    held_back_us: float = 0.0  # how long a request waits for a timer that a Unix socket lacks
+    connect_us: float = 0.0  # what connecting takes of a request, until it is sent or greeted
+    held_back_us: float = 0.0  # how long a request waits for what a Unix socket does not wait for
+    idle_us: float = 0.0  # how long nothing of it runs before a request, so that its CPUs do else
     seen_us: float = 0.0  # of an answer's time: what is known of it beside the path's price
 
 

@@ -26,6 +26,7 @@ def watch_page(name: str, told: Sequence[Told], said: Remarks) -> str:
         name=name,
         program=PROGRAM,
         heading=heading(told) or said.nothing,
+        firsts=[each.first.sentence for each in told[1:]],
         cost=said.cost,
         texts=[lines for each in told if (lines := sentences(each))],
         gains=pd.DataFrame([gain(each.pair, each.prediction) for each in told if each.prediction]),
@@ -40,26 +41,8 @@ def watch_page(name: str, told: Sequence[Told], said: Remarks) -> str:
 
 
 def heading(told: Sequence[Told]) -> str:
-    """What the pair with most to gain would gain, and why; empty where nothing is said."""
-    saying = [each for each in told if sentences(each)]
-    if not saying:
-        return ""
-    most = max(saying, key=to_gain)
-    if most.remedies and waits(most):
-        return f"{who(most.pair)}: {most.remedies[0]}"
-    return sentences(most)[0]
-
-
-def waits(told: Told) -> float:
-    """How long a request waits for a timer of TCP, in µs."""
-    return told.pair.parts["waits for a timer of TCP"]
-
-
-def to_gain(told: Told) -> float:
-    """What a second of requests would take less, in µs, at most; 0 where nothing is predicted."""
-    made = told.prediction
-    gain = made.time.value if made and made.verdict is Verdict.GAIN else 0.0
-    return max(gain, waits(told)) * told.pair.observed.requests.rate
+    """The first line of the pair with most to gain; empty without a pair."""
+    return told[0].first.sentence.rstrip(".") if told else ""
 
 
 def who(pair: Pair) -> str:

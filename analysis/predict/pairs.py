@@ -3,7 +3,7 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,10 @@ SEGMENT = 32 * 1024  # bytes that surely go as one over loopback
 SENT_AGAIN = "resent"
 HELD_BACK = ("delayed-ack", "cork", "paced")  # waits that a Unix socket does not have
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
+SELDOM_OPENED = 0.1  # connections for each request: with fewer, they are kept
+ROOM = 128 * 1024  # bytes of a message: as much a Unix socket has room for by default
+OVERLAP = 0.3  # of both ends' turns: with more sends before the other's answer, requests overlap
+NOBODY = "?"  # the other end of datagrams, where it is not known
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Party:
 
     @property
     def container(self) -> str:
-        return next(iter(self.owners.values())).container
+        return next((owner.container for owner in self.owners.values()), "")
 
     @property
     def ended(self) -> bool:
@@ -121,6 +125,11 @@ class Pair:
     def talked(self) -> bool:
         return self.requests + self.server.sum("turns") >= NOISE
 
+    @property
+    def request_us(self) -> float:
+        """What a request takes, from when its client began to wait: connecting, and its answer."""
+        return self.observed.waits.connect_us + self.observed.waits.answer_us
+
     def slept(self, party: Party) -> float:
         """How often a process slept for each request: over all that it does."""
         return party.used("voluntary") / max(self.observed.requests.rate, 1e-9)
@@ -145,28 +154,92 @@ def timer_waits(client: Party, server: Party) -> Counter[tuple[str, str]]:
     return waits
 
 
+def timers_ns(client: Party, server: Party, kinds: Collection[str] = ()) -> int:
+    """How long both waited for timers of TCP: for these kinds, or for all after connecting."""
+    return sum(
+        ns
+        for (name, figure), ns in timer_waits(client, server).items()
+        if figure == "ns" and (name in kinds if kinds else name != "syn")
+    )
+
+
+def before_first_send_us(client: Party, requests: int) -> float:
+    """Of a request: from a connect(2) that does not block to the first byte.
+
+    Where connections are kept, they may have been opened long before anybody needed them.
+    """
+    opened = min(1.0, client.sum("connections") / requests)
+    return client.mean_us("pending") * opened if opened > SELDOM_OPENED else 0.0
+
+
+def window_us(sender: Party, reader: Party) -> float:
+    """For how long of each second TCP lets the sender wait, though the reader takes all it gets.
+
+    The reader's window or the sender's buffer is then too small for a message that would fit into a
+    Unix socket. A reader that
+    sleeps meanwhile, or whose own code takes most of its CPU time, is the slower one by itself.
+    """
+    if sender.sum("sent") > ROOM * max(1, sender.sum("turns")):
+        return 0.0
+    closed_us = 1000 * sender.sum("limited_ms") / sender.seconds
+    starved_us = reader.sum("starved_ns") / 1000 / reader.seconds
+    awake_us = 1e6 * reader.busy + reader.used("waited_us")
+    in_kernel = reader.used("system_ms") > reader.used("user_ms")
+    keeps_up = in_kernel and starved_us + awake_us > closed_us / 2
+    return closed_us if keeps_up else 0.0
+
+
+def held_back_us(client: Party, server: Party, rate: float, kinds: Collection[str]) -> float:
+    """How long a request waits as TCP holds back what was written: for these timers, or for room.
+
+    It may be known in several ways, each of which sees a part of it.
+    """
+    requests = max(1, requests_of(client, server))
+    starved_ns = client.sum("starved_ns") + server.sum("starved_ns")
+    closed = window_us(client, server) + window_us(server, client)
+    ns = max(timers_ns(client, server, kinds), starved_ns)
+    return max(ns / 1000 / requests, closed / rate)
+
+
 def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
-    """What the time from a request to its answer consists of, in µs, as a mean; `open`: the rest.
+    """What a request's time consists of, in µs, as a mean; `open`: the rest.
 
     CPU time and waits for a CPU are a process's, with all else that it does. A part is at most
     what is left by those before it.
     """
-    total, requests = client.mean_us("answer"), max(1, requests_of(client, server))
-    waits = timer_waits(client, server)
-    timers = sum(ns for (name, kind), ns in waits.items() if kind == "ns" and name != "syn")
+    requests = max(1, requests_of(client, server))
+
+    def each(party: Party, *fields: str) -> float:
+        return sum(map(party.sum, fields)) / 1000 / requests
+
+    connecting, first = (
+        each(client, "connect_ns", "greeting_ns"),
+        before_first_send_us(client, requests),
+    )
+    timers = timers_ns(client, server) / 1000 / requests
+    held = held_back_us(client, server, rate, ())
+    room, accepting = each(client, "room_ns"), each(server, "accept_ns")
     # After the first part of a request its rest may be late: then the server does not hold it.
-    whole = server.sum("receives") <= 1.5 * server.sum("turns")
+    whole = server.sum("receives") <= 1.5 * server.sum("turns") or server.sum("rest_ns") > 0
     runs = server.busy * 1e6 / rate
     parts = {
-        "waits for a timer of TCP": timers / 1000 / requests,
+        "connecting": connecting,
+        "connected, nothing sent yet": first,
+        "waits for a timer of TCP": timers,
+        "held back by TCP": held - timers,
+        "waits to be accepted": accepting,
+        "its send waits for room": room - held,
         "the server runs": runs,
         "the client runs": client.busy * 1e6 / rate,
         "woken, waits for a CPU": (client.used("waited_us") + server.used("waited_us")) / rate,
-        "the server holds it": max(0.0, server.mean_us("work") - runs) if whole else 0.0,
+        "the server holds it": server.mean_us("work") - runs if whole else 0.0,
+        "its parts arrive": each(server, "rest_ns") - max(held, room),
+        "waits until the server reads it": each(server, "arrival_ns") - accepting,
+        "its answer waits to be read": each(client, "arrival_ns"),
     }
-    left = total
+    left = client.mean_us("answer") + connecting + first
     for name, part in parts.items():
-        parts[name] = min(part, left)
+        parts[name] = min(max(0.0, part), left)
         left -= parts[name]
     return parts | {"open": left}
 
@@ -179,8 +252,10 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
     far = client.sum("far") + server.sum("far")
     opened = max(client.sum("connections"), server.sum("connections")) / requests
     slept = [client.used("voluntary") / rate, server.used("voluntary") / rate]
-    waits, connect_ns = client.waits + server.waits, client.sum("connect_ns")
-    held_back_ns = sum(waits[name, "ns"] for name in HELD_BACK)
+    first = before_first_send_us(client, requests)
+    connect_us = (client.sum("connect_ns") + client.sum("greeting_ns")) / 1000 / requests + first
+    # What its process does before it sends first, it does over a Unix socket, too.
+    no_connect = max(0.0, first - client.busy * 1e6 / rate)
     parts = parts_of(client, server, rate)
     return Observed(
         requests=Requests(
@@ -190,15 +265,18 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
             sends=(client.sum("sends") + server.sum("sends")) / requests,
             opened=opened,
             one_way=not server.sum("sends"),
+            overlap=overlap(client, server),
         ),
         waits=Waits(
             waiting=sum(min(1.0, often) for often in slept) / 2,
-            at_once=(client.sum("answer_ns") + connect_ns) / 1e9 / active_s,  # Little's law
+            at_once=client.sum("answer_ns") / 1e9 / active_s
+            + connect_us * rate / 1e6,  # Little's law
             answer_us=client.mean_us("answer"),
             # Once for its message, and once for its part of a connection.
             more_sleeps=max(slept) > MORE_SLEEPS + opened,
-            connect_us=connect_ns / 1000 / requests,
-            held_back_us=held_back_ns / 1000 / requests,
+            connect_us=connect_us,
+            held_back_us=no_connect + held_back_us(client, server, rate, HELD_BACK),
+            idle_us=idle_us(client, 1e6 / rate),
             seen_us=sum(parts.values()) - parts["open"],
         ),
         cpu=CpuUse(
@@ -214,6 +292,18 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
         near=near / (near + far) if near + far else UNKNOWN_PLACEMENT,
         bound=len(client.known("allowed")) == len(server.known("allowed")) == 1,
     )
+
+
+def idle_us(client: Party, period_us: float) -> float:
+    """How long the path is not used before a request: by all connections, or by each of them."""
+    pause = period_us - client.mean_us("answer")
+    return max(0.0, min(pause, client.mean_us("work")) if client.sum("works") else pause)
+
+
+def overlap(client: Party, server: Party) -> bool:
+    """Whether both often send again before the other has answered: several requests at once."""
+    again = (party.sum("again") / max(1, party.sum("turns")) for party in (client, server))
+    return min(again) > OVERLAP
 
 
 class Talk(NamedTuple):
@@ -241,7 +331,7 @@ def pairs(watched: Watched) -> list[Pair]:
 
 def talk_of(watched: Watched, client: End, server: End) -> Talk:
     """To which pair a connection belongs."""
-    if server.family == "tcp":
+    if server.family != "unix":
         place = server.own
     else:
         place = server.path or client.path or f"socket {server.inode}"
@@ -374,7 +464,7 @@ def order(first: End, second: End, listening: set[int]) -> tuple[End, End]:
 
     def signs(ends: tuple[End, End]) -> tuple[bool | int, ...]:
         client, server = ends
-        ports = (port(client), port(server)) if client.family == "tcp" else (0, 0)
+        ports = (0, 0) if client.family == "unix" else (port(client), port(server))
         return (
             client.opened == "connected" or server.opened == "accepted",
             bool(server.path) and not client.path,
@@ -389,7 +479,7 @@ def order(first: End, second: End, listening: set[int]) -> tuple[End, End]:
 def wanted(only: Only, pair: Pair) -> bool:
     parties = (pair.client, pair.server)
     pids = {pid for party in parties for pid in party.owners}
-    ports = {port(end) for party in parties for end in party.ends if pair.family == "tcp"}
+    ports = {port(end) for party in parties for end in party.ends if pair.family != "unix"}
     return (not only.pids or not pids.isdisjoint(only.pids)) and (
         not only.ports or not ports.isdisjoint(only.ports)
     )

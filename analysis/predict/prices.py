@@ -59,7 +59,7 @@ class Prices:
         self.beside_cold = self.cells if beside_cold is None else beside_cold
         self._cells: dict[tuple[str, str, str], dict[int, Price]] = {}
         for cell in self.cells:
-            if not cell.cold:
+            if not cell.cold and not cell.rate:
                 key = (cell.transport, cell.pattern, cell.placement)
                 self._cells.setdefault(key, {})[cell.size] = _price(cell)
         if lacking := [pattern for pattern in PATTERNS[:2] if not self._has(pattern)]:
@@ -68,6 +68,13 @@ class Prices:
                 "them anew, without --prices."
             )
         self.connects = self._has("connect")
+        # Transport and placement → for each pause before a request, µs: what it takes more, µs.
+        self._paused: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for cell in sorted(self.cells, key=lambda cell: -(cell.rate or 0)):
+            if cell.rate:
+                took = min(cell.median_us)  # which other work lengthened least
+                curve = self._paused.setdefault((cell.transport, cell.placement), [])
+                curve.append((1e6 / cell.rate, took))
         self._cold: dict[tuple[str, str, bool], Price] = {
             (cell.transport, cell.pattern, cell.cold): _price(cell)
             for cell in self.beside_cold
@@ -91,26 +98,57 @@ class Prices:
         share = (size - low) / (high - low)
         return cells[low] * (1 - share) + cells[high] * share
 
-    def over_tcp(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
-        """What an iteration takes over TCP, `near` of them on one CPU, `cold` of the way to cold.
+    def over_tcp(
+        self, pattern: str, near: float, size: float, cold: float = 0, idle_us: float = 0
+    ) -> Price:
+        """What an iteration takes over TCP, `near` of them on one CPU, `cold` of the way to cold,
+        after a pause of `idle_us`.
 
         A cold cell contains the code that makes it cold, so what cold adds is known only of the
         difference between the transports: here all of that is taken to be TCP's. It is a matter of
         code, so the same for any size, and on two CPUs what it is on one.
         """
-        placed = self._placed("tcp", pattern, near, size)
+        after = self.after_pause("tcp", pattern, near, idle_us)
+        return self._placed("tcp", pattern, near, size) + np.maximum(
+            self._forgotten(pattern) * cold, after
+        )
+
+    def _forgotten(self, pattern: str) -> Price:
+        """What TCP takes more on a path that the CPU has forgotten, beside a Unix socket."""
         if ("tcp", pattern, True) not in self._cold:
-            return placed
+            return np.zeros(3)
         hot, forgotten = (
             self._cold["tcp", pattern, state] - self._cold["unix", pattern, state]
             for state in (False, True)
         )
-        return placed + (forgotten - hot) * cold
+        return np.asarray(forgotten - hot)
 
-    def saved(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
+    def saved(
+        self, pattern: str, near: float, size: float, cold: float = 0, idle_us: float = 0
+    ) -> Price:
         """What it takes less over a Unix socket."""
-        unix = self._placed("unix", pattern, near, size)
-        return self.over_tcp(pattern, near, size, cold) - unix
+        unix, tcp = (self._placed(transport, pattern, near, size) for transport in PAIR)
+        after = [self.after_pause(transport, pattern, near, idle_us) for transport in PAIR]
+        return tcp - unix + np.maximum(self._forgotten(pattern) * cold, after[1] - after[0])
+
+    def after_pause(self, transport: str, pattern: str, near: float, idle_us: float) -> Price:
+        """What an iteration takes more after a pause: by one curve of pauses, which was measured
+        with small messages. Who connects has a path as many times longer."""
+        one, two = (self._curve(transport, placement, idle_us) for placement in (ONE, TWO))
+        longer = (
+            self._placed(transport, pattern, near, COLD_SIZE)[0]
+            / self._placed(transport, "pingpong", near, COLD_SIZE)[0]
+        )
+        return np.array((near * one + (1 - near) * two, 0, 0)) * longer
+
+    def _curve(self, transport: str, placement: str, idle_us: float) -> float:
+        """What a round trip takes more after a pause: straight lines over its logarithm."""
+        curve = self._paused.get((transport, placement), [])
+        if not curve or idle_us <= 0:
+            return 0.0
+        pauses, took = zip(*curve, strict=True)
+        more = np.maximum.accumulate(np.array(took) - took[0])
+        return float(np.interp(np.log(idle_us), np.log(pauses), more))
 
     def _placed(self, transport: str, pattern: str, near: float, size: float) -> Price:
         same, cross = (self.price(transport, pattern, place, size) for place in (ONE, TWO))
@@ -204,7 +242,11 @@ class Described(Model):
         """What `watch` would see of it over TCP. Raises UsageError where it cannot be."""
         pattern = "connect" if self.connect and prices.connects else "pingpong"
         _, near, cpus = CPUS[self.cpus]
-        request, back = (prices.over_tcp(pattern, near, n) for n in (self.request, self.answer))
+        idle = 1e6 / self.rate if self.rate else 0.0
+        request, back = (
+            prices.over_tcp(pattern, near, size, idle_us=idle)
+            for size in (self.request, self.answer)
+        )
         cpu = cpu_of(request + back) / 2
         answer = self.work_us + float(request[0] + back[0]) / 2
         serving = self.rate * (cpu / 2 + self.work_us) / 1e6
@@ -224,6 +266,7 @@ class Described(Model):
                 waiting=max(0.0, 1 - serving),  # who is busy all the time never sleeps
                 at_once=min(self.clients, self.rate * answer / 1e6),
                 answer_us=answer,
+                idle_us=max(0.0, idle - answer),
             ),
             cpu=CpuUse(
                 server_wants=min(1.0, serving),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from analysis.predict.columns import named
+from analysis.predict.first import unfair
 from analysis.predict.model import read_fitted
 from analysis.predict.told import Told
 from analysis.raw.programs import Watched
@@ -63,6 +64,7 @@ def cost_line(watched: Watched) -> str:
 
 def unseen(watched: Watched, told: Sequence[Told], unpaired: int) -> Iterator[str]:
     """Say what this watch did not see."""
+    yield from unfair([each.pair for each in told])
     if any(each.prediction and not each.pair.observed.bound for each in told):
         yield unbound()
     if unpaired:

@@ -15,7 +15,7 @@ from analysis.predict.pairs import unpaired
 from analysis.predict.prices import CPUS, Described, Prices, read_prices
 from analysis.predict.remarks import remark
 from analysis.predict.terminal import WIDTH, lines
-from analysis.predict.told import change, predictions, tell
+from analysis.predict.told import change, tell_all
 from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
 from analysis.report import output
@@ -35,7 +35,7 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
     foreign = "" if priced == folder else prices.source
     watched = read_object(folder / WATCH, Watched)
     alone = unpaired(watched)
-    told = [tell(pair, prediction) for pair, prediction in predictions(watched, prices)]
+    told = tell_all(watched, prices)
     said = remark(watched, told, alone, foreign)
     text = written(document(watched, told, alone, prices.source)) + "\n"
     html = watch_page(named(folder), told, said)

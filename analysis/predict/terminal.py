@@ -14,11 +14,13 @@ MOST_ROWS, MOST_SENTENCES, MOST_ADVICE = 10, 4, 2
 
 
 def lines(told: Sequence[Told], said: Remarks) -> Iterator[str]:
-    """What watching cost, the table, sentences of the first pairs, and what was not seen."""
+    """First lines, what watching cost, the table, what is predicted, and what was not seen."""
+    for each in told[:MOST_SENTENCES]:
+        yield from textwrap.wrap(each.first.sentence, WIDTH, subsequent_indent="  ")
     yield said.cost
     yield from table(told[:MOST_ROWS])
     if len(told) > MOST_ROWS:
-        yield f"and {len(told) - MOST_ROWS} pairs with fewer requests (--json has all)"
+        yield f"and {len(told) - MOST_ROWS} more pairs (--json has all)"
     spoken = [each for each in told if each.prediction or each.remedies]
     for each in spoken[:MOST_SENTENCES]:
         yield from sentences(each)

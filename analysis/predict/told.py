@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from analysis.predict.columns import Cells, cells
-from analysis.predict.model import Prediction, Verdict, predict, read_fitted
+from analysis.predict.first import First, first
+from analysis.predict.model import Prediction, Verdict, predict, read_fitted, transport_us
 from analysis.predict.pairs import Pair, Party, known_programs, pairs
 from analysis.predict.prices import Prices
 from analysis.predict.waits import notes, remedies
@@ -16,6 +17,8 @@ from analysis.wording import amounts, number, size_text
 from probes.messages import PROGRAM
 
 UNSETTLED = (Verdict.OPEN, Verdict.PLACED)
+# Parts of a request's time that its programs can do something about
+AVOIDABLE = ("waits for a timer of TCP", "held back by TCP", "waits to be accepted")
 MICROSECONDS = "µs"
 
 
@@ -29,7 +32,16 @@ class Told:
     notes: list[str]
     remedies: list[str]
     advice: list[str]  # lines of configuration, and pitfalls, of programs that are known
+    first: First  # whether it is the transport
     says: str = ""  # what a Unix socket would change
+
+    @property
+    def gain(self) -> float:
+        """What a second of requests would take less, in µs, as far as it is known."""
+        made, pair = self.prediction, self.pair
+        gain = made.time.value if made and made.verdict is Verdict.GAIN else 0.0
+        waits = sum(pair.parts[name] for name in AVOIDABLE) if pair.family == "tcp" else 0.0
+        return max(gain, waits) * pair.observed.requests.rate
 
     @property
     def sentence(self) -> str:
@@ -55,7 +67,17 @@ def predictions(watched: Watched, prices: Prices) -> list[tuple[Pair, Prediction
     return predicted
 
 
-def tell(pair: Pair, prediction: Prediction | None) -> Told:
+def tell_all(watched: Watched, prices: Prices) -> list[Told]:
+    """Say what there is to say of each pair; who can gain most comes first."""
+    fitted = read_fitted()
+    told = [
+        tell(pair, made, transport_us(pair.observed, prices, fitted, pair.family))
+        for pair, made in predictions(watched, prices)
+    ]
+    return sorted(told, key=lambda each: -each.gain)
+
+
+def tell(pair: Pair, prediction: Prediction | None, price_us: float) -> Told:
     """Say what there is to say of a pair."""
     return Told(
         pair=pair,
@@ -64,6 +86,7 @@ def tell(pair: Pair, prediction: Prediction | None) -> Told:
         notes=notes(pair),
         remedies=remedies(pair),
         advice=[*advice(pair.server, "server"), *advice(pair.client, "client")],
+        first=first(pair, prediction, price_us),
         says=change(prediction) if prediction else "",
     )
 

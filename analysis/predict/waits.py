@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from analysis.predict.pairs import Pair, Party, timer_waits
+from analysis.predict.pairs import Pair, Party, timer_waits, window_us
 from analysis.raw.programs import End
 from analysis.wording import ABSENT, number
 
@@ -32,7 +32,7 @@ def kinds(pair: Pair) -> Iterator[Noted]:
     yield from failures(pair)
     yield from full(pair)
     for sender, receiver in ((client, server), (server, client)):
-        yield from held_up(pair, sender)
+        yield from held_up(pair, sender, receiver)
         yield from unseen(pair, sender, receiver)
     for caller, called in ((client, server), (server, client)):
         yield from translated(pair, caller, called)
@@ -88,14 +88,15 @@ def full(pair: Pair) -> Iterator[Noted]:
         yield "full", {"rate": number(a_second(pair, count))}
 
 
-def held_up(pair: Pair, sender: Party) -> Iterator[Noted]:
+def held_up(pair: Pair, sender: Party, receiver: Party) -> Iterator[Noted]:
     """A sender waited for room or for a window.
 
     TCP says for how long. Of a Unix socket it is known in how many of our looks the sender slept.
     """
     limited_ms_per_s = sender.sum("limited_ms") / sender.seconds
     if limited_ms_per_s > 1000 * SELDOM:
-        yield "limited", {"comm": sender.comm, "each": number(limited_ms_per_s)}
+        kind = "window" if window_us(sender, receiver) else "limited"
+        yield kind, {"comm": sender.comm, "each": number(limited_ms_per_s), "reader": receiver.comm}
     asleep = sender.used("blocked") * sender.seconds
     looks = sender.used("looks") * sender.seconds
     if asleep and pair.family == "unix":

@@ -196,7 +196,7 @@ class End(Model):
     """One end of one connection, or of all that closed between two processes: what its process
     sent and received through it."""
 
-    family: Literal["tcp", "unix"]
+    family: Literal["tcp", "unix", "udp"]
     net: Count  # stands for the network namespace of loopback addresses; 0 for others
     own: str  # address and port; of a Unix socket a number
     peer: str  # the own address of the other end
@@ -286,9 +286,10 @@ class PricedCell(Model):
 
     # Neither unix nor tcp: of a cell that tells what events cost
     transport: Literal["unix", "tcp", "pipe", "udp", "shm"]
-    pattern: Literal["pingpong", "selfecho", "connect"]
+    pattern: Literal["pingpong", "selfecho", "connect", "paced"]
     size: Positive
     placement: Literal["same-cpu", "cross-cpu"]
+    rate: Positive | None = None  # of paced: requests a second; a request's time is median_us
     cold: bool = False  # with so much other code before each receive that the CPU forgets the path
     iteration_us: tuple[NotNegative, ...]  # a round trip; of `connect` with connect and close
     median_us: tuple[NotNegative, ...] = ()  # the median iteration, where iteration_us is the mean
@@ -300,9 +301,8 @@ class PricedCell(Model):
 class PriceList(Model):
     """prices.json."""
 
-    format: Literal[
-        1, 2, 3
-    ]  # 1: without cold cells; 2: without median_us, and cells that price events
+    # 1: without cold cells; 2: without median_us, and cells that price events; 3: without pauses
+    format: Literal[1, 2, 3, 4]
     measured: Count  # seconds since 1970
     cells: tuple[PricedCell, ...]
     kernel: Name | None = None  # the release on which the cells' events were counted

@@ -7,13 +7,14 @@
  * An end's key is (namespace, own address, peer's address), so swapping the addresses gives the
  * other end. Nothing is read of what is sent.
  */
-enum { UNIX = 1, INET = 2, INET6 = 10, IS_TCP = 6, DATAGRAM = 2 };
+enum { UNIX = 1, INET = 2, INET6 = 10, UDP = 17, IS_TCP = 6, IS_UDP = 17, DATAGRAM = 2 };
 enum { ESTABLISHED = 1, SYN_SENT = 2, CLOSE = 7 };
 enum { NOTHING, SENT, RECEIVED };
 enum { UNKNOWN, CONNECTED, ACCEPTED, FOLLOWS = 1, LEADS };
 enum { DELAYED_ACK, CORK, RESENT, SYN, PACED, WAITS };
 enum { ACK_TIMER = 2, PROBE = 3 }; /* of icsk_ack.pending and icsk_pending */
-enum { PEEK = 2, ERRORS = 0x2000, NR_CONNECT = 42, AGAIN = -11, NO_BUFFERS = -105 };
+enum { PEEK = 2, ERRORS = 0x2000, NR_CONNECT = 42, AGAIN = -11, NO_BUFFERS = -105, TOO_MANY_REFS = -109 };
+enum { NO_SPACE = 4, NONBLOCK = 04000 }; /* of a socket's flags, and of a file's */
 #define PATH   108
 #define WINDOW 64	    /* jiffies */
 #define CLOSED (1ull << 63) /* turned over in the namespace of an end that has closed */
@@ -28,8 +29,11 @@ struct traffic {
 	COUNTED			   /* u64 FIELD; of each line of ../watch.tsv that the kernel counts */
 	u64 waits[WAITS], timed[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
 	u64 cpus, since, until, window, inode, place, sk;
-	u32 pid, other, cpu, family, side, namespace, lead, last, datagram, reads;
-	u32 copied, limit, duplicates; /* at the last look at a socket of TCP */
+	u64 read;   /* when it last received */
+	u64 began;  /* the peer had a part by then of what a send that has not ended sends */
+	u64 hungry; /* since when it has read all, while the peer's TCP holds something back */
+	u32 pid, other, cpu, family, side, namespace, lead, last, datagram, reads, pending;
+	u32 copied, limit, duplicates, written; /* at the last look at a socket of TCP */
 	char comm[16];
 	u8 path[PATH];
 };
@@ -37,7 +41,7 @@ struct traffic {
 
 struct opening {
 	u64 since;
-	u32 pid;
+	u32 pid, pending;
 };
 
 BPF_F_TABLE("hash", struct end, struct traffic, ends, ENTRIES, 1); /* BPF_F_NO_PREALLOC */
@@ -120,22 +124,30 @@ static inline u64 inode_of(void *sk)
 	return socket ? word(socket + INODE) : 0;
 }
 
-/*
- * Since the last look at a socket of TCP: what it waited, what it sent again that the peer had
- * already, and how many bytes were received.
- */
-static inline u32 grow(void *sk, struct traffic *traffic)
+static inline int is_tcp(struct traffic *traffic)
+{
+	return traffic->family == INET || traffic->family == INET6;
+}
+
+/* What has happened to a socket of TCP since the last look at it. */
+struct growth {
+	u32 received; /* bytes */
+	u32 limited;  /* jiffies for which it might not send */
+};
+
+static inline struct growth grow(void *sk, struct traffic *traffic)
 {
 	u64 waited = word(sk + CHRONO + 4); /* for the window, and for room; first it was busy */
 	u32 limit = waited + (waited >> 32), copied = half(sk + COPIED);
-	u32 more = copied - traffic->copied, duplicates = half(sk + DUPLICATES);
+	u32 duplicates = half(sk + DUPLICATES);
+	struct growth growth = {copied - traffic->copied, limit - traffic->limit};
 
-	traffic->limited += limit - traffic->limit;
+	traffic->limited += growth.limited;
 	traffic->limit = limit;
 	traffic->needless += duplicates - traffic->duplicates;
 	traffic->duplicates = duplicates;
 	traffic->copied = copied;
-	return more;
+	return growth;
 }
 
 static inline void describe(void *sk, struct traffic *traffic, struct end *end,
@@ -150,7 +162,13 @@ static inline void describe(void *sk, struct traffic *traffic, struct end *end,
 	traffic->inode = traffic->place = traffic->connections = traffic->side = traffic->datagram =
 		0;
 	__builtin_memset(traffic->path, 0, PATH);
+	if (common->family != UNIX && (half(sk + PROTOCOL) & 0xffff) == IS_UDP) {
+		traffic->family = UDP;
+		traffic->datagram = 1;
+		return;
+	}
 	if (common->family != UNIX) {
+		traffic->written = half(sk + WRITTEN);
 		grow(sk, traffic);
 		traffic->limited = traffic->needless = 0;
 		return;
@@ -176,9 +194,10 @@ static inline struct traffic *new_end(void *sk, struct end *end, struct common *
 {
 	int zero = 0;
 	u64 *count;
+	u32 protocol = half(sk + PROTOCOL) & 0xffff;
 	struct traffic *fresh = blank.lookup(&zero);
 
-	if (!fresh || (common->family != UNIX && (half(sk + PROTOCOL) & 0xffff) != IS_TCP))
+	if (!fresh || (common->family != UNIX && protocol != IS_TCP && protocol != IS_UDP))
 		return 0;
 	describe(sk, fresh, end, common);
 	if (ends.insert(end, fresh)) {
@@ -245,9 +264,24 @@ static inline int is_whole(struct traffic *traffic, u64 counted)
 	       (counted == WINDOW || traffic->window == bpf_jiffies64() / WINDOW);
 }
 
-static inline void turn(void *sk, struct traffic *traffic, struct end *end, int what, u64 counted)
+/*
+ * When the send that ends now began, as far as that shows: its peer has had a part of it since then,
+ * or it slept for so many jiffies, as it found no room.
+ */
+static inline u64 beginning(struct traffic *traffic, u32 limited, u64 now)
 {
-	u64 now = bpf_ktime_get_ns(), took = now - traffic->since;
+	u64 began = traffic->began > traffic->since ? traffic->began : now;
+	u64 slept = (u64)limited * JIFFY_NS;
+
+	if (began > now - slept)
+		began = now - slept;
+	return began > traffic->since ? began : traffic->since;
+}
+
+static inline void turn(void *sk, struct traffic *traffic, struct end *end, int what, u64 counted,
+			u32 limited)
+{
+	u64 now = bpf_ktime_get_ns(), at = now, from = traffic->since;
 	int whole = is_whole(traffic, counted);
 	struct traffic *other;
 
@@ -255,22 +289,42 @@ static inline void turn(void *sk, struct traffic *traffic, struct end *end, int 
 		traffic->turns++;
 		if (!traffic->lead)
 			traffic->lead = lead_of(sk, traffic);
+		if (whole)
+			at = beginning(traffic, limited, now);
+		traffic->room_ns += now - at;
 		if (whole && traffic->last == RECEIVED) {
+			if (traffic->read > from && traffic->read < at) {
+				traffic->rest_ns += traffic->read - from;
+				from = traffic->read;
+			}
 			traffic->works++;
-			traffic->work_ns += took;
+			traffic->work_ns += at - from;
+		}
+		if (whole && traffic->last == NOTHING && traffic->pending) {
+			traffic->pendings++;
+			traffic->pending_ns += at - from;
 		}
 	} else {
 		if (whole && traffic->last == SENT) {
 			traffic->answers++;
-			traffic->answer_ns += took;
+			traffic->answer_ns += now - from;
 		}
+		if (whole && traffic->last == NOTHING && traffic->side == CONNECTED && is_tcp(traffic))
+			traffic->greeting_ns += now - from;
 		if ((other = other_end(end))) {
 			traffic->other = other->pid;
 			traffic->near += other->cpu == bpf_get_smp_processor_id();
 			traffic->far += other->cpu != bpf_get_smp_processor_id();
+			if (other->last == SENT && other->since < now && is_whole(other, counted)) {
+				traffic->arrivals++;
+				traffic->arrival_ns += now - other->since;
+				if (traffic->last == NOTHING && traffic->side == ACCEPTED)
+					traffic->accept_ns += now - other->since;
+			}
 		}
 	}
-	traffic->since = now;
+	traffic->began = 0;
+	traffic->since = at;
 	traffic->window = bpf_jiffies64() / WINDOW;
 	traffic->last = what;
 }
@@ -293,12 +347,42 @@ static inline void pace(void *sk, struct traffic *traffic)
 	traffic->wait_ns[PACED] += departs - now;
 }
 
+/* Whether TCP keeps what its process has written or wants to write: for an ACK, room or a timer. */
+static inline int holds_back(void *sk)
+{
+	u32 next = half(sk + NEXT);
+
+	if (half(sk + WRITTEN) != next)
+		return 1;
+	return half(sk + UNACKED) != next && word((void *)word(sk + SOCKET) + FLAGS) & NO_SPACE;
+}
+
+/* What a reader of TCP learns of its peer: who sends still, and whether it waits for the peer's TCP. */
+static inline void arrived(void *sk, struct traffic *traffic, struct end *end, u64 counted)
+{
+	u64 now = bpf_ktime_get_ns(), since = traffic->hungry;
+	struct traffic *other = other_end(end);
+
+	/* No pause of the counting lies between: it would be longer. */
+	if (since && (counted == WINDOW || now - since < (WINDOW - counted) * JIFFY_NS))
+		traffic->starved_ns += now - since;
+	traffic->hungry = 0;
+	if (!other || !other->sk)
+		return;
+	if (other->last != SENT && !other->began && (s32)(traffic->copied - other->written) > 0 &&
+	    is_whole(other, counted))
+		other->began = now;
+	if (half(sk + RECEIVED_UP_TO) == traffic->copied && holds_back((void *)other->sk))
+		traffic->hungry = now;
+}
+
 static inline void happened(void *sk, long count, int what)
 {
 	struct end end = {};
 	struct common common;
 	struct traffic *traffic, *other;
-	u32 cpu = bpf_get_smp_processor_id(), more = 0;
+	struct growth growth = {};
+	u32 cpu = bpf_get_smp_processor_id();
 	u64 counted = counting();
 
 	if (!counted || !identify(sk, &end, &common))
@@ -310,9 +394,10 @@ static inline void happened(void *sk, long count, int what)
 	}
 	if (!traffic && !(traffic = new_end(sk, &end, &common)))
 		return;
-	if (common.family != UNIX)
-		more = grow(sk, traffic);
+	if (is_tcp(traffic))
+		growth = grow(sk, traffic);
 	if (count <= 0) {
+		traffic->unpassed += what == SENT && count == TOO_MANY_REFS;
 		traffic->full += what == SENT && (count == AGAIN || count == NO_BUFFERS);
 		return;
 	}
@@ -321,8 +406,8 @@ static inline void happened(void *sk, long count, int what)
 		bpf_get_current_comm(traffic->comm, sizeof(traffic->comm));
 	}
 	/* By splice(2), if by nothing else; when is not known, but for when the peer sent. */
-	if (what == SENT && more && !traffic->reads && is_whole(traffic, counted)) {
-		traffic->received += more;
+	if (what == SENT && growth.received && !traffic->reads && is_whole(traffic, counted)) {
+		traffic->received += growth.received;
 		traffic->receives++;
 		if ((other = other_end(&end)) && other->since > traffic->since)
 			traffic->since = other->since;
@@ -331,16 +416,23 @@ static inline void happened(void *sk, long count, int what)
 	/* A pause may have cut off what it received before this, if it sends once in a turn. */
 	if (traffic->last != what ||
 	    (what == SENT && traffic->sends == traffic->turns && !is_whole(traffic, counted)))
-		turn(sk, traffic, &end, what, counted);
+		turn(sk, traffic, &end, what, counted, growth.limited);
+	else if (what == SENT && (other = other_end(&end)) && other->last == RECEIVED)
+		traffic->again++;
 	traffic->cpus |= 1ull << (cpu & 63);
 	if (what == RECEIVED) {
 		traffic->reads = 1;
 		traffic->received += count;
 		traffic->receives++;
+		traffic->read = bpf_ktime_get_ns();
+		if (is_tcp(traffic))
+			arrived(sk, traffic, &end, counted);
 		return;
 	}
-	if (common.family != UNIX)
+	if (is_tcp(traffic)) {
+		traffic->written = half(sk + WRITTEN);
 		pace(sk, traffic);
+	}
 	traffic->sent += count;
 	traffic->sends++;
 	traffic->cpu = cpu;

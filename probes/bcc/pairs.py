@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """pairs - who talks to whom on this machine, over TCP and Unix sockets?
 
-USAGE: sudo python3 probes/bcc/pairs.py SECONDS LIMIT
+USAGE: sudo python3 probes/bcc/pairs.py SECONDS LIMIT [EVERY]
 
 HOOKS  sock:sock_send_length and sock:sock_recv_length (Linux 6.3), of every socket; before, the
        returns of the functions below them. sock:inet_sock_set_state for connections that open,
        close or fail; tcp:tcp_retransmit_skb and timer:timer_expire_entry for waits for a timer;
        skb:consume_skb and skb:kfree_skb for connect(2) of a Unix socket that fails.
-OUTPUT One JSON object: `ends`, a row for each end of each connection, with what it sent and
-       received (connections that have closed are added up for each two processes and place);
-       `failures` of connect(2); `processes`, the CPU time and the switches of those who own an
-       end; `namespaces`, what the kernel has counted in each, and queues of listeners; and what
+OUTPUT One JSON object, or with EVERY a line each so many seconds, of the whole time until then, as
+       long as standard input is open: `ends`, a row for each end of each connection, with what it
+       sent and received (connections that have closed are added up for each two processes and
+       place); `failures` of connect(2); `processes`, the CPU time and the switches of those who own
+       an end; `namespaces`, what the kernel has counted in each, and queues of listeners; and what
        the probes cost.
 READ   Counts are kept in the kernel, so their number costs nothing. `run.sh watch` makes
        pairs of the ends.
@@ -23,6 +24,7 @@ import json
 import os
 import re
 import resource
+import select
 import signal
 import sys
 import time
@@ -46,10 +48,11 @@ FORMAT = 1
 COUNTING = "counting"
 MAP_ENTRIES = 1 << 16
 MOST_FILES = 1 << 17  # descriptors
+FIRST_SHOWN_S = 1.0  # what is shown meanwhile: as soon as there are figures
 FIRST_S, PERIOD_S, LEAST_S = 0.3, 1.0, 0.02  # the first holds a whole WINDOW
 FIRST_SHARE = 1 / 8  # of the time, as long as it is not known what the probes take
 EVERY_CALL = 100  # percent: from this limit on nothing is left out
-LEAST_NS = 1_000_000  # a second: so little is allowed beside processes that use next to nothing
+LEAST_NS = 5_000_000  # a second: so little is allowed beside processes that use next to nothing
 SAFE = 0.9  # of the limit: the costs of the next second may be higher
 MOST_FIXED = 0.75  # of it: `fixed_ns` may be, while they stay attached
 WINDOW = 64  # jiffies: as in pairs.c
@@ -86,6 +89,10 @@ OFFSETS = {
     "CHRONO": "tcp_sock.chrono_stat",
     "DUPLICATES": "tcp_sock.dsack_dups",
     "DEPARTS": "tcp_sock.tcp_wstamp_ns",
+    "RECEIVED_UP_TO": "tcp_sock.rcv_nxt",
+    "FLAGS": "socket.flags",
+    "FILE": "socket.file",
+    "FILE_FLAGS": "file.f_flags",
 }
 # Since Linux 6.19 the timer is the socket's.
 WRITE_TIMERS = ("inet_connection_sock.icsk_retransmit_timer", "sock.tcp_retransmit_timer")
@@ -132,6 +139,7 @@ def addresses(btf: Btf) -> dict[str, int]:
     alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
     known["INODE"] = alloc - btf.offset("socket_alloc.socket")
     known |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": MAP_ENTRIES}
+    known["JIFFY_NS"] = round(JIFFY_S * 1e9)
     for path in WRITE_TIMERS:
         with suppress(RunError):
             known["WRITE_TIMER_AT"] = btf.offset(path)
@@ -167,6 +175,7 @@ class Probes:
         ticks = re.search(r"^jiffies: (\d+)", TIMER_LIST.read_text(), re.MULTILINE)
         self._first_window = time.clock_gettime(COARSE) - int(ticks[1]) % WINDOW * JIFFY_S
         self.runs = self.ns = self.fixed_ns = self.missed = 0
+        self._numbers: dict[int, int] = {0: 0}  # addresses of the kernel's memory stay here
 
     def attach(self, share: float) -> None:
         """Begin to count so much of the time, or go on."""
@@ -231,12 +240,14 @@ class Probes:
 
     def ends(self, old: set[int]) -> Iterator[dict[str, Any]]:
         """A row for each end that sent or received; `old`: inodes from before the watch."""
-        numbers: dict[int, int] = {0: 0}  # addresses of the kernel's memory stay here
         for end, traffic in self.bpf["ends"].items_lookup_batch():
             if traffic.pid:
                 if traffic.inode in old and not is_closed(end.net):
                     traffic.connections = traffic.lead = 0
-                yield row(end, traffic, lambda word: numbers.setdefault(word, len(numbers)))
+                yield row(end, traffic, self._number)
+
+    def _number(self, word: int) -> int:
+        return self._numbers.setdefault(word, len(self._numbers))
 
     def failures(self) -> Iterator[dict[str, Any]]:
         """A row for each process and place that it failed to connect to."""
@@ -247,7 +258,7 @@ class Probes:
 
 
 UNIX = 1
-FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp"}
+FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp", 17: "udp"}
 OPENED = ("", "connected", "accepted")
 LEADS = (None, False, True)
 TRANSPORT_WAITS = ("delayed-ack", "cork", "resent", "syn", "paced")
@@ -315,8 +326,11 @@ def idle_s() -> dict[int, float]:
     return {int(row[0][3:]): (int(row[4]) + int(row[5])) * TICK_MS / 1000 for row in rows}
 
 
-def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
-    """Count for so long, and in so much of it as the limit allows; the whole answer."""
+def watch(probes: Probes, seconds: float, limit: float, every: float) -> None:
+    """Count for so long, and in so much of it as the limit allows; print the whole answer.
+
+    With `every` it is printed so often meanwhile, until nobody wants it any more.
+    """
     spaces = namespaces()
     listeners = Listeners(spaces)
     before, old = network_counts(spaces), unix_inodes(spaces)
@@ -325,12 +339,30 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
     first = 1.0 if limit >= EVERY_CALL else FIRST_SHARE
     probes.attach(first)
     people, idle, began = People(listeners), idle_s(), time.monotonic()
-    length, stopped = FIRST_S, False
+
+    def show() -> None:
+        listeners.count_closed()
+        lasted = time.monotonic() - began
+        now = idle_s()
+        shares = {cpu: (now.get(cpu, first_s) - first_s) / lasted for cpu, first_s in idle.items()}
+        grown = {
+            str(inode): {name: count - before[inode].get(name, 0) for name, count in counts.items()}
+            | listeners.counts.get(inode, {})
+            for inode, counts in network_counts(spaces).items()
+        }
+        seen = answer(probes, people, lasted, shares)
+        print(json.dumps(seen | {"ends": list(probes.ends(old)), "namespaces": grown}), flush=True)
+
+    length, stopped, due = FIRST_S, False, began + FIRST_SHOWN_S
     while (left := began + seconds - time.monotonic()) > LEAST_S / 2 and not stopped:
         stopped = wait(min(left, length))
         listeners.look()
         people.look(probes.pids())
         length = PERIOD_S
+        if every and time.monotonic() >= due:
+            show()
+            due += every
+            stopped = stopped or is_closed_input()
         while not stopped and (left := began + seconds - time.monotonic()) > 0:
             if not (pause := slow_down(probes, people, time.monotonic() - began, limit)):
                 break
@@ -339,19 +371,11 @@ def watch(probes: Probes, seconds: float, limit: float) -> dict[str, Any]:
             people.look(set(people.found))
         if not stopped and left > 0:
             probes.attach(first)
-    lasted = time.monotonic() - began
     probes.detach()
     people.look(probes.pids())
+    if not every:
+        show()
     listeners.close()
-    grown = {
-        str(inode): {name: count - before[inode].get(name, 0) for name, count in counts.items()}
-        | listeners.counts.get(inode, {})
-        for inode, counts in network_counts(spaces).items()
-    }
-    now = idle_s()
-    idle = {cpu: (now.get(cpu, began_s) - began_s) / lasted for cpu, began_s in idle.items()}
-    seen = answer(probes, people, lasted, idle)
-    return seen | {"ends": list(probes.ends(old)), "namespaces": grown}
 
 
 def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> float:
@@ -372,6 +396,11 @@ def slow_down(probes: Probes, people: People, lasted: float, limit: float) -> fl
         return max(0.0, cost / allowed - lasted)
     probes.count((allowed - fixed) / body)
     return 0.0
+
+
+def is_closed_input() -> bool:
+    """Whether nobody can tell us anything any more: then nobody reads what we print."""
+    return bool(select.select([0], [], [], 0)[0]) and not os.read(0, 1)
 
 
 def wait(seconds: float) -> bool:
@@ -404,7 +433,7 @@ def answer(probes: Probes, people: People, lasted: float, idle: dict[int, float]
 
 def main() -> int:
     """The tool's exit status."""
-    seconds, limit = map(float, sys.argv[1:])
+    seconds, limit, every = map(float, [*sys.argv[1:], "0"][:3])
     frame.hold_signals()
     # Each network namespace takes a descriptor. Not every root may have more than its limit.
     for most in (resource.getrlimit(resource.RLIMIT_NOFILE)[1], MOST_FILES):
@@ -414,12 +443,13 @@ def main() -> int:
         statistics = enable_statistics()
         probes = Probes()
         print(frame.READY, file=sys.stderr, flush=True)
-        seen = watch(probes, seconds, limit)
+        watch(probes, seconds, limit, every)
         os.close(statistics)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except (RunError, OSError) as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(seen))
     return 0
 
 

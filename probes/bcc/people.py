@@ -30,6 +30,7 @@ ROOM = {"sk_stream_wait_memory", "sock_alloc_send_pskb", "unix_wait_for_peer"}
 LISTEN, TIME_WAIT = 10, 6  # states of TCP
 DIAG, BY_FAMILY, DUMP = 4, 20, 0x301  # NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, request and dump
 OTHER_FILES = 160  # descriptors of what watches: its programs, maps and events
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -177,7 +178,7 @@ class Listeners:
                 with suppress(OSError), (folder.parent / "ns/net").open("rb") as space:
                     enter(space.fileno())
                     self._sockets[inode] = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, DIAG)
-                    self.counts[inode] = {}
+                    self.counts[inode] = {"ports": local_ports()}
             enter(own.fileno())
 
     def look(self) -> None:
@@ -196,17 +197,31 @@ class Listeners:
         watch, a kernel without inet_diag), they are read.
         """
         counts = self.counts.get((process / "ns/net").stat().st_ino, {})
-        names = (name.split() for name in counts)
-        known = {int(port) for what, port in names if what == "backlog"}
+        known = {int(name[8:]) for name in counts if name.startswith("backlog ")}
         return sorted(known or listening(process / "net/tcp") | listening(process / "net/tcp6"))
 
-    def close(self) -> None:
+    def count_closed(self) -> None:
         """Count who is in TIME_WAIT, by each port that more than one connection has."""
         for inode, netlink in self._sockets.items():
             closed = Counter(port for row in listed(netlink, TIME_WAIT) for port in row[:2])
             shared = {f"time-wait {port}": count for port, count in closed.items() if count > 1}
-            self.counts[inode] |= shared
+            self.counts[inode] = {
+                name: count
+                for name, count in self.counts[inode].items()
+                if not name.startswith("time-wait ")
+            } | shared
+
+    def close(self) -> None:
+        for netlink in self._sockets.values():
             netlink.close()
+
+
+def local_ports() -> int:
+    """How many ports the thread's network namespace has for those who connect."""
+    with suppress(OSError, ValueError):
+        low, high = map(int, PORT_RANGE.read_text(encoding="ascii").split())
+        return high - low + 1
+    return 0
 
 
 def enter(space: int) -> None:

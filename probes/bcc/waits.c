@@ -34,8 +34,10 @@ int on_state(struct bpf_raw_tracepoint_args *ctx)
 	struct common common;
 	struct traffic *traffic;
 
-	if (to == SYN_SENT)
+	if (to == SYN_SENT) {
+		begins.pending = half((void *)word((void *)word(sk + SOCKET) + FILE) + FILE_FLAGS) & NONBLOCK;
 		opening.update(&key, &begins);
+	}
 	if ((to != ESTABLISHED && to != CLOSE) || !identify(sk, &end, &common))
 		return 0;
 	if (from == SYN_SENT)
@@ -62,6 +64,8 @@ int on_state(struct bpf_raw_tracepoint_args *ctx)
 	traffic->place = traffic->side == CONNECTED ? end.peer : end.own;
 	traffic->last = NOTHING;
 	traffic->since = now;
+	traffic->window = bpf_jiffies64() / WINDOW;
+	traffic->pending = began && began->pending;
 	grow(sk, traffic);
 	if (counting()) {
 		traffic->connections++;

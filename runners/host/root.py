@@ -227,10 +227,10 @@ ROOT_COMMANDS: dict[str, RootCommand] = {
         lambda who, out: [*MODULE, "runners.programs.counting", str(who.uid)],
         frozenset(instrument.WINDOWED),
     ),
-    # For how many seconds, and at what cost.
+    # For how many seconds, at what cost, and how often it is shown meanwhile.
     "pairs": RootCommand(
         lambda who, out: [instrument.PYTHON, "-B", "-P", "-s", str(PROBES / "bcc/pairs.py")],
-        numbers=2,
+        numbers=3,
     ),
 }
 # apt-get needs all of root's rights. What belongs to the user it makes as the user.

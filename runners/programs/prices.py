@@ -35,7 +35,11 @@ FITS = 65536  # bytes that a socket holds while nobody reads
 CONNECTIONS = 600
 COLD_MESSAGES = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
 SMALL = 64  # bytes
-TAKES, EVENTS_TAKE = 20, 4  # seconds, as seen on two cores
+# Requests a second → how many: one client that sends when it is due, after so long a pause. What a
+# pause makes dearer is told by few, and in a few seconds.
+PACED = {10_000: 200, 1000: 30, 100: 10, 10: 3}
+PACED_REPEATS = 3
+TAKES, EVENTS_TAKE = 25, 4  # seconds, as seen on two cores
 # Of cells that tell what events cost (docs/time-explained.md). Two that differ in one thing have
 # the price of that: paths of different length, with and without a switch, with more bytes.
 EVENT_TRANSPORTS = ("pipe", "udp")
@@ -52,6 +56,7 @@ class Priced(NamedTuple):
     placement: str
     messages: int
     cold: bool = False
+    rate: int = 0  # of pattern paced: requests a second
 
     def run(self) -> tuple[dict[str, Any], "array[int]"]:
         """Run it once: the workload's result, and each iteration's ns. Raises RunError."""
@@ -60,13 +65,15 @@ class Priced(NamedTuple):
             options: dict[str, Any] = {
                 **self.names,
                 "messages": self.messages,
-                "warmup": max(20, self.messages // 6 // 2 * 2),
+                "warmup": 2 if self.rate else max(20, self.messages // 6 // 2 * 2),
                 "dir": folder,
                 "samples": samples,
             }
             words = [f"--{name}={value}" for name, value in options.items()]
             if self.cold:
                 words.append("--cold")
+            if self.rate:
+                words.append("--clients=1")
             done = attempt([WORKLOAD, *words])
             if done.returncode != 0:
                 raise RunError(f"the prices cannot be measured: {last_words(done.stderr)}")
@@ -86,12 +93,13 @@ class Priced(NamedTuple):
     @property
     def names(self) -> dict[str, Any]:
         """What its prices are called by, and the workload's options."""
-        return {
+        names = {
             "transport": self.transport,
             "pattern": self.pattern,
             "size": self.size,
             "placement": self.placement,
         }
+        return names | {"rate": self.rate} if self.rate else names
 
 
 def read_nanoseconds(samples: Path) -> "array[int]":
@@ -120,6 +128,8 @@ def cells() -> Iterator[Priced]:
                 yield Priced(transport, ALONE, size, "same-cpu", messages)
         for placement in ("same-cpu", "cross-cpu"):
             yield Priced(transport, "connect", SMALL, placement, CONNECTIONS)
+            for rate, requests in PACED.items():
+                yield Priced(transport, "paced", SMALL, placement, 2 * requests, rate=rate)
         for pattern, messages in COLD_MESSAGES.items():
             yield Priced(transport, pattern, SMALL, "same-cpu", messages, cold=True)
 
@@ -273,7 +283,9 @@ def for_report(cache: Path) -> dict[str, Any]:
 def measured(wanted: Sequence[Priced]) -> list[dict[str, Any]]:
     """Run each cell, interleaved: an entry with a list of each figure. Raises RunError."""
     listed = {cell: cell.names | {"cold": cell.cold} for cell in wanted}
-    for _, cell in interleaved(wanted, PRICE_REPEATS):
+    for repeat, cell in interleaved(wanted, PRICE_REPEATS):
+        if cell.rate and repeat >= PACED_REPEATS:
+            continue
         for name, value in cell.figures().items():
             listed[cell].setdefault(name, []).append(value)
     return list(listed.values())

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from runners.host.session import Session
 from runners.options import Options, ReportOptions, WatchOptions
 from runners.process import RunError, last_line
 from runners.programs.engine import serving
+from runners.programs.live import is_live, watch_live
 from runners.programs.place import unpacked
 from runners.programs.prices import set_up
 from runners.programs.program import case_of
 from runners.store.folders import scratch
 from runners.store.report import RunFolder, place
 
+FOR_EVER, NOT_LIVE_SECONDS = 0.0, 10.0  # without SECONDS: on a terminal, or elsewhere
 ATTACHING = 5  # seconds: more than the probes take
 # Where a program of ours is watched
 USUAL_SECONDS, USUAL_LIMIT = 3.0, 5.0
@@ -42,6 +45,10 @@ def watch(options: WatchOptions, program: str | None = None) -> int:
     for pid in options.pid:
         if not Path(f"/proc/{pid}").is_dir():
             raise UsageError(f"there is no process {pid}.")
+    if options.seconds == FOR_EVER and program is None:
+        if is_live(options):
+            return watch_live(options)
+        options = replace(options, seconds=NOT_LIVE_SECONDS)
     destination, session = place(options.out), Session(options)
     root = session.need_root()
     with scratch(session.progress.note) as folders:
@@ -99,7 +106,8 @@ def driven(session: Session[Options], name: str, seconds: float) -> Iterator[int
 def observe(root: Root, seconds: float, limit: float) -> dict[str, Any]:
     """What root's program counted. Raises RunError."""
     with tempfile.TemporaryFile() as complaints:
-        program = root.start("pairs", [f"{seconds:g}", f"{limit:g}"], stderr=complaints.fileno())
+        words = [f"{seconds:g}", f"{limit:g}", "0"]
+        program = root.start("pairs", words, stderr=complaints.fileno())
         counted = program.stdout.read()
         if program.wait()[0] != 0:
             why = last_line(complaints).removeprefix("ERROR: ") or "it gave no reason"

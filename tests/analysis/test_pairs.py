@@ -3,11 +3,16 @@
 
 from typing import Any
 
-from analysis.predict.pairs import unpaired
+import pytest
+
+from analysis.predict.first import First, first, unfair
+from analysis.predict.pairs import Pair, unpaired
 from analysis.predict.waits import notes
 from tests.analysis.test_predict import CLIENT, SERVER, TALK, end, made, read
 
 SERVICE = "127.0.0.1:9999"
+SERVER_END = end(SERVER, CLIENT, 2)
+TALK_ENDS = ((CLIENT, SERVER, 1), (SERVER, CLIENT, 2))
 THERE, BACK = end(CLIENT, SERVICE, 1), end(SERVER, CLIENT, 2)
 PEOPLE = {"1": {"comm": "p1"}, "2": {"comm": "p2", "listening": [6379]}}
 
@@ -21,6 +26,46 @@ def test_two_ends_make_a_pair_and_the_smaller_port_is_the_server() -> None:
     assert pair.slept(pair.client) == 2.0  # 20 in 2 s, 5 requests a second
     assert seen.waits.waiting == 1.0
     assert pair.server.busy == 0.2
+
+
+def test_parts_sum_to_what_the_client_waits_for() -> None:
+    """Connecting takes 10 µs, the first byte 200 µs more, and being accepted 30 µs."""
+    waits = {"connections": 10, "pendings": 10, "pending_ns": 2_000_000, "connect_ns": 100_000}
+    server = end(SERVER, CLIENT, 2, accept_ns=300_000, arrivals=10, arrival_ns=400_000)
+    (pair,) = made(end(CLIENT, SERVER, 1, **waits), server)
+    assert pair.request_us == 80 + 10 + 200
+    assert sum(pair.parts.values()) == pytest.approx(pair.request_us)
+    assert pair.parts["connected, nothing sent yet"] == 200
+    assert pair.parts["waits to be accepted"] == 30
+    # A kept connection may have been opened long before.
+    (kept,) = made(end(CLIENT, SERVER, 1, **waits | {"connections": 1}), SERVER_END)
+    assert kept.request_us == 80 + 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "held_us"),
+    [
+        ({}, 0),
+        ({"system_ms": 900, "user_ms": 100}, 75_000),  # it reads all the time
+        ({"system_ms": 100, "user_ms": 900}, 0),  # it has work of its own
+        ({"system_ms": 100, "user_ms": 50}, 0),  # it sleeps
+    ],
+)
+def test_a_window_that_is_too_small_is_a_wait_that_goes(
+    changes: dict[str, int], held_us: float
+) -> None:
+    """The sender's window is closed for 375 ms of each second, at five requests a second."""
+    people = {"1": {"comm": "p1"}, "2": {"comm": "p2", **changes}}
+    (pair,) = made(end(CLIENT, SERVER, 1, limited_ms=750), SERVER_END, processes=people)
+    assert pair.observed.waits.held_back_us == held_us
+
+
+def test_several_requests_at_once_on_a_connection_are_told_from_parts_of_one() -> None:
+    ends = [
+        [end(*TALK_ENDS[n], again=again) for n, again in enumerate(each)]
+        for each in ((5, 5), (9, 0))
+    ]
+    assert [made(*each)[0].observed.requests.overlap for each in ends] == [True, False]
 
 
 def test_connections_between_processes_of_the_same_names_are_one_pair() -> None:
@@ -52,3 +97,42 @@ def test_what_may_be_another_connection_has_no_other_end() -> None:
     assert made(remote, silent, processes=PEOPLE) == []
     (pair,) = made(*TALK, processes=PEOPLE)
     assert notes(pair) == []
+
+
+def first_of(pair: Pair, transport_us: float = 12) -> First:
+    return first(pair, None, transport_us)
+
+
+def test_the_first_line_says_what_limits_the_pair() -> None:
+    """A full thread, a timer, an accept queue, scarce ports before they run out, nothing."""
+    busy = {"1": {"comm": "p1"}, "2": {"comm": "p2", "busiest_ms": 1950}}
+    slow = {"answer_ns": 440_000_000}
+    late = {"accept_ns": 400_000_000, "arrivals": 10, "arrival_ns": 400_000_000}
+    ends: dict[str, tuple[Any, ...]] = {
+        "server's thread": (TALK, {"processes": busy}),
+        "waits for a timer of TCP": (
+            (end(CLIENT, SERVER, 1, **slow, waits={"delayed-ack": [10, 400_000_000]}), SERVER_END),
+            {},
+        ),
+        "waits to be accepted": (
+            (end(CLIENT, SERVER, 1, **slow), end(SERVER, CLIENT, 2, **late)),
+            {},
+        ),
+        "ports": (TALK, {"namespaces": {"7": {"ports": 28_000, "time-wait 6379": 20_000}}}),
+    }
+    found = {name: first_of(made(*talk, **more)[0]) for name, (talk, more) in ends.items()}
+    assert {name: each.limit for name, each in found.items()} == {name: name for name in found}
+    assert "40.0 ms of 44.0 ms" in found["waits for a timer of TCP"].sentence
+
+
+def test_pairs_that_do_not_do_the_same_are_no_fair_comparison() -> None:
+    def over(family: str, sent: int) -> Any:
+        ends = (("1", "2", 3), ("2", "1", 4)) if family == "unix" else TALK_ENDS
+        sizes = ({"sent": 1000}, {"sent": sent})
+        return [end(*each, family=family, **size) for each, size in zip(ends, sizes, strict=True)]
+
+    people = {str(pid): {"comm": "client" if pid % 2 else "server"} for pid in (1, 2, 3, 4)}
+    for sent, told in ((1000, 0), (10, 1)):
+        assert (
+            len([*unfair(made(*over("tcp", 1000), *over("unix", sent), processes=people))]) == told
+        )

@@ -19,7 +19,7 @@ from analysis.predict.page import change_text, heading, row
 from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
 from analysis.predict.remarks import unbound, unseen
-from analysis.predict.told import Told, change, predictions, tell
+from analysis.predict.told import Told, change, tell, tell_all
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
 from analysis.statistics import Estimate
@@ -141,6 +141,32 @@ def test_what_a_request_saves_by_hand(prices: Prices) -> None:
     assert time(near=0.5) == pytest.approx(10.5)  # half of 4, half of 17
     assert time(sends=4) == pytest.approx(4 + 5)  # two more sends: a round trip of selfecho
     assert time(opened=1.0) == pytest.approx(4 + 50 - 4)  # connecting: 66 - 16, its round trip off
+
+
+def test_a_pause_makes_a_message_dearer_by_one_curve() -> None:
+    """TCP takes 10 µs more after 1 ms, and 90 after 100 ms; a Unix socket 5 and 45."""
+    listed = price_list()
+    for transport, dearer in (("unix", 0.5), ("tcp", 1.0)):
+        for rate, more in ((10_000, 0), (1000, 10), (10, 90)):
+            paced = {"transport": transport, "pattern": "paced", "size": 64, "rate": rate}
+            took = [30 + dearer * more] * 3
+            figures = {key: [1.0] for key in ("iteration_us", "client_cpu_us", "server_cpu_us")}
+            place = {"placement": "same-cpu", "median_us": took}
+            listed["cells"].append({**paced, **place, **figures})
+    found = Prices(PriceList.model_validate_json(json.dumps(listed)).cells)
+    hot = found.over_tcp("pingpong", 1.0, 64)[0]
+    more = [found.over_tcp("pingpong", 1.0, 64, idle_us=us)[0] - hot for us in (50, 1e3, 1e4, 1e6)]
+    assert more == pytest.approx([0, 10, 50, 90])
+    gained = found.saved("pingpong", 1.0, 64, idle_us=1e5)[0] - found.saved("pingpong", 1.0, 64)[0]
+    assert gained == pytest.approx(45)
+    # Connecting has a longer path, and so more of it is forgotten.
+    assert found.over_tcp("connect", 1.0, 64, idle_us=1e5)[0] > 90 + 66
+    # What-if and watch read the same curve.
+    slow, fast = (
+        Described(**SMALL_LOAD | {"rate": rate}).observed(found).waits.answer_us
+        for rate in (5, 10_000)
+    )
+    assert slow - fast == pytest.approx(90)
 
 
 def test_own_work_makes_the_path_colder_and_the_difference_larger() -> None:
@@ -324,8 +350,8 @@ def test_a_few_connections_do_not_shorten_a_request_of_many_clients(prices: Pric
 
 def test_verdicts(prices: Prices) -> None:
     class Dear(Prices):
-        def saved(self, pattern: str, near: float, size: float, cold: float = 0) -> Price:
-            return super().saved(pattern, near, size, cold) * -1
+        def saved(self, *state: Any, **more: Any) -> Price:
+            return super().saved(*state, **more) * -1
 
     worse = Dear(PriceList.model_validate_json(json.dumps(price_list())).cells)
     slow = but(PING, answer_us=44_000, rate=22, busy=0.9)
@@ -368,6 +394,9 @@ def test_the_page_shows_each_pair_and_prediction_and_needs_no_network(tmp_path: 
     assert not re.search(r"<script|(?:src|href)=\"(?!#)|url\((?!#)", page)
 
 
+SMALL_LOAD: dict[str, Any] = {
+    "request": 64, "answer": 64, "work_us": 0, "clients": 1, "connect": False, "cpus": "1",
+}  # fmt: skip
 DESCRIBED = Described(
     rate=200, request=2048, answer=2048, work_us=5000, clients=20, connect=False, cpus="2"
 )  # fmt: skip
@@ -384,10 +413,10 @@ def test_the_heading_is_for_the_pair_with_most_to_gain(prices: Prices) -> None:
         end(at, to, 4, sends=0, turns=0, sent=0, receives=900, received=90_000, **none),
     )
     told = told_of(read(*slow, *push), prices)
-    assert told[0].pair.place == at
+    assert [each.pair.place for each in told] == [SERVER, at]
     assert SERVER in heading(told) and "TCP_NODELAY" in heading(told)
     rows = [watched_page.gain(each.pair, each.prediction) for each in told if each.prediction]
-    assert [cells["to the answer"] for cells in rows] == [ABSENT, "44.0 ms"]
+    assert [cells["to the answer"] for cells in rows] == ["44.0 ms", ABSENT]
 
 
 def test_a_change_that_may_be_either_has_one_unit_and_signs() -> None:
@@ -446,7 +475,7 @@ def test_prices_of_elsewhere_are_named_and_a_sample_too(
     (other / "prices.json").write_text(json.dumps(price_list() | machine), encoding="utf-8")
     for folder, is_named in ((recorded, True), (other, False)):
         assert main([str(folder), "--prices", str(other)]) == 0
-        first, *rest = capsys.readouterr().out.splitlines()
+        _, first, *rest = capsys.readouterr().out.splitlines()
         assert first.startswith("a sample: counted in 50 %")
         assert ("Cray-1" in "".join(rest)) == is_named
         assert ("Cray-1" in (folder / "watch.html").read_text(encoding="utf-8")) == is_named
@@ -471,7 +500,7 @@ def test_names_of_processes_stay_text(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def told_of(seen: Watched, prices: Prices) -> list[Told]:
-    return [tell(pair, prediction) for pair, prediction in predictions(seen, prices)]
+    return tell_all(seen, prices)
 
 
 def test_many_that_ended_are_a_sentence(prices: Prices) -> None:
@@ -500,7 +529,7 @@ def test_who_may_be_placed_otherwise_and_who_ended_is_told(prices: Prices) -> No
 def test_what_ended_too_soon_to_be_read_has_no_cpu_time(prices: Prices) -> None:
     (pair,) = made(*TALK, processes={"1": {"comm": "a"}, "2": {"comm": "b", "ended": True}})
     assert not pair.server.read and pair.client.read
-    told = tell(pair, None)
+    told = tell(pair, None, 0)
     assert row(told)["in the kernel, client / server"] == "0 % / ?"
     assert entry(told)["server"]["cpu"] is None
     seen = (but(PING, busy=0.0, read=read) for read in (False, True))

@@ -115,6 +115,7 @@ def told_of(pair: Pair) -> dict[str, str]:
         "opened": str(round(pair.observed.requests.opened * pair.requests)),
         "sends": number(pair.observed.requests.sends),
         "asks": "listener" if listens else "connector",
+        "most": max(pair.parts, key=pair.parts.__getitem__),
         "slow": str(pair.observed.waits.answer_us > 70_000),  # two delayed ACKs of 40 ms
     }
 

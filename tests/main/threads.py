@@ -84,6 +84,44 @@ def read_slowly(pair: tuple[socket.socket, ...], size: int, times: int, pause: f
         writes.join()
 
 
+def connect_and_poll() -> None:
+    """A connect(2) that does not block is pending over TCP: this client sleeps before it looks."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for _ in range(20):
+            with socket.socket() as client:
+                client.setblocking(False)
+                client.connect_ex(listener.getsockname())
+                time.sleep(0.01)
+                client.setblocking(True)
+                with listener.accept()[0] as server:
+                    answered(client, server, b"x")
+
+
+def accept_late() -> None:
+    """Each connection waits 20 ms to be accepted."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for _ in range(20):
+            with socket.create_connection(listener.getsockname()) as client:
+                client.sendall(b"x")
+                time.sleep(0.02)
+                with listener.accept()[0] as server:
+                    answered(client, server, b"x")
+
+
+def sleep_in_send() -> None:
+    """A request that has no room in a socket, to a reader who pauses after its first part."""
+    with talking() as (client, server):
+        for _ in range(10):
+            writes = Thread(target=client.sendall, args=(bytes(8 << 20),))
+            writes.start()
+            server.recv(1, socket.MSG_WAITALL)
+            time.sleep(0.1)
+            server.recv((8 << 20) - 1, socket.MSG_WAITALL)
+            writes.join()
+            server.sendall(b"answer")
+            client.recv(6, socket.MSG_WAITALL)
+
+
 def slow_reader(kind: socket.SocketKind, size: int) -> None:
     pair = socket.socketpair(socket.AF_UNIX, kind)
     pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
@@ -234,6 +272,9 @@ THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "jeffbski/wait-on#109": (refused, "failed-tcp", {"count": "3"}),
     "aembke/fred.rs#367": (slow_subscriber, "limited", {}),
     "m-lab/ndt-server#354": (partial(tuned, *PACED), "paced", {}),
+    "connect and poll": (connect_and_poll, "row", {"most": "connected, nothing sent yet"}),
+    "accept late": (accept_late, "row", {"most": "waits to be accepted"}),
+    "sleep in send": (sleep_in_send, "row", {"slow": "True"}),
     "sbogomolov/reflector-cpp#63": (
         split_both_ways, "row", {BYTES: "512 B / 512 B", "slow": "True"}
     ),

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The first line of a pair: is it the transport, and what else limits it?"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from analysis.predict.model import BUSY, IDLE, WANTED, Prediction, Verdict
+from analysis.predict.pairs import Pair, Party
+from analysis.wording import amount, listed, number, size_text
+
+MOST = 0.3  # of a request's time: a part that large is told
+TIME_WAIT_S = 60  # so long a closed connection keeps its port
+ALIKE = 1.1  # times as much: figures of two pairs that are compared
+ALIKE_SLEEPS = 1.5  # and their wake-ups, which a scheduler decides
+# A part of a request's time that is told → how, and what helps against it
+PARTS = {
+    "waits for a timer of TCP": "wait for a timer of TCP ({timer})",
+    "held back by TCP": "TCP holds back what was written: enlarge SO_RCVBUF and SO_SNDBUF",
+    "waits to be accepted": "wait in the accept queue: accept sooner, or with more processes",
+    "connected, nothing sent yet": "pass between a connect(2) without blocking and the first byte",
+    "connecting": "are for connecting: keep connections open",
+    "its send waits for room": "the client's send waits for room: {server} reads late",
+    "waits until the server reads it": "wait until {server} reads it",
+    "its answer waits to be read": "the answer waits until {client} reads it",
+    "the server holds it": "{server} holds it: it waits for something else",
+    "its parts arrive": "pass between its first part and its last",
+    "woken, waits for a CPU": "wait for a CPU",
+    "the server runs": "{server} runs",
+    "the client runs": "{client} runs",
+}
+TIMERS = {
+    "delayed-ack": "delayed ACK; write once, or set TCP_NODELAY",
+    "cork": "cork; clear TCP_CORK or MSG_MORE",
+    "paced": "pacing; raise SO_MAX_PACING_RATE",
+    "resent": "retransmission: a queue was full",
+}
+
+
+class First(NamedTuple):
+    """What the first line says: what limits the pair, in a word for JSON, and the sentence."""
+
+    limit: str
+    sentence: str
+
+
+def first(pair: Pair, prediction: Prediction | None, transport_us: float) -> First:
+    """Say whether it is the transport; `transport_us`: what a request takes of it, by its price."""
+    whole, requests = pair.request_us, pair.observed.requests
+    limit, words = next(limits(pair, transport_us))
+    if pair.family == "udp" or requests.one_way or not whole:
+        sends = requests.rate * (1 if requests.one_way else requests.sends)
+        said = f"{number(sends)} messages a second"
+    elif limit in PARTS and limit not in RUNS:
+        part = pair.parts[limit]
+        said = f"{amount(1000 * part, 'ns')} of {amount(1000 * whole, 'ns')} a request {words}"
+        words = ""
+    else:
+        price = amount(1000 * transport_us, "ns")
+        said = f"of {amount(1000 * whole, 'ns')} a request, the transport is {price}"
+    said = "; ".join(filter(None, (said, words, *further(pair, prediction, limit))))
+    return First(limit, f"{pair.client.comm} → {pair.server.comm}, {pair.place}: {said}.")
+
+
+RUNS = ("the server runs", "the client runs", "woken, waits for a CPU")
+
+
+def limits(pair: Pair, transport_us: float) -> Iterator[tuple[str, str]]:
+    """What limits the pair, the most telling first: a word, and how it is told."""
+    if ports := scarce_ports(pair):
+        yield "ports", ports
+    whole = pair.request_us
+    large = sorted(
+        (name for name in PARTS if pair.parts[name] > MOST * whole), key=lambda n: -pair.parts[n]
+    )
+    names = {"client": pair.client.comm, "server": pair.server.comm, "timer": timer(pair)}
+    for name in large:
+        if name not in RUNS and name not in BY_QUEUE:
+            yield name, PARTS[name].format(**names)
+    yield from full(pair)
+    if transport_us > MOST * whole > 0:
+        yield "transport", "it is a large part"
+    for name in large:
+        part = amount(1000 * pair.parts[name], "ns")
+        told = PARTS[name].format(**names)
+        yield name, f"{part}: {told}" if name in RUNS else told
+    yield "", "nothing else stands out" if whole else ""
+
+
+# Where a thread or the machine is full, these parts are a consequence.
+BY_QUEUE = ("waits until the server reads it", "its answer waits to be read", "its parts arrive")
+
+
+def full(pair: Pair) -> Iterator[tuple[str, str]]:
+    """A thread that is always busy, or a machine that is."""
+    cpu = pair.observed.cpu
+    alone = pair.observed.bound and pair.observed.near == 1
+    for name, party, share in (
+        ("server", pair.server, cpu.server_wants),
+        ("client", pair.client, cpu.client_wants),
+    ):
+        if share >= BUSY and not alone:
+            busiest = "one thread" if party.busy < 1.5 else "busiest thread"
+            yield f"{name}'s thread", f"{party.comm}'s {busiest} is full ({100 * share:.0f} %)"
+    if cpu.idle <= IDLE and cpu.busy + cpu.queued > WANTED:
+        yield "machine", "all CPUs on which they may run are full"
+
+
+def timer(pair: Pair) -> str:
+    """The timer that the pair waits for longest."""
+    waits = pair.client.waits + pair.server.waits
+    return TIMERS[max(TIMERS, key=lambda name: waits[name, "ns"])]
+
+
+def scarce_ports(pair: Pair) -> str:
+    """Say so before connections that close keep all ports: each does for a minute."""
+    ports = pair.counted["ports"]
+    closed = pair.counted[f"time-wait {pair.place.rpartition(':')[2]}"]
+    opened = pair.observed.requests.opened * pair.observed.requests.rate
+    if pair.family != "tcp" or not ports or max(closed, opened * TIME_WAIT_S) < ports / 2:
+        return ""
+    left = max(0.0, (ports - closed) / max(opened, 1e-9))
+    when = f"none is left in {left:.0f} s" if opened * TIME_WAIT_S > ports else "it stays so"
+    return (
+        f"{closed:,} of its clients' {ports:,} ports are in TIME_WAIT, and at {number(opened)} "
+        f"connections a second {when}: keep connections open"
+    )
+
+
+def further(pair: Pair, prediction: Prediction | None, limit: str) -> Iterator[str]:
+    """What a Unix socket changes, as far as it is known, and what hides there."""
+    if prediction and prediction.verdict is Verdict.GAIN:
+        yield f"a Unix socket saves {amount(1000 * prediction.time.value, 'ns')}"
+    if pair.family == "tcp" and pair.client.tls and pair.server.tls:
+        yield f"it may encrypt ({min(pair.server.tls)})"
+    if pair.failed:
+        yield f"{pair.failed:,} connects failed"
+    if pair.observed.requests.overlap:
+        yield "requests overlap on its connections, so their times are those of batches"
+
+
+def unfair(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Where a pair over TCP and one over a Unix socket are compared: what differs but the way."""
+    ways = ([pair for pair in pairs if pair.family == family] for family in ("tcp", "unix"))
+    for tcp, unix in product(*ways):
+        alike = (tcp.client.comm, tcp.server.comm) == (unix.client.comm, unix.server.comm)
+        if not alike and len(pairs) != 2:
+            continue
+        if differs := [*differences(tcp, unix)]:
+            yield (
+                f"{tcp.place} and {unix.place} are no fair comparison of TCP with a Unix socket: "
+                f"{listed(differs)}."
+            )
+
+
+Figure = Callable[[Pair], float]
+
+
+def differences(tcp: Pair, unix: Pair) -> Iterator[str]:
+    """Each thing that two pairs differ in beside the transport."""
+    sizes: dict[str, Figure] = {
+        "requests": lambda pair: pair.observed.requests.request,
+        "answers": lambda pair: pair.observed.requests.answer,
+    }
+    for what, figure in sizes.items():
+        if apart(figure(tcp), figure(unix), ALIKE):
+            ours, theirs = (size_text(round(figure(pair))) for pair in (tcp, unix))
+            yield f"{what} have {ours} over TCP and {theirs} over the Unix socket"
+
+    def slept(pair: Pair) -> float:
+        return pair.slept(pair.client) + pair.slept(pair.server)
+
+    def processes(party: Callable[[Pair], Party]) -> Figure:
+        return lambda pair: float(len(party(pair).owners))
+
+    counts: tuple[tuple[str, Figure, float], ...] = (
+        ("sends a request", lambda pair: pair.observed.requests.sends, ALIKE),
+        ("wake-ups a request", slept, ALIKE_SLEEPS),
+        ("clients", processes(lambda pair: pair.client), 1.0),
+        ("servers", processes(lambda pair: pair.server), 1.0),
+    )
+    for what, figure, most in counts:
+        if apart(figure(tcp), figure(unix), most):
+            yield f"{number(figure(tcp))} and {number(figure(unix))} {what}"
+
+
+def apart(one: float, other: float, most: float) -> bool:
+    """Whether one is more than so many times the other."""
+    return max(one, other) > most * min(one, other)

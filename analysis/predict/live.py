@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The live view of `watch`: what happened since an earlier look, and the lines of a screen."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from analysis.predict.model import Verdict
+from analysis.predict.prices import Prices
+from analysis.predict.remarks import cost_line
+from analysis.predict.told import Told, span, tell_all
+from analysis.raw.programs import Watched
+from analysis.wording import ABSENT, DASH, amount, number
+from probes.watch import COUNTED
+
+HEADS = ("pair", "req/s", "µs", "limit", "a Unix socket saves")
+LEAST_NAME = 12  # characters of a pair's name
+KEYS = ("family", "net", "own", "peer", "opened", "pid", "inode")
+GROWING = tuple(column.key for column in COUNTED)
+USED = (
+    "user_ms",
+    "system_ms",
+    "voluntary",
+    "waited_us",
+    "ran_ms",
+    "busiest_ms",
+    "looks",
+    "blocked",
+)
+COST = ("runs", "ns", "missed", "watched_cpu_ns")
+Counts = dict[str, Any]
+
+
+def since(before: Counts | None, now: Counts) -> Counts:
+    """What was counted between two looks, as watch.json has it; without an earlier one all."""
+    if before is None:
+        return now
+    seconds, earlier = now["seconds"] - before["seconds"], before["seconds"]
+    probes = now["probes"] | less(now["probes"], before["probes"], COST)
+    cost, used = probes["ns"] + probes["entry_ns"] * probes["runs"], probes["watched_cpu_ns"]
+    ends = {key_of(end): end for end in before["ends"]}
+    failures = {failure_key(row): row for row in before["failures"]}
+    return now | {
+        "seconds": seconds,
+        "active_s": max(0.0, now["active_s"] - before["active_s"]),
+        "probes": probes | {"share": cost / used if used else None},
+        "idle": {
+            cpu: (share * now["seconds"] - before["idle"].get(cpu, 0) * earlier) / seconds
+            for cpu, share in now["idle"].items()
+        },
+        "ends": [
+            end | less(end, old, GROWING) | {"waits": waits(end, old)}
+            for end in now["ends"]
+            for old in (ends.get(key_of(end), {}),)
+        ],
+        "failures": [
+            row | less(row, failures.get(failure_key(row), {}), ("count",))
+            for row in now["failures"]
+        ],
+        "processes": {
+            pid: row | less(row, before["processes"].get(pid, {}), USED)
+            for pid, row in now["processes"].items()
+        },
+    }
+
+
+def key_of(end: Counts) -> tuple[Any, ...]:
+    return tuple(end[name] for name in KEYS)
+
+
+def failure_key(row: Counts) -> tuple[Any, ...]:
+    return (row["pid"], row["place"], row["portless"])
+
+
+def less(now: Counts, before: Counts, names: Sequence[str]) -> Counts:
+    """How far these counts have grown; a process number may be another's by now."""
+    return {name: max(0, now[name] - before.get(name, 0)) for name in names if name in now}
+
+
+def waits(now: Counts, before: Counts) -> Counts:
+    old = before.get("waits", {})
+    return {
+        name: [max(0, n - o) for n, o in zip(figures, old.get(name, (0, 0)), strict=True)]
+        for name, figures in now["waits"].items()
+    }
+
+
+def screen(seen: Counts, prices: Prices, columns: int, rows: int) -> list[str]:
+    """A screen of so many lines, none longer than its columns."""
+    watched = Watched.model_validate(seen)
+    told = tell_all(watched, prices)
+    room = max(1, rows - 4)
+    named = told[: max(1, room // 2)]
+    lines = [*textwrap.wrap(f"q ends; {cost_line(watched)}.", columns, max_lines=2), ""]
+    if told:
+        lines += [*table([row(each) for each in named], columns), ""]
+    else:
+        lines += ["no two processes of this machine talked meanwhile over TCP or a Unix socket."]
+    for each in named:
+        lines += textwrap.wrap(each.first.sentence, columns, subsequent_indent="  ")
+    return [line[:columns] for line in lines[:rows]]
+
+
+def row(told: Told) -> tuple[str, ...]:
+    """A pair's texts, in the order of HEADS."""
+    pair = told.pair
+    name = f"{pair.client.comm} → {pair.server.comm} {pair.place}"
+    took = number(pair.request_us) if pair.request_us else ABSENT
+    return (name, number(pair.observed.requests.rate), took, told.first.limit or DASH, gain(told))
+
+
+def gain(told: Told) -> str:
+    """What a request takes less over a Unix socket, in its interval."""
+    made = told.prediction
+    if not made or not made.has_figures:
+        return DASH
+    if made.verdict is Verdict.NONE:
+        return "nothing measurable"
+    return (
+        span(made.time, "µs")
+        if made.verdict is Verdict.GAIN
+        else f"open ({amount(1000 * made.time.value, 'ns')})"
+    )
+
+
+def table(body: Sequence[tuple[str, ...]], columns: int) -> Iterator[str]:
+    """Rows below their heads; the pair's name has what room the others leave."""
+    widths = [max(len(cells[n]) for cells in (HEADS, *body)) for n in range(len(HEADS))]
+    widths[0] = max(LEAST_NAME, min(widths[0], columns - sum(widths[1:]) - 2 * len(HEADS[1:])))
+    for name, *cells in (HEADS, *body):
+        shown = name if len(name) <= widths[0] else f"{name[: widths[0] - 1]}…"
+        texts = [shown.ljust(widths[0])]
+        texts += [text.rjust(width) for text, width in zip(cells, widths[1:], strict=True)]
+        yield "  ".join(texts).rstrip()
