@@ -27,6 +27,7 @@ from probes.callsite import TRACEFS
 from probes.messages import UsageError, shown
 from probes.scripts import PROBES
 from runners.host import ftrace, instrument, preflight
+from runners.orphans import adopt, adopts, end_orphans
 from runners.process import REPOSITORY, ROOT, SIGNALS, WORKLOAD, RunError, attempt, command, stop
 from runners.store.folders import Invoker, invoker, sweep, workspace
 from runners.store.locks import LOCK_VARIABLE, inherited, measuring
@@ -256,6 +257,7 @@ class Monitor:
         self._numbers = itertools.count(1)
         self._running: dict[int, RunningProgram] = {}
         self._removed = sweep(ROOT)  # at each start, whatever it is to do
+        self._adopts = adopts()
 
     def serve(self, channel: socket.socket) -> None:
         """Answer requests until the other end is closed; then end what still runs."""
@@ -334,6 +336,8 @@ class Monitor:
         if name == "collect" and self._mounted and (own := self._own_workload()):
             argv += ["--workload", str(own)]
         stdin, stdout, stderr = streams
+        if not bound:
+            adopt(False)  # a daemon that a package starts is the machine's
         process = subprocess.Popen(
             command(argv, bounds=MEASURING if bound else None),
             stdin=stdin,
@@ -353,6 +357,7 @@ class Monitor:
         """Tell the status of a program that has ended, and give its results to the user."""
         os.close(ended)
         process, out, answer = self._running.pop(ended)
+        adopt(self._adopts)
         if there := out.is_dir():
             self._who.own(out)
         _send(answer, {"status": process.wait(), "out": str(out) if there else None})
@@ -405,11 +410,13 @@ def main(argv: list[str]) -> int:
         for number in SIGNALS:
             signal.signal(number, lambda number, _: process.send_signal(number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        adopt(True)
         try:
             Monitor(who).serve(ours)
         finally:
             ours.close()
             status = process.wait()
+            end_orphans()
     if status == NO_CHANGE and who.drop:
         raise RunError(
             f"root may not become user {who.uid} here, who is to run everything but probes: "

@@ -23,6 +23,7 @@ from typing import Any
 
 from probes.messages import shown
 from runners.host.workload import private_directory
+from runners.orphans import ending_orphans
 from runners.process import RunError, last_words, stop
 from runners.programs.counting import AttachedProbes, between, counters_of, time_wait
 from runners.programs.keeper import PATIENCE, descendants
@@ -60,7 +61,7 @@ def serving(
 ) -> Iterator["Service"]:
     """Start the server. It listens, and ends with the block. Raises RunError."""
     user, _ = run_as()
-    with private_directory(user) as directory, ExitStack() as stack:
+    with private_directory(user) as directory, ending_orphans(), ExitStack() as stack:
         service = Service(program, arrange(directory, root, program))
         (directory / "root").mkdir()
         values = service.place.values(case, transport)

@@ -18,6 +18,7 @@ from typing import Any
 from probes.files import read_rows
 from runners.guest.debian import LIBRARIES, PackageSources
 from runners.guest.store import Cache, Say
+from runners.orphans import ending_orphans
 from runners.process import RunError, User, command, free_port, last_words
 from runners.programs.printed import attempt_theirs
 from runners.programs.program import HERE, Case, Program, Values
@@ -82,7 +83,8 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
             argv = Values(program, program.cases[0], "unix", root=partial).command(words)
             say(f"{program.name}: building with {argv[0]}, which may take a minute or two")
             env = [*environment(program.path, partial), "GOFLAGS=-buildvcs=false -modcacherw"]
-            done = attempt_theirs(ending_all(["env", *env, *argv]), BUILD_SECONDS)
+            with ending_orphans():
+                done = attempt_theirs(ending_all(["env", *env, *argv]), BUILD_SECONDS)
             if done.returncode != 0:
                 why = last_words(done.stderr or done.stdout)
                 raise RunError(f"{program.name} cannot be built: {why}")

@@ -27,8 +27,9 @@ OURS = re.compile(r".*\.pathcost-[0-9a-f]{8}", re.DOTALL)
 
 # Of a folder for temporary ones: short enough for a socket's address below it (unix(7): 107 bytes),
 # and without a character that means something in PATH, to QEMU or in a program's own settings.
-USABLE = re.compile(r"[A-Za-z0-9/._+@%~=-]{1,47}")
-USUAL_TEMPORARY = Path("/tmp")
+LONGEST = 47
+USABLE = re.compile(rf"[A-Za-z0-9/._+@%~=-]{{1,{LONGEST}}}")
+OTHERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108
 
 _scratch: list["Scratch"] = []  # of the running `scratch`
 
@@ -202,12 +203,22 @@ class Scratch:
 
 
 def temporary(say: Callable[[str], None]) -> Path:
-    """Return where temporary folders go: TMPDIR, or /tmp where sockets and programs need that."""
+    """Return where temporary folders go: TMPDIR, or another where sockets and programs need that.
+
+    Raises RunError where none has room for the path of a socket.
+    """
     given = tempfile.gettempdir()
-    if USABLE.fullmatch(given) or not os.access(USUAL_TEMPORARY, os.W_OK):
+    if USABLE.fullmatch(given):
         return Path(given)
-    say(f"{shown(given)} is too long or too odd a path for sockets: using {USUAL_TEMPORARY}")
-    return USUAL_TEMPORARY
+    if other := next((folder for folder in OTHERS if os.access(folder, os.W_OK)), None):
+        say(f"{shown(given)} is too long or too odd a path for sockets: using {other}")
+        return other
+    if len(os.fsencode(given)) > LONGEST:
+        raise RunError(
+            f"no Unix socket can be made: the path of TMPDIR has more than {LONGEST} bytes, and"
+            f" nobody may write in {', '.join(map(str, OTHERS))}. Set TMPDIR to a shorter path."
+        )
+    return Path(given)
 
 
 @contextmanager

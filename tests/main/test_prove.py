@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from runners.process import REPOSITORY, free_port
-from tests.processes import running, wait_for
-from tests.runners.test_prove import CLIENT, SERVER
+from tests.processes import captured, is_gone, running, wait_for
+from tests.runners.test_prove import CLIENT, KILLS_KEEPERS, SERVER
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
@@ -54,3 +54,12 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
         assert process.wait(60) == 130
     assert not (tmp_path / "out").exists()
     assert subprocess.run(["pgrep", "-f", str(note)], check=False).returncode == 1
+
+
+def test_a_client_that_kills_its_keepers_and_the_runner_leaves_nothing(tmp_path: Path) -> None:
+    """Root's process ends what is left."""
+    note = tmp_path / "pid"
+    client = KILLS_KEEPERS.format(note=str(note), ancestors=2)
+    done = captured(words(tmp_path, client), cwd=REPOSITORY)
+    assert (done.returncode, done.stderr.count("the run was killed (SIGKILL)")) == (1, 1)
+    assert is_gone(note.read_text())

@@ -20,7 +20,7 @@ from runners.programs.keeper import descendants
 from runners.programs.prove import ARMS, Arm, given_environment, subject_of
 from runners.run import report
 from tests.build import make
-from tests.processes import captured
+from tests.processes import captured, is_gone
 
 # Serves one connection after another; a readiness check that connects would get an answer, too.
 SERVER = """
@@ -126,6 +126,34 @@ def test_a_run_that_the_filter_makes_hang_is_ended(
         flag.touch()
         with pytest.raises(RunError, match="the client did not end in"):
             subject.run(ARMS[-1], stack)
+
+
+# Leaves a child in a session of its own, and kills so many of its ancestors, the eldest first.
+KILLS_KEEPERS = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    open({note!r}, "w").write(str(os.getpid()))
+    time.sleep(600)
+while not (os.path.exists({note!r}) and open({note!r}).read()):
+    time.sleep(0.01)
+pids, pid = [], os.getppid()
+for _ in range({ancestors}):
+    pids.insert(0, pid)
+    pid = int(open(f"/proc/{{pid}}/stat").read().rpartition(")")[2].split()[1])
+for pid in pids:
+    os.kill(pid, signal.SIGKILL)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=lambda arm: str(arm.name))
+def test_a_client_that_kills_its_keepers_leaves_nothing(arm: Arm, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    client = KILLS_KEEPERS.format(note=str(note), ancestors=2 if arm.mode else 1)
+    with pytest.raises(RunError, match="the client failed"):
+        run(arm, client=client)
+    assert is_gone(note.read_text())
 
 
 def test_the_users_programs_have_the_users_environment() -> None:

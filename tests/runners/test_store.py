@@ -100,6 +100,18 @@ def test_below_the_temporary_folder_is_room_for_a_socket(
     assert not directory.exists() and list((temporary / name).iterdir()) == []
 
 
+def test_without_room_for_a_socket_nothing_begins(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where /tmp is read-only, and TMPDIR lies deep."""
+    monkeypatch.setattr("runners.store.folders.OTHERS", (temporary / "absent",))
+    (deep := temporary / ("long" * 15)).mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep))
+    with pytest.raises(RunError, match="Set TMPDIR to a shorter path"), scratch():
+        pass
+    assert list(deep.iterdir()) == []
+
+
 def test_what_killed_tests_left_goes_at_their_next_start() -> None:
     dead = Path("/tmp/t.pathcost-fedcba98")
     dead.mkdir()
