@@ -81,6 +81,7 @@ class ExactOptions(CellOptions):
     layout: str | None = None
     knobs: tuple[str, ...] = ()
     kernels: tuple[str, ...]
+    config: Path | None = None
     lesions: tuple[str, ...] | None = None
     dry_run: bool = False
 
@@ -93,6 +94,7 @@ class GateOptions(CellOptions):
     against: str | None
     allowance: str
     lines: bool = False
+    config: Path | None = None
     bisect: str | None
 
 

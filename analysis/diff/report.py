@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -42,12 +42,35 @@ MOST_CHANGES = 40  # in the terminal
 LAYERS, MOST_TIMES = 3, 4  # in a sentence; sentences
 
 
+class WrittenDiff(NamedTuple):
+    """A comparison whose files are written: its page, and the judgement where one was asked for."""
+
+    path: Path
+    diff: Diff
+    judged: gate.Gate | None
+    files: dict[str, output.Content]
+
+
 def make_diff(
     folders: Sequence[Path], out: Path | None, how: str | None, allowance: str | None = None
 ) -> int:
     """Read both, compare, write, show. With an allowance judge the exact cells: returns the exit
     status of gate.py. Raises RunError."""
     allowed = None if allowance is None else gate.parse_allowance(allowance)
+    written = write_diff(folders, out, allowed)
+    if how == "quiet":
+        print(written.path)
+    elif written.judged is not None:
+        print(str(written.files["gate.ktap" if how == "ktap" else GATE]).rstrip("\n"))
+    else:
+        show(written.diff, written.path)
+    return 0 if written.judged is None else written.judged.status
+
+
+def write_diff(
+    folders: Sequence[Path], out: Path | None, allowed: gate.Allowance | None
+) -> WrittenDiff:
+    """Read both, compare, write. Raises RunError, UsageError."""
     first, second = folders
     runs = first.resolve(), second.resolve()
     if runs[0] == runs[1]:
@@ -82,13 +105,7 @@ def make_diff(
     except OSError as error:
         raise UsageError(f"--out {target}: {error.strerror}.") from None
     output.write_all(target, files)
-    if how == "quiet":
-        print(path)
-    elif judged is not None:
-        print(str(files["gate.ktap" if how == "ktap" else GATE]).rstrip("\n"))
-    else:
-        show(diff, path)
-    return 0 if judged is None else judged.status
+    return WrittenDiff(path, diff, judged, files)
 
 
 def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:

@@ -13,6 +13,7 @@ from probes.reasons import Reason, reason
 from runners.exact.cells import CPUS, LARGEST_EXACT, SCHEDULERS, cpus_of, impossible, path_of, plan
 from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
+from runners.exact.kernel_tree import TreeConfig
 from runners.exact.knobs import find
 from runners.exact.layouts import LayoutStudy, parse_layout
 from runners.exact.line_files import NAMED_MACHINE, lines_are_counted, types_of
@@ -251,7 +252,11 @@ def prepare(
     A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
     """
     cache, say = session.invoker.cache, session.progress.say
-    base = prepare_guest(cache, work.kernel, say, cpus=work.cpus)
+    options = session.options
+    how = TreeConfig()
+    if isinstance(options, ExactOptions):
+        how = TreeConfig(own=options.config, types=options.lines)
+    base = prepare_guest(cache, work.kernel, say, cpus=work.cpus, how=how)
     todo: list[tuple[ExactGuest, CellRun]] = []
     lacking: dict[str, str] = {}
     # Those with one knob that need the same kernel modules and programs, together.

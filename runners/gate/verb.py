@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The verb `gate`: count a kernel's round trips and a base's, and judge; or a series', or bisect.
+
+What fails between the options and the judgement is UntoldError, so exit status 125: a kernel that
+does not build, boot or run a cell says nothing about its path.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from probes.contract import BEYOND, GATE, MANIFEST, UNTOLD
+from runners.exact import run as exact
+from runners.exact.kernel_tree import TreeConfig
+from runners.gate import sides
+from runners.gate.bisect import bisect
+from runners.gate.counting import cells_of, counting
+from runners.gate.series import Series
+from runners.gate.sources import GitError
+from runners.guest.store import Cache
+from runners.host.session import Session
+from runners.options import GateOptions
+from runners.process import RunError, UntoldError, UsageError
+from runners.store.folders import Scratch, publish
+from runners.store.report import place
+
+BASE, JUDGED = "against", "kernel"  # folders of the two runs
+
+
+def gate(options: GateOptions) -> int:
+    """Count on both kernels, or on each of a series, and compare: the exit status.
+
+    Raises UsageError, UntoldError.
+    """
+    if "=" in options.allowance and not options.lines:
+        raise UsageError("--allowance of lines, code or moves has no effect: it needs --lines.")
+    judged = sides.check(options)
+    if options.show == "mail" and not sides.is_series(judged, options):
+        raise UsageError("--mail has no effect: it is of a series, such as --against main..HEAD.")
+    destination = place(options.out)
+    exact.plan_cells(counting(options, judged.name))
+    added = TreeConfig(options.config, options.lines).added()
+    session = Session(options)
+    if options.bisect:
+        if judged.git is None:
+            raise UsageError(f"{judged.name} is no git tree of a kernel: name one with --kernel.")
+        with session.scratch(), sides.opened(judged, cache_of(session)) as tree:
+            return bisect(options, tree, cells_of(options))
+    with untold():
+        session.set_up_step("--exact")
+        if added:
+            session.progress.note(f"--config {options.config}: added {', '.join(added)}")
+        with session.scratch() as scratch:
+            if sides.is_series(judged, options):
+                with sides.opened(judged, cache_of(session)) as tree:
+                    states = sides.states(judged, tree, options.against or "")
+                    return Series(session, tree, states).judge(destination, scratch)
+            if judged.git:
+                with sides.opened(judged, cache_of(session)) as tree:
+                    tree.check_out(sides.as_it_is(tree))
+                    return judge_pair(session, str(tree.path), destination, scratch)
+            return judge_pair(session, judged.name, destination, scratch)
+
+
+def cache_of(session: Session[GateOptions]) -> Cache:
+    """The cache, which says what it does in the session's progress."""
+    return Cache(session.invoker.cache, session.progress.say)
+
+
+@contextmanager
+def untold() -> Iterator[None]:
+    """What fails here is neither a good nor a bad commit; a commit that is not there, wrong use."""
+    try:
+        yield
+    except GitError:
+        raise
+    except (RunError, UsageError) as error:
+        raise UntoldError(str(error), error.console) from error
+    except OSError as error:
+        raise UntoldError(f"it cannot be told: {error.strerror or error}.") from error
+
+
+def judge_pair(
+    session: Session[GateOptions], kernel: str, destination: Path, scratch: Scratch
+) -> int:
+    """Judge a kernel by --against: the exit status. Raises UsageError, RunError, OSError."""
+    options = session.options
+    against = options.against or ""
+    stored = Path(against)
+    kernels = {BASE: against, JUDGED: kernel}
+    if (stored / MANIFEST).is_file():
+        del kernels[BASE]
+    # Until both are there, a folder that is cleared: half a pair judges nothing.
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    pair = scratch.folder(destination.parent, f".{destination.name}")
+    for name, each in kernels.items():
+        counts = Session(
+            counting(options, each),
+            invoker=session.invoker,
+            progress=session.progress,
+            root=session.root,
+        )
+        exact.run(counts, pair / name, scratch, moved_to=destination / name)
+    publish(pair)
+    pair.rename(destination)
+    base = destination / BASE if BASE in kernels else stored
+    from analysis.__main__ import judge
+
+    status = judge(base, destination / JUDGED, destination, options.show, options.allowance)
+    # A status of 1 without a judgement is a failure of the analysis, and no kernel's.
+    return UNTOLD if status == BEYOND and not (destination / GATE).exists() else status
