@@ -265,32 +265,31 @@ def _made(result: SeriesResult) -> str:
 
 def df_series(result: SeriesResult) -> pd.DataFrame:
     """A row for each commit and path: instructions before and after, and by how many cache lines
-    and moves they differ, where these were counted; `why` where there is none of it."""
-    rows = [
-        (step.commit, step.subject, *_figures(cell))
-        for step in result.steps
-        for cell in (step.gate.results if step.gate else ())
-    ]
-    rows += [
-        (step.commit, step.subject, "", None, None, None, None, None, None, "unknown", step.why)
-        for step in result.steps
-        if step.why
-    ]
-    rows += [("all", "", *_figures(cell)) for cell in result.whole.results]
-    heads = ["commit", "subject", "cell", "first", "second", "difference", "status", "why"]
-    return pd.DataFrame(rows, columns=heads).astype(dict.fromkeys(heads[3:6], "Int64"))
+    and moves they differ, where these were counted. `why` a commit cannot be told."""
+    rows = []
+    for step in result.steps:
+        known = {"commit": step.commit, "subject": step.subject}
+        if step.why:
+            rows.append(known | {"status": "unknown", "why": step.why})
+        elif step.gate:
+            rows += [known | _figures(cell) for cell in step.gate.results]
+    rows += [{"commit": "all"} | _figures(cell) for cell in result.whole.results]
+    counts = ["first", "second", "difference"]
+    heads = ["commit", "subject", "cell", *counts, *LINE_QUANTITIES, "status", "why"]
+    return pd.DataFrame(rows, columns=heads).astype(dict.fromkeys(counts, "Int64"))
 
 
 STATUS_WORDS: dict[int, str] = {WITHIN: "within", BEYOND: "beyond", UNTOLD: "unknown"}
 
 
-def _figures(cell: CellResult) -> tuple[Any, ...]:
-    words = STATUS_WORDS[cell.status]
+def _figures(cell: CellResult) -> dict[str, Any]:
+    """The columns of df_series that are a cell's."""
+    figures: dict[str, Any] = {"cell": cell.name, "status": STATUS_WORDS[cell.status]}
     if cell.pair is None:
-        return cell.name, None, None, None, None, None, None, words, cell.why
+        return figures | {"why": cell.why}
     before, more = cell.pair.before.total, cell.pair.more
-    lines = cell.change.more if cell.change else (None, None, None)
-    return cell.name, before, before + more, more, *lines, words, ""
+    figures |= {"first": before, "second": before + more, "difference": more}
+    return figures | (cell.change.more._asdict() if cell.change else {})
 
 
 def df_functions(result: SeriesResult) -> pd.DataFrame:

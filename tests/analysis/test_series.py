@@ -12,7 +12,7 @@ from analysis.diff.series import MAIL_WIDTH, MOST_LINES
 from probes.contract import BEYOND, SERIES, UNTOLD, WITHIN
 from tests.exact.test_analysis import TCP, write_run
 
-LEAF = next(reversed(TCP))  # the path whose instructions a commit changes
+LEAF = [*TCP][-1]  # the path whose instructions a commit changes
 BROKEN = "net/unix/af_unix.c:7:1: error: no such thing"
 
 
@@ -25,7 +25,7 @@ def write_series(folder: Path, more: list[int | None]) -> Path:
         if added is not None:
             total += added
             calls, own, *repeats = TCP[LEAF]
-            write_run(folder / name, tcp=TCP | {LEAF: (calls, own + total, *repeats)})
+            write_run(folder / name, tcp={**TCP, LEAF: (calls, own + total, *repeats)})
         why = BROKEN if added is None else ""
         words = {"commit": f"{number:07}", "subject": f"change {number}"}
         steps.append(words | {"folder": name, "why": why})

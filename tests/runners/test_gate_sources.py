@@ -143,7 +143,12 @@ def test_a_tree_without_git_is_judged_as_a_kernel(tmp_path: Path) -> None:
     assert sides.read_judged(str(tmp_path)).git is None
     options = GateOptions(
         verb="gate",
-        **dict.fromkeys(("transports", "patterns", "sizes", "placements", "waits", "scheds"), ()),
+        transports=(),
+        patterns=(),
+        sizes=(),
+        placements=(),
+        waits=(),
+        scheds=(),
         kernel=str(tmp_path),
         against="6.12",
         allowance="0",
