@@ -44,6 +44,11 @@ class MachineCells(NamedTuple):
     def name(self) -> str:
         return self.kernel if self.cpus == 1 else f"{self.kernel} on {self.cpus} CPUs"
 
+    @property
+    def short(self) -> str:
+        """The name in lines of progress: of a file or a tree, without its folder."""
+        return self.name.rpartition("/")[2]
+
 
 Counted = tuple[dict[str, Any], dict[Cell, Reason]]
 """The machine's entry in run.json, and the cells that it cannot run."""
@@ -217,14 +222,14 @@ def count(
     """Count the cells of a machine. Raises UsageError, RunError."""
     progress = session.progress
     absent = {run.cell: why for run in work.cells if (why := impossible(run.cell))}
-    with progress.step(f"exact {work.name}: preparing"):
+    with progress.step(f"exact {work.short}: preparing"):
         guest, todo, lacking = prepare(session, work, absent)
         named = named_guests(session, guest, todo)
         if layouts:
             layouts.check(guest.machine.kernel.release, types_of(guest.machine))
     release, total = guest.machine.kernel.release, len(todo)
     out = raw / f"exact-{release}{'' if work.cpus == 1 else f'-{work.cpus}cpus'}"
-    with progress.step(f"exact {work.name}: counting"):
+    with progress.step(f"exact {work.short}: counting"):
         refused = count_cells(
             guest,
             todo,
@@ -236,7 +241,7 @@ def count(
     options = session.options
     if isinstance(options, ExactOptions) and (step := options.every_moment):
         able = [(guest, run) for guest, run in todo if run not in refused]
-        with progress.step(f"exact {work.name}: every moment"):
+        with progress.step(f"exact {work.short}: every moment"):
             store = Cache(session.invoker.cache, progress.say)
             study(able, step, out / "moments.csv", store, progress)
     absent |= {run.cell: reason("exact-refused", said=why) for run, why in refused.items()}
