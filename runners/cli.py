@@ -24,6 +24,7 @@ from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST_EXACT, MESSAGES, SCHEDULERS
 from runners.exact.kernel_tree import is_tree
 from runners.exact.layouts import parse_layout
+from runners.gate.paths import SETS
 from runners.gate.verb import gate
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
@@ -196,6 +197,7 @@ CHOICES: dict[str, tuple[str, Collection[str]]] = {
     "kernels": ("kernel", guest.PROBED),
     "exact kernels": ("kernel", guest.SERIES),
     "judged kernel": ("kernel", guest.SERIES),
+    "paths": ("set of paths", SETS),
 }
 BPFTRACE_SCRIPTS = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
 ATTACHED = ("headline", "all", *CHOICES["instruments"][1], *read_scripts())

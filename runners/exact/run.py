@@ -132,6 +132,8 @@ def run(
 
 def plan_cells(options: ExactOptions) -> list[CellRun]:
     """Return the cells of each kernel. Raises UsageError for what exact mode cannot do."""
+    if options.cells:
+        return [*options.cells]
     # A difference is one of the path; what the fair scheduler decides would hide it.
     path_alone = bool(options.knobs) or options.lesions is not None
     placements = options.placements or (("same-cpu",) if path_alone else tuple(CPUS))

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which cells a gate counts on each kernel."""
 
+from collections.abc import Sequence
+
+from runners.gate.paths import cells_of_sets
 from runners.options import ExactOptions, GateOptions
+
+CHOOSING = ("--transports", "--patterns", "--sizes", "--placements", "--wait", "--sched")
 
 
 def counting(options: GateOptions, kernel: str) -> ExactOptions:
@@ -23,6 +28,7 @@ def counting(options: GateOptions, kernel: str) -> ExactOptions:
         messages=options.messages,
         kernels=(kernel,),
         config=options.config,
+        cells=cells_of_sets(options.paths, options.messages),
     )
 
 
@@ -33,9 +39,11 @@ def placements_of(options: GateOptions) -> tuple[str, ...]:
 
 def cells_of(options: GateOptions) -> list[str]:
     """Return the options that choose cells, as a user writes them."""
-    chosen = {flag: getattr(options, flag) for flag in ("transports", "patterns", "sizes")}
-    chosen |= {"placements": options.placements or placements_of(options), "wait": options.waits}
-    chosen |= {"sched": options.scheds or ["fifo"]}
+    chosen: dict[str, Sequence[object]] = {"paths": options.paths}
+    if not options.paths:
+        chosen = {flag: getattr(options, flag) for flag in ("transports", "patterns", "sizes")}
+        chosen |= {"placements": options.placements or placements_of(options)}
+        chosen |= {"wait": options.waits, "sched": options.scheds or ["fifo"]}
     chosen |= {"messages": [options.messages]} if options.messages else {}
     words = [f"--{flag}={','.join(map(str, values))}" for flag, values in chosen.items()]
     if options.config:

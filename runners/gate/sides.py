@@ -9,10 +9,12 @@ from pathlib import Path
 from probes.contract import MANIFEST
 from probes.messages import PROGRAM
 from runners.exact.kernel_tree import is_tree
+from runners.gate.counting import CHOOSING
 from runners.gate.debian_source import prepare_source
 from runners.gate.sources import HEAD, OURS, GitError, GitTree, SourceState, WorkTree, work_tree
 from runners.guest.kernels import check_name
 from runners.guest.store import Cache
+from runners.host.session import Session
 from runners.options import GateOptions
 from runners.process import UsageError
 
@@ -87,9 +89,11 @@ def is_kernel(word: str) -> bool:
 
 
 @contextmanager
-def opened(judged: Judged, cache: Cache) -> Iterator[WorkTree]:
+def opened(judged: Judged, session: Session[GateOptions]) -> Iterator[WorkTree]:
     """The work tree of ours for what is judged. Raises UsageError, RunError."""
-    tree = judged.git.path if judged.git else prepare_source(cache, judged.name)
+    cache = Cache(session.invoker.cache, session.progress.say)
+    with session.progress.step("source"):
+        tree = judged.git.path if judged.git else prepare_source(cache, judged.name)
     with work_tree(cache.folder, tree, cache.say) as tree_of_ours:
         yield tree_of_ours
 
@@ -123,6 +127,8 @@ def check(options: GateOptions) -> Judged:
     if not options.kernel:
         raise UsageError(NEEDS)
     judged = read_judged(options.kernel)
+    if options.paths and (chosen := options.given & {*CHOOSING}):
+        raise UsageError(f"--paths has cells of its own: leave {min(chosen)} out.")
     against = options.against or ""
     if options.bisect and (options.against or judged.patches):
         raise UsageError("--bisect has its own base: leave --against and patches out.")

@@ -5,8 +5,9 @@ What fails between the options and the judgement is UntoldError, so exit status 
 does not build, boot or run a cell says nothing about its path.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from probes.contract import BEYOND, GATE, MANIFEST, UNTOLD
@@ -14,10 +15,10 @@ from runners.exact import run as exact
 from runners.exact.kernel_tree import TreeConfig
 from runners.gate import sides
 from runners.gate.bisect import bisect
-from runners.gate.counting import cells_of, counting
+from runners.gate.counting import CHOOSING, cells_of, counting
+from runners.gate.paths import sets_touched
 from runners.gate.series import Series
-from runners.gate.sources import GitError
-from runners.guest.store import Cache
+from runners.gate.sources import GitError, SourceState, WorkTree
 from runners.host.session import Session
 from runners.options import GateOptions
 from runners.process import RunError, UntoldError, UsageError
@@ -44,7 +45,7 @@ def gate(options: GateOptions) -> int:
     if options.bisect:
         if judged.git is None:
             raise UsageError(f"{judged.name} is no git tree of a kernel: name one with --kernel.")
-        with session.scratch(), sides.opened(judged, cache_of(session)) as tree:
+        with session.scratch(), sides.opened(judged, session) as tree:
             return bisect(options, tree, cells_of(options))
     with untold():
         session.set_up_step("--exact")
@@ -52,19 +53,30 @@ def gate(options: GateOptions) -> int:
             session.progress.note(f"--config {options.config}: added {', '.join(added)}")
         with session.scratch() as scratch:
             if sides.is_series(judged, options):
-                with sides.opened(judged, cache_of(session)) as tree:
-                    states = sides.states(judged, tree, options.against or "")
+                with sides.opened(judged, session) as tree:
+                    with session.progress.step("patches"):
+                        states = sides.states(judged, tree, options.against or "")
+                    session.options = with_paths(session, tree, states)
                     return Series(session, tree, states).judge(destination, scratch)
             if judged.git:
-                with sides.opened(judged, cache_of(session)) as tree:
+                with sides.opened(judged, session) as tree:
                     tree.check_out(sides.as_it_is(tree))
                     return judge_pair(session, str(tree.path), destination, scratch)
             return judge_pair(session, judged.name, destination, scratch)
 
 
-def cache_of(session: Session[GateOptions]) -> Cache:
-    """The cache, which says what it does in the session's progress."""
-    return Cache(session.invoker.cache, session.progress.say)
+def with_paths(
+    session: Session[GateOptions], tree: WorkTree, states: Sequence[SourceState]
+) -> GateOptions:
+    """Where no cell is asked for, those of the part of the kernel that the series touches."""
+    options = session.options
+    if options.paths or options.given & {*CHOOSING}:
+        return options
+    files = tree.git("diff", "--name-only", states[0].commit, states[-1].commit).splitlines()
+    if not (sets := sets_touched(files)):
+        return options
+    session.progress.note(f"judged by --paths {','.join(sets)}, as the series touches {files[0]}")
+    return replace(options, paths=sets)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners.gate import sides, sources
+from runners.gate.paths import SETS, cells_of_sets, sets_touched
 from runners.gate.sources import GitError, WorkTree
 from runners.options import GateOptions
 
@@ -155,3 +156,14 @@ def test_a_tree_without_git_is_judged_as_a_kernel(tmp_path: Path) -> None:
         bisect=None,
     )
     assert not sides.is_series(sides.check(options), options)
+
+
+def test_a_series_is_judged_by_what_it_touches() -> None:
+    assert sets_touched(["net/unix/af_unix.c", "net/unix/garbage.c"]) == ("af_unix",)
+    assert sets_touched(["net/ipv4/tcp.c", "net/unix/af_unix.c"]) == ("af_unix", "tcp")
+    assert sets_touched(["net/unix/af_unix.c", "mm/slub.c"]) == ()  # on every path
+    for name in SETS:
+        cells = [run.cell for run in cells_of_sets([name])]
+        assert len(set(cells)) == len(cells) > 1
+    numbers = [run.id for run in cells_of_sets(SETS)]
+    assert numbers == [*range(1, len(numbers) + 1)]
