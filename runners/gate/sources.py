@@ -196,6 +196,7 @@ class WorkTree:
 
     def patched(self, base: str, files: Sequence[Path]) -> list[SourceState]:
         """The base and then each patch of the files, in their order. Raises GitError."""
+        shutil.rmtree(self._own / "rebase-apply", ignore_errors=True)  # of a run that was killed
         start = self.state(self.origin.commit(base))
         self.check_out(start)
         date = dates(self.git("log", "-1", "--format=%cI", start.commit))

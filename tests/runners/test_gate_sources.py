@@ -103,6 +103,7 @@ def test_patches_are_commits_on_the_base(work: WorkTree, tree: Path, tmp_path: P
     states = work.patched("main~2", [tmp_path / "series.mbox"])
     assert [content(work, state) for state in states] == ["first", "second", "third"]
     assert [state.subject for state in states] == ["first", "second", "third"]
+    (work.path / ".git/rebase-apply").mkdir()  # what a run has left that was killed
     assert states == work.patched("main~2", [tmp_path / "series.mbox"])  # so counts are found again
 
 
