@@ -7,9 +7,10 @@ here=$(dirname "$(readlink -f "$0")")
 out=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/pathcost-gate-$$
 "$here/../../../runners/run.sh" gate "$@" --out "$out"
 status=$?
+fence=$(printf '\140\140\140')
 for table in "$out/series.txt" "$out/gate.txt"; do
 	if [ -f "$table" ]; then
-		printf '```text\n%s\n```\n' "$(cat "$table")" >>"${GITHUB_STEP_SUMMARY:-/dev/stdout}"
+		printf '%s\n' "${fence}text" "$(cat "$table")" "$fence" >>"${GITHUB_STEP_SUMMARY:-/dev/stdout}"
 		break
 	fi
 done
