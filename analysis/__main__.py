@@ -30,6 +30,7 @@ try:
     from analysis.counts.figures import draw_counts
     from analysis.diff.pool import show_pool
     from analysis.diff.report import make_diff
+    from analysis.diff.series import make_series
     from analysis.drawing import Drawn
     from analysis.paths.export import exports
     from analysis.paths.figures import draw_exact, draw_profiles
@@ -137,6 +138,15 @@ def judge(base: Path, judged: Path, out: Path | None, how: str | None, allowance
     """Judge the second run's exact round trips by the first's: WITHIN, BEYOND or UNTOLD."""
     try:
         return make_diff((base, judged), out, how, allowance)
+    except RunError as error:
+        complain(error)
+        return UNTOLD
+
+
+def judge_series(out: Path, how: str | None, allowance: str) -> int:
+    """Judge what a series of commits costs: WITHIN, BEYOND or UNTOLD."""
+    try:
+        return make_series(out, how, allowance)
     except RunError as error:
         complain(error)
         return UNTOLD

@@ -28,6 +28,7 @@ PROOF = "prove.json"
 PRICES = "prices.json"
 REPORT = "report.html"
 GATE = "gate.txt"
+SERIES = "series.json"  # of a gate: the commits, and the folders of their runs
 DOCUMENT = "document.tsv"
 LAYOUT = "layout.tsv"
 

@@ -24,6 +24,7 @@ from runners.exact import knobs
 from runners.exact.cells import CPUS, LARGEST_EXACT, MESSAGES, SCHEDULERS
 from runners.exact.kernel_tree import is_tree
 from runners.exact.layouts import parse_layout
+from runners.gate.paths import SETS
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
 from runners.process import REPORTS, REPOSITORY, Progress, UsageError, version
@@ -136,11 +137,6 @@ def exact_kernel(word: str) -> str:
     return word if is_tree(text(word)) else kernel(word)
 
 
-def base(word: str) -> str:
-    """Read a kernel, or the folder of a stored run."""
-    return word if (Path(text(word)) / MANIFEST).is_file() else exact_kernel(word)
-
-
 def allowance(word: str) -> str:
     """Read a number of instructions, or a part with %, and numbers of lines and moves.
 
@@ -200,6 +196,8 @@ CHOICES: dict[str, tuple[str, Collection[str]]] = {
     "kernels": ("kernel", guest.PROBED),
     "exact kernels": ("kernel", guest.SERIES),
     "exact kernel": ("kernel", guest.SERIES),
+    "judged kernel": ("kernel", guest.SERIES),
+    "paths": ("set of paths", SETS),
 }
 BPFTRACE_SCRIPTS = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
 ATTACHED = ("headline", "all", *CHOICES["instruments"][1], *read_scripts())
@@ -210,7 +208,7 @@ READERS: dict[str, ValueReader] = {
     "kernels": several(kernel, guest.PROBED),
     "exact kernels": several(exact_kernel, guest.SERIES),
     "exact kernel": exact_kernel,
-    "base": base,
+    "judged kernel": text,  # runners.gate reads it: a kernel, or a source with patches
     "probe": partial(word_of, "probe", BPFTRACE_SCRIPTS),
     "knobs": several(knob),
     "programs": several(program, PROGRAMS),

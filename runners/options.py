@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from probes.cell import USUAL_CLIENTS, USUAL_IN_FLIGHT
+from probes.cell import USUAL_CLIENTS, USUAL_IN_FLIGHT, CellRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +77,12 @@ class ExactOptions(CellOptions):
     every_moment: int | None = None
     lines: bool = False
     priced: bool = False
+    cells: tuple[CellRun, ...] = ()  # of a gate: these, and not what the other options choose
     document: Path | None = None
     layout: str | None = None
     knobs: tuple[str, ...] = ()
     kernels: tuple[str, ...]
+    config: Path | None = None
     lesions: tuple[str, ...] | None = None
     dry_run: bool = False
 
@@ -93,6 +95,8 @@ class GateOptions(CellOptions):
     against: str | None
     allowance: str
     lines: bool = False
+    config: Path | None = None
+    paths: tuple[str, ...] = ()
     bisect: str | None
 
 

@@ -27,8 +27,8 @@ from runners import guest, show
 from runners.checks import try_tools
 from runners.exact import lesion_study
 from runners.exact import run as exact
-from runners.exact.gate import gate
 from runners.exact.priced import Named, count_events
+from runners.gate.verb import gate
 from runners.guest.boot import stored_guest
 from runners.guest.store import Cache, write_json
 from runners.host import preflight

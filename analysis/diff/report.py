@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,12 +43,39 @@ MOST_CHANGES = 40  # in the terminal
 LAYERS, MOST_TIMES = 3, 4  # in a sentence; sentences
 
 
+class WrittenDiff(NamedTuple):
+    """A comparison whose files are written: its page, and the judgement where one was asked for.
+
+    `times` are the sentences on what the judged difference takes, where prices are known.
+    """
+
+    path: Path
+    diff: Diff
+    judged: gate.Gate | None
+    files: dict[str, output.Content]
+    times: Sequence[str]
+
+
 def make_diff(
     folders: Sequence[Path], out: Path | None, how: str | None, allowance: str | None = None
 ) -> int:
     """Read both, compare, write, show. With an allowance judge the exact cells: returns the exit
     status of gate.py. Raises RunError."""
     allowed = None if allowance is None else gate.parse_allowance(allowance)
+    written = write_diff(folders, out, allowed)
+    if how == "quiet":
+        print(written.path)
+    elif written.judged is not None:
+        print(str(written.files["gate.ktap" if how == "ktap" else GATE]).rstrip("\n"))
+    else:
+        show(written.diff, written.path)
+    return 0 if written.judged is None else written.judged.status
+
+
+def write_diff(
+    folders: Sequence[Path], out: Path | None, allowed: gate.Allowance | None
+) -> WrittenDiff:
+    """Read both, compare, write. Raises RunError, UsageError."""
     first, second = folders
     runs = first.resolve(), second.resolve()
     if runs[0] == runs[1]:
@@ -65,6 +92,7 @@ def make_diff(
     alike = of_first_conditions(diff.exact)
     figures = [drawn("diff-flame", _plot, alike)] if alike else []
     path, judged = target / "diff.html", None
+    times: list[str] = []
     text = markdown(diff, figures)
     files: dict[str, output.Content] = {
         "diff.md": text,
@@ -85,13 +113,7 @@ def make_diff(
     except OSError as error:
         raise UsageError(f"--out {target}: {error.strerror}.") from None
     output.write_all(target, files)
-    if how == "quiet":
-        print(path)
-    elif judged is not None:
-        print(str(files["gate.ktap" if how == "ktap" else GATE]).rstrip("\n"))
-    else:
-        show(diff, path)
-    return 0 if judged is None else judged.status
+    return WrittenDiff(path, diff, judged, files, times)
 
 
 def markdown(diff: Diff, figures: Sequence[Drawn]) -> str:

@@ -210,7 +210,7 @@ def text(gate: Gate, page: str, times: Sequence[str] = ()) -> str:
     results = list(gate.results)
     if len(results) > space:
         results.sort(key=lambda result: -abs(result.pair.more) if result.pair else -(10**12))
-        foot.insert(0, f"And {counted(len(results) - space + 1, 'cell')} that changed less.")
+        foot.insert(0, f"And {counted(len(results) - space + 1, 'cell')} that changed no more.")
         results = results[: space - 1]
     width, left = max(len(result.name) for result in results), space - len(results)
     lines = []

@@ -45,7 +45,8 @@ class Isa(ABC):
     image: str  # the target of make, and what the file is called
     image_path: str  # in a build of the kernel
     console: str  # the kernel option that the serial console needs
-    config: Sequence[str]  # kernel options of a build, beside those of minimal.config
+    config: Sequence[str]  # kernel options that a build needs, beside those of needed.config
+    usual_config: Sequence[str]  # and those of a build without a configuration of the user's
 
     # Memory.
     page: int  # bytes

@@ -58,13 +58,12 @@ class X8664(Isa):
     console = "CONFIG_SERIAL_8250_CONSOLE"
     config = (
         "CONFIG_64BIT=y",
-        "CONFIG_RETPOLINE=y",
-        "CONFIG_MITIGATION_RETPOLINE=y",
         "CONFIG_ACPI=y",
         "CONFIG_SERIAL_8250=y",
         "CONFIG_SERIAL_8250_CONSOLE=y",
         "CONFIG_X86_IOPL_IOPERM=y",  # pvpanic and fw_cfg by port
     )
+    usual_config = ("CONFIG_RETPOLINE=y", "CONFIG_MITIGATION_RETPOLINE=y")
 
     page = 4096
     user_limit = 1 << 47

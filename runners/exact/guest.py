@@ -16,7 +16,7 @@ from typing import Any
 from probes.files import read_rows
 from probes.isa import USUAL, Isa
 from probes.transports import Transport
-from runners.exact.kernel_tree import build_tree, is_tree
+from runners.exact.kernel_tree import MINIMAL_BUILD, TreeConfig, build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
 from runners.exact.machine import EmulatedMachine, Order, boot, cpu_option, digest, scratch, store
 from runners.exact.symbols import Symbols, read_modules, read_symbols
@@ -110,12 +110,19 @@ class ExactGuest:
         }
 
 
-def prepare_guest(cache: Path, kernel: str, say: Say, *, cpus: int = 1) -> ExactGuest:
-    """Everything that counting needs, from the cache or made and put there. Raises RunError."""
+def prepare_guest(
+    cache: Path, kernel: str, say: Say, *, cpus: int = 1, how: TreeConfig = MINIMAL_BUILD
+) -> ExactGuest:
+    """Everything that counting needs, from the cache or made and put there.
+
+    `how` a kernel that is a source tree is configured. Raises RunError.
+    """
     cached = Cache(cache, say)
     with PackageSources(cached) as sources:
         qemu = prepare_qemu(cached, sources)
-        name = str(build_tree(cached.folder, Path(kernel), say)) if is_tree(kernel) else kernel
+        name = kernel
+        if is_tree(kernel):
+            name = str(build_tree(cached.folder, Path(kernel), say, how=how))
         prepared = prepare_kernel(cached, sources, qemu, name)
         return ready_guest(cached, EmulatedMachine(qemu, prepared, cpus=cpus))
 

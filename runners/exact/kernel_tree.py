@@ -1,26 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A kernel built from its source tree, with what exact mode's cells need and no more.
 
-The objects stay in the cache, one folder for each tree, so that a changed file costs seconds. No
-date, user or host is in the kernel: equal sources make equal files.
+The objects stay in the cache, one folder for each tree and configuration, so that a changed file
+costs seconds. No date, user or host is in the kernel: equal sources make equal files.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from probes.files import open_folder
+from probes.files import open_folder, read_regular
 from probes.isa import USUAL, Isa
+from probes.messages import shown
 from runners.guest.store import Say, remove
-from runners.process import SEARCH, RunError, command
+from runners.process import SEARCH, RunError, UsageError, attempt, command
 from runners.store.locks import lock
 
-CONFIG = Path(__file__).parent / "minimal.config"
+HERE = Path(__file__).parent
+NEEDED, MINIMAL, TYPES = (HERE / f"{name}.config" for name in ("needed", "minimal", "types"))
 ALL_CONFIG = ".pathcost-config"  # what a build is to have, among its objects
+SET = re.compile(r"(?m)^(CONFIG_\w+)=y$")
 UNFINISHED = ".pathcost-unfinished"  # among the objects of a build that was ended
 BUILD_PROGRAMS = ("make", "gcc", "flex", "bison", "bc")  # each in the package of its name
 BUILD_ERROR_LINES = 8
@@ -42,13 +47,62 @@ def is_tree(name: str) -> bool:
     return (Path(name) / "Kconfig").is_file()
 
 
-def build_tree(cache: Path, tree: Path, say: Say, isa: Isa = USUAL) -> Path:
+@dataclass(frozen=True)
+class TreeConfig:
+    """How a tree is configured: by the user's `own` file, or as little as can be; `types` or not.
+
+    What exact mode needs is added in both cases.
+    """
+
+    own: Path | None = None
+    types: bool = False
+
+    def needed(self, isa: Isa = USUAL) -> str:
+        """The options without which nothing could be counted."""
+        texts = [NEEDED.read_text(encoding="utf-8"), "\n".join(isa.config)]
+        if self.types:
+            texts.append(TYPES.read_text(encoding="utf-8"))
+        return "\n".join(texts) + "\n"
+
+    def wanted(self, isa: Isa = USUAL) -> str:
+        """All that is asked of the build: later lines hold. Raises UsageError."""
+        if self.own:
+            return f"{self._own_text()}\n{self.needed(isa)}"
+        return "\n".join([MINIMAL.read_text(encoding="utf-8"), *isa.usual_config, self.needed(isa)])
+
+    def added(self, isa: Isa = USUAL) -> list[str]:
+        """The needed options that the user's own file does not have. Raises UsageError."""
+        if not self.own:
+            return []
+        theirs = set(SET.findall(self._own_text()))
+        return [name for name in SET.findall(self.needed(isa)) if name not in theirs]
+
+    def _own_text(self) -> str:
+        assert self.own is not None
+        try:
+            text = read_regular(self.own).decode(errors="replace")
+        except OSError as error:
+            why = error.strerror
+            raise UsageError(f"cannot read --config {shown(str(self.own))}: {why}.") from None
+        if not SET.search(text):
+            raise UsageError(
+                f"--config {shown(str(self.own))} sets no option: name the .config of a kernel."
+            )
+        return text
+
+
+MINIMAL_BUILD = TreeConfig()
+
+
+def build_tree(
+    cache: Path, tree: Path, say: Say, isa: Isa = USUAL, how: TreeConfig = MINIMAL_BUILD
+) -> Path:
     """Return the kernel's file of a source tree, built if need be. Raises RunError."""
     tree = tree.resolve()
-    if lacking := [name for name in BUILD_PROGRAMS if shutil.which(name, path=SEARCH) is None]:
-        names = " ".join([*lacking, "libelf-dev"])
-        raise RunError(f"to build {tree}, these are missing: apt-get install {names}")
-    folder = cache / f"build-{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}"
+    config = how.wanted(isa)
+    need_build_programs(tree)
+    key = "\0".join([str(tree), str(how.own or ""), "types" if how.types else ""])
+    folder = cache / f"build-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}"
     cache.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     os.utime(folder)
@@ -56,11 +110,37 @@ def build_tree(cache: Path, tree: Path, say: Say, isa: Isa = USUAL) -> Path:
         say(f"building {tree}")
         # Without this the kernel would be the last one that did build.
         (folder / isa.image_path).unlink(missing_ok=True)
-        config = [CONFIG.read_text(encoding="utf-8").rstrip("\n"), *isa.config]
-        (folder / ALL_CONFIG).write_text("\n".join(config) + "\n", encoding="utf-8")
-        _make(tree, folder, held, "allnoconfig", f"KCONFIG_ALLCONFIG={folder / ALL_CONFIG}")
+        _configure(tree, folder, held, config, by_user=how.own is not None)
         _make(tree, folder, held, f"-j{len(os.sched_getaffinity(0))}", isa.image)
     return folder / isa.image_path
+
+
+def need_build_programs(tree: Path) -> None:
+    """Raises RunError, which names the packages that are missing here."""
+    if lacking := [name for name in BUILD_PROGRAMS if shutil.which(name, path=SEARCH) is None]:
+        names = " ".join([*lacking, "libelf-dev"])
+        raise RunError(f"to build {tree}, these are missing: apt-get install {names}")
+
+
+def _configure(tree: Path, folder: Path, held: int, config: str, *, by_user: bool) -> None:
+    """Have make write .config. What a user's own file leaves open is as the kernel's default.
+
+    A .config of the same options is not written again: make would take all for changed.
+    """
+    all_config = folder / ALL_CONFIG
+    known = all_config.exists() and all_config.read_text(encoding="utf-8") == config
+    if by_user and not known:
+        (folder / ".config").write_text(config, encoding="utf-8")
+    all_config.write_text(config, encoding="utf-8")
+    if by_user:
+        _make(tree, folder, held, "olddefconfig")
+    else:
+        _make(tree, folder, held, "allnoconfig", f"KCONFIG_ALLCONFIG={all_config}")
+
+
+def compiler() -> str:
+    """Name the compiler that builds trees, with its version: it decides the path, too."""
+    return attempt(["gcc", "--version"]).stdout.partition("\n")[0]
 
 
 @contextmanager

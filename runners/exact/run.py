@@ -13,6 +13,7 @@ from probes.reasons import Reason, reason
 from runners.exact.cells import CPUS, LARGEST_EXACT, SCHEDULERS, cpus_of, impossible, path_of, plan
 from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
+from runners.exact.kernel_tree import TreeConfig
 from runners.exact.knobs import find
 from runners.exact.layouts import LayoutStudy, parse_layout
 from runners.exact.line_files import named_knob, types_of
@@ -42,6 +43,11 @@ class MachineCells(NamedTuple):
     @property
     def name(self) -> str:
         return self.kernel if self.cpus == 1 else f"{self.kernel} on {self.cpus} CPUs"
+
+    @property
+    def short(self) -> str:
+        """The name in lines of progress: of a file or a tree, without its folder."""
+        return self.name.rpartition("/")[2]
 
 
 Counted = tuple[dict[str, Any], dict[Cell, Reason]]
@@ -139,6 +145,8 @@ def run(
 
 def plan_cells(options: ExactOptions) -> list[CellRun]:
     """Return the cells of each kernel. Raises UsageError for what exact mode cannot do."""
+    if options.cells:
+        return [*options.cells]
     # A difference is one of the path; what the fair scheduler decides would hide it.
     path_alone = bool(options.knobs) or options.lesions is not None
     placements = options.placements or (("same-cpu",) if path_alone else tuple(CPUS))
@@ -229,14 +237,14 @@ def count(
     """Count the cells of a machine. Raises UsageError, RunError."""
     progress = session.progress
     absent = {run.cell: why for run in work.cells if (why := impossible(run.cell))}
-    with progress.step(f"exact {work.name}: preparing"):
+    with progress.step(f"exact {work.short}: preparing"):
         guest, todo, lacking = prepare(session, work, absent)
         named = named_guests(session, guest, todo)
         if layouts:
             layouts.check(guest.machine.kernel.release, types_of(guest.machine))
     release, total = guest.machine.kernel.release, len(todo)
     out = raw / f"exact-{release}{'' if work.cpus == 1 else f'-{work.cpus}cpus'}"
-    with progress.step(f"exact {work.name}: counting"):
+    with progress.step(f"exact {work.short}: counting"):
         refused = count_cells(
             guest,
             todo,
@@ -248,7 +256,7 @@ def count(
     options = session.options
     if isinstance(options, ExactOptions) and (step := options.every_moment):
         able = [(guest, run) for guest, run in todo if run not in refused]
-        with progress.step(f"exact {work.name}: every moment"):
+        with progress.step(f"exact {work.short}: every moment"):
             store = Cache(session.invoker.cache, progress.say)
             study(able, step, out / "moments.csv", store, progress)
     absent |= {run.cell: reason("exact-refused", said=why) for run, why in refused.items()}
@@ -264,7 +272,11 @@ def prepare(
     A cell whose transport needs what the kernel lacks goes to `absent`. Raises RunError.
     """
     cache, say = session.invoker.cache, session.progress.say
-    base = prepare_guest(cache, work.kernel, say, cpus=work.cpus)
+    options = session.options
+    how = TreeConfig()
+    if isinstance(options, ExactOptions):
+        how = TreeConfig(own=options.config, types=options.lines)
+    base = prepare_guest(cache, work.kernel, say, cpus=work.cpus, how=how)
     todo: list[tuple[ExactGuest, CellRun]] = []
     lacking: dict[str, str] = {}
     # Those with one knob that need the same kernel modules and programs, together.

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runners.exact import kernel_tree as tree
+from runners.process import UsageError
 from tests.exact.conftest import REPOSITORY
 from tests.processes import captured, is_gone, wait_for
 
@@ -136,3 +137,21 @@ def test_two_builds_do_not_share_their_objects(tmp_path: Path) -> None:
     first, *rest = steps
     assert first.startswith("waits (process ")  # it names who builds
     assert rest == ["the first is over", "builds"]
+
+
+def test_a_users_configuration_is_kept_but_for_what_counting_needs(tmp_path: Path) -> None:
+    """Later lines of a configuration hold."""
+    own = tmp_path / "config"
+    own.write_text("CONFIG_SMP=y\nCONFIG_HZ_1000=y\n# CONFIG_UNIX is not set\n")
+    config = tree.TreeConfig(own)
+    assert "CONFIG_UNIX" in config.added()
+    assert "CONFIG_SMP" not in config.added()
+    lines = config.wanted().splitlines()
+    assert "CONFIG_HZ_1000=y" in lines
+    assert "CONFIG_HZ_250=y" not in lines  # a choice of ours, and no need
+    assert lines.index("# CONFIG_UNIX is not set") < lines.index("CONFIG_UNIX=y")
+    assert "CONFIG_DEBUG_INFO_BTF=y" not in lines
+    assert "CONFIG_DEBUG_INFO_BTF=y" in tree.TreeConfig(own, types=True).wanted().splitlines()
+    own.write_text("hello\n")
+    with pytest.raises(UsageError, match="sets no option"):
+        config.wanted()

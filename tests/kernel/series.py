@@ -3,8 +3,8 @@
 
     python -m tests.kernel.series DIR
 
-DIR holds linux-source-6.1, unpacked. Only net/ is in git: nothing else changes. The commit before
-the series has the tag `base`; each commit that costs something has a tag of its own.
+DIR holds linux-source-6.1, unpacked, and becomes a git tree. The commit before the series has the
+tag `base`; each commit that costs something has a tag of its own.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ SERIES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="u
 def make(tree: Path) -> None:
     """Commit the series. Raises ValueError where the source is another one."""
     _git(tree, "init", "--quiet", "--initial-branch=series")
-    _git(tree, "add", "--force", "net")
+    _git(tree, "add", "--force", ".")
     _git(tree, "commit", "--quiet", "--message=base")
     _git(tree, "tag", "base")
     for planted in SERIES:

@@ -103,6 +103,9 @@ def test_a_full_disk_for_temporary_files_takes_the_cache_lines_not_the_counts(
     command = f"TMPDIR={small_disk} {RUN} {words} --out {{folder}}/run"
     (small_disk / "filler").write_bytes(bytes(60 << 20))
     status, printed, lines = said_by(command, tmp_path)
-    assert (status, "no cell of this run has cache lines: the disk for" in lines[-1]) == (1, True), lines
+    assert (status, "no cell of this run has cache lines: the disk for" in lines[-1]) == (
+        1,
+        True,
+    ), lines
     assert "instructions" in printed
     assert [entry.name for entry in small_disk.iterdir()] == ["filler"]

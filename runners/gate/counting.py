@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which cells a gate counts on each kernel."""
+
+from collections.abc import Sequence
+
+from runners.gate.paths import cells_of_sets
+from runners.options import ExactOptions, GateOptions
+
+CHOOSING = ("--transports", "--patterns", "--sizes", "--placements", "--wait", "--sched")
+
+
+def counting(options: GateOptions, kernel: str) -> ExactOptions:
+    """Return what exact mode does on a kernel: the path alone, which no scheduler decides."""
+    return ExactOptions(
+        verb=options.verb,
+        argv=options.argv,
+        given=options.given,
+        recorded=options.recorded,
+        show=options.show,
+        no_install=options.no_install,
+        transports=options.transports,
+        patterns=options.patterns,
+        sizes=options.sizes,
+        placements=options.placements or placements_of(options),
+        lines=options.lines,
+        waits=options.waits,
+        scheds=options.scheds or ("fifo",),
+        messages=options.messages,
+        kernels=(kernel,),
+        config=options.config,
+        cells=cells_of_sets(options.paths, options.messages),
+    )
+
+
+def placements_of(options: GateOptions) -> tuple[str, ...]:
+    """Where both processes run unless the user says so: a line moves on two CPUs only."""
+    return ("same-cpu", "cross-cpu") if options.lines else ("same-cpu",)
+
+
+def cells_of(options: GateOptions) -> list[str]:
+    """Return the options that choose cells, as a user writes them."""
+    chosen: dict[str, Sequence[object]] = {"paths": options.paths}
+    if not options.paths:
+        chosen = {flag: getattr(options, flag) for flag in ("transports", "patterns", "sizes")}
+        chosen |= {"placements": options.placements or placements_of(options)}
+        chosen |= {"wait": options.waits, "sched": options.scheds or ["fifo"]}
+    chosen |= {"messages": [options.messages]} if options.messages else {}
+    words = [f"--{flag}={','.join(map(str, values))}" for flag, values in chosen.items()]
+    if options.config:
+        words.append(f"--config={options.config}")
+    return [*words, "--lines"] if options.lines else words
