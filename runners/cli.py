@@ -25,6 +25,7 @@ from runners.exact.cells import CPUS, LARGEST_EXACT, MESSAGES, SCHEDULERS
 from runners.exact.kernel_tree import is_tree
 from runners.exact.layouts import parse_layout
 from runners.gate.paths import SETS
+from runners.gate.upgrade import what_if
 from runners.guest.kernels import DEFAULT
 from runners.options import CLASSES, Options
 from runners.process import REPORTS, REPOSITORY, Progress, UsageError, version
@@ -34,7 +35,6 @@ from runners.programs.watch import watch
 from runners.run import diff, exact_and_prices, gate_and_prices, report, run
 from runners.show import WIDTH
 from runners.store.folders import scratch
-from runners.upgrade import what_if
 
 ONE = {"": 1.0}
 BYTES = {"": 1.0, "K": 1024.0, "M": 1048576.0, "k": 1024.0, "m": 1048576.0}

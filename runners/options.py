@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from probes.cell import USUAL_CLIENTS, USUAL_IN_FLIGHT, CellRun
+from probes.cell import USUAL_CLIENTS, USUAL_IN_FLIGHT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,6 @@ class ExactOptions(CellOptions):
     every_moment: int | None = None
     lines: bool = False
     priced: bool = False
-    cells: tuple[CellRun, ...] = ()  # of a gate: these, and not what the other options choose
     document: Path | None = None
     layout: str | None = None
     knobs: tuple[str, ...] = ()

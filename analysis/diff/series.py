@@ -25,8 +25,8 @@ from analysis.wording import counted
 from probes.contract import BEYOND, SERIES, UNTOLD, WITHIN
 from probes.messages import RunError, one_line
 
-MOST_LINES, MAIL_WIDTH = 20, 72  # of the text for a mail
-MOST_COLUMNS = 4  # paths beside each other
+MAIL_LINES, MAIL_WIDTH = 20, 72  # of the text for a mail
+SHOWN_PATHS = 4  # paths beside each other
 COLUMN = 10  # letters of a column
 MOST_FUNCTIONS = 5
 SUBJECT = 30  # letters of a commit's subject
@@ -153,7 +153,7 @@ def text(result: SeriesResult, page: str, times: Sequence[str]) -> str:
 
 
 def mail(result: SeriesResult, times: Sequence[str]) -> str:
-    """For a cover letter: MOST_LINES lines of MAIL_WIDTH letters; of many commits the changed."""
+    """For a cover letter: MAIL_LINES lines of MAIL_WIDTH letters; of many commits the changed."""
     head = ["Instructions of a steady round trip, each commit against the one", "before:", ""]
     foot = [
         "",
@@ -165,7 +165,7 @@ def mail(result: SeriesResult, times: Sequence[str]) -> str:
         result.made["command"],
     ]
     foot = [part for line in foot for part in _folded(line)]
-    space = MOST_LINES - len(head) - len(foot) - 3  # names, base, whole
+    space = MAIL_LINES - len(head) - len(foot) - 3  # names, base, whole
     steps = list(result.steps)
     left_out = ""
     if len(steps) - 1 > space:
@@ -194,7 +194,7 @@ def table(result: SeriesResult, steps: Sequence[Step]) -> list[str]:
     """The base's instructions, what each commit adds, and what all of them do."""
     changed = result.changed_cells()
     cells = [cell.name for cell in result.whole.results]
-    shown = (changed or cells)[:MOST_COLUMNS]
+    shown = (changed or cells)[:SHOWN_PATHS]
     labels = _labels(shown, cells)
     rows = [_row("", "", labels)]
     common = _common(cells)
@@ -213,8 +213,8 @@ def table(result: SeriesResult, steps: Sequence[Step]) -> list[str]:
     same = len(cells) - len(changed)
     if changed and same:
         rows.append(f"{counted(same, 'other path')}: no commit changes a function.")
-    if len(changed) > MOST_COLUMNS:
-        rows.append(f"{counted(len(changed) - MOST_COLUMNS, 'more path')} changed: series.csv.")
+    if len(changed) > SHOWN_PATHS:
+        rows.append(f"{counted(len(changed) - SHOWN_PATHS, 'more path')} changed: series.csv.")
     return rows
 
 

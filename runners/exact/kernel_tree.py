@@ -22,8 +22,8 @@ from runners.guest.store import Say, remove
 from runners.process import SEARCH, RunError, UsageError, attempt, command
 from runners.store.locks import lock
 
-HERE = Path(__file__).parent
-NEEDED, MINIMAL, TYPES = (HERE / f"{name}.config" for name in ("needed", "minimal", "types"))
+CONFIGS = Path(__file__).parent
+NEEDED, MINIMAL, TYPES = (CONFIGS / f"{name}.config" for name in ("needed", "minimal", "types"))
 ALL_CONFIG = ".pathcost-config"  # what a build is to have, among its objects
 SET = re.compile(r"(?m)^(CONFIG_\w+)=y$")
 UNFINISHED = ".pathcost-unfinished"  # among the objects of a build that was ended

@@ -116,16 +116,17 @@ def run(
     scratch: Scratch,
     moved_to: Path | None = None,
     layouts: LayoutStudy | None = None,
+    cells: Sequence[CellRun] = (),
 ) -> None:
     """Count the exact cells of the options into `destination`, which the caller may move later.
 
-    `layouts` replays them with other layouts.
+    `layouts` replays them with other layouts; `cells` are counted instead of those of the options.
 
     Where a machine of several fails, its cells are missing; a gate, which moves its runs, needs
     all. Raises UsageError, RunError.
     """
     options = session.options
-    todo = by_machine(options.kernels, plan_cells(options), options.knobs)
+    todo = by_machine(options.kernels, cells or plan_cells(options), options.knobs)
     folder = RunFolder(destination, scratch)
     folder.raw.mkdir()
     manifest = Manifest(options.recorded, options.argv)
@@ -145,8 +146,6 @@ def run(
 
 def plan_cells(options: ExactOptions) -> list[CellRun]:
     """Return the cells of each kernel. Raises UsageError for what exact mode cannot do."""
-    if options.cells:
-        return [*options.cells]
     # A difference is one of the path; what the fair scheduler decides would hide it.
     path_alone = bool(options.knobs) or options.lesions is not None
     placements = options.placements or (("same-cpu",) if path_alone else tuple(CPUS))

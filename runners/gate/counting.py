@@ -3,10 +3,9 @@
 
 from collections.abc import Sequence
 
-from runners.gate.paths import cells_of_sets
 from runners.options import ExactOptions, GateOptions
 
-CHOOSING = ("--transports", "--patterns", "--sizes", "--placements", "--wait", "--sched")
+CELL_FLAGS = ("--transports", "--patterns", "--sizes", "--placements", "--wait", "--sched")
 
 
 def counting(options: GateOptions, kernel: str) -> ExactOptions:
@@ -28,7 +27,6 @@ def counting(options: GateOptions, kernel: str) -> ExactOptions:
         messages=options.messages,
         kernels=(kernel,),
         config=options.config,
-        cells=cells_of_sets(options.paths, options.messages),
     )
 
 

@@ -18,6 +18,7 @@ from runners.exact import run as exact
 from runners.exact.count import code_digest
 from runners.exact.kernel_tree import TreeConfig, build_tree, compiler, need_build_programs
 from runners.gate.counting import cells_of, counting
+from runners.gate.paths import cells_of_sets
 from runners.gate.sources import SourceState, WorkTree
 from runners.guest.debian import PackageSources
 from runners.guest.qemu import prepare_qemu
@@ -128,7 +129,13 @@ class Series:
                 progress=self.session.progress,
                 root=self.session.root,
             )
-            exact.run(counts, partial / RUN, scratch, moved_to=Path(RUN))
+            exact.run(
+                counts,
+                partial / RUN,
+                scratch,
+                moved_to=Path(RUN),
+                cells=cells_of_sets(self.options.paths, self.options.messages),
+            )
             return {"what": f"{state.words} {state.subject}"}
 
         return self.cache.entry("counts", recipe, count) / RUN

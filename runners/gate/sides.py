@@ -9,7 +9,7 @@ from pathlib import Path
 from probes.contract import MANIFEST
 from probes.messages import PROGRAM
 from runners.exact.kernel_tree import is_tree
-from runners.gate.counting import CHOOSING
+from runners.gate.counting import CELL_FLAGS
 from runners.gate.debian_source import prepare_source
 from runners.gate.sources import HEAD, OURS, GitError, GitTree, SourceState, WorkTree, work_tree
 from runners.guest.kernels import check_name
@@ -127,7 +127,7 @@ def check(options: GateOptions) -> Judged:
     if not options.kernel:
         raise UsageError(NEEDS)
     judged = read_judged(options.kernel)
-    if options.paths and (chosen := options.given & {*CHOOSING}):
+    if options.paths and (chosen := options.given & {*CELL_FLAGS}):
         raise UsageError(f"--paths has cells of its own: leave {min(chosen)} out.")
     against = options.against or ""
     if options.bisect and (options.against or judged.patches):

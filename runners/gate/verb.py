@@ -16,8 +16,8 @@ from runners.exact import run as exact
 from runners.exact.kernel_tree import TreeConfig
 from runners.gate import sides
 from runners.gate.bisect import bisect
-from runners.gate.counting import CHOOSING, cells_of, counting
-from runners.gate.paths import sets_touched
+from runners.gate.counting import CELL_FLAGS, cells_of, counting
+from runners.gate.paths import cells_of_sets, sets_touched
 from runners.gate.series import Series
 from runners.gate.sources import GitError, SourceState, WorkTree
 from runners.guest.store import write_json
@@ -73,7 +73,7 @@ def with_paths(
 ) -> GateOptions:
     """Where no cell is asked for, those of the part of the kernel that the series touches."""
     options = session.options
-    if options.paths or options.given & {*CHOOSING}:
+    if options.paths or options.given & {*CELL_FLAGS}:
         return options
     files = tree.git("diff", "--name-only", states[0].commit, states[-1].commit).splitlines()
     if not (sets := sets_touched(files)):
@@ -119,7 +119,13 @@ def judge_pair(
             progress=session.progress,
             root=session.root,
         )
-        exact.run(counts, pair / name, scratch, moved_to=destination / name)
+        exact.run(
+            counts,
+            pair / name,
+            scratch,
+            moved_to=destination / name,
+            cells=cells_of_sets(options.paths, options.messages),
+        )
     if prices:
         write_json(pair / PRICES, prices)
     publish(pair)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import judge_series
-from analysis.diff.series import MAIL_WIDTH, MOST_LINES
+from analysis.diff.series import MAIL_LINES, MAIL_WIDTH
 from probes.contract import BEYOND, SERIES, UNTOLD, WITHIN
 from tests.exact.test_analysis import TCP, write_run
 
@@ -77,7 +77,7 @@ def test_a_mail_is_short_and_names_what_changed(tmp_path: Path, number: int) -> 
     more[number // 2] = 8
     judge_series(write_series(tmp_path, more), "quiet", "0")
     lines = (tmp_path / "mail.txt").read_text().splitlines()
-    assert len(lines) <= MOST_LINES
+    assert len(lines) <= MAIL_LINES
     assert max(map(len, lines)) <= MAIL_WIDTH
     assert any(line.startswith(f"{number // 2 + 1:07}") and line.endswith("+8") for line in lines)
 

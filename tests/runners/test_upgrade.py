@@ -8,10 +8,10 @@ import pytest
 
 from probes.contract import PRICES
 from runners.cli import parse
+from runners.gate.upgrade import counted_on_both, upgrade
 from runners.options import WhatIfOptions
 from runners.process import UsageError
 from runners.programs.prices import empty_list
-from runners.upgrade import counted_on_both, upgrade
 
 
 def options(*words: str) -> WhatIfOptions:
