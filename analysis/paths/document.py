@@ -29,17 +29,24 @@ INSIDE = {
     "sock": ("sock", ""),
     "unix_sock": ("unix_sock", ""),
     "sk_buff": ("sk_buff", ""),
+    "skb_shared_info": ("skb_shared_info", "skb_shared_info."),
+    "socket_wq": ("socket_alloc", "socket.wq."),
+    "epitem": ("epitem", ""),
+    "eppoll_entry": ("eppoll_entry", ""),
     "net_device": ("net_device", ""),
     "netns_ipv4": ("net", "ipv4."),
     "netns_ipv4_sysctl": ("net", "ipv4."),
     "snmp": ("linux_mib", ""),
 }
+# An allocation with two sk_buffs, of which TCP sends the second.
+CLONES, FIRST, CLONED = "sk_buff_fclones", "skb1", "skb2"
 TX, RX = ("send",), ("softirq", "read")
 READ_MOSTLY, WRITTEN = "read_mostly", ("read_write", "write_mostly")
 NO_FIELD = (
     "this kernel's structure declares no such field: it is gone, a macro, or a structure within"
 )
 CONNECTING = ("connect", "backlog")  # patterns with a connection for each request
+MOST_MAKERS = 3  # functions in a comment
 OFTEN = 0.4  # stores of a message, from which on a field is not mostly read
 FIELD_NAME = re.compile(r"(\w+)(?:\[.*\])?")
 HEAD = ("Type", "Name", "fastpath_tx_access", "fastpath_rx_access")
@@ -59,7 +66,7 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True)
 class FieldDocument:
-    """A table of a structure's fields, by name."""
+    """A table of a structure's fields, by name; without rows, one that is to be made."""
 
     file: Path
     structure: str
@@ -93,7 +100,13 @@ class Difference(NamedTuple):
 
 
 def read_documents(place: Path) -> list[FieldDocument]:
-    """The documents of a file, or of a tree of the kernel. Raises UsageError."""
+    """Those of a file or a tree of the kernel; one to be made of each structure that is named.
+
+    Raises UsageError.
+    """
+    names = str(place).split(",")
+    if INSIDE.keys() >= {*names} and not place.exists():
+        return [FieldDocument(place, name, {}) for name in names]
     if place.is_dir():
         files = sorted((place / CACHELINES).glob("*.rst*"))
         documents = [read_document(path) for path in files if _head(_lines(path)) is not None]
@@ -164,15 +177,14 @@ def uses(cells: Iterable[ExactCell], document: FieldDocument) -> dict[str, Use]:
 
     A field within a field is found by its own name, too, where no other has that.
     """
-    structure, before = INSIDE[document.structure]
     found: dict[str, Use] = {}
     for cell in cells:
         outer: dict[str, list[FieldOfObject]] = {}
         inner: dict[str, list[FieldOfObject]] = {}
         for row in cell.field_rows:
-            if row.structure != structure or not row.field.startswith(before):
+            if not (path := _path(row, document)):
                 continue
-            first, *rest = re.split(r"[.\[]", row.field.removeprefix(before))
+            first, *rest = path
             for names, of_cell in ((first, outer), ("".join(rest[:1]), inner)):
                 for name in filter(None, names.split("|")):
                     of_cell.setdefault(name, []).append(row)
@@ -185,6 +197,17 @@ def uses(cells: Iterable[ExactCell], document: FieldDocument) -> dict[str, Use]:
                 most = use.elsewhere.get((what, way), (0.0, 0.0))
                 use.elsewhere[what, way] = _most(most, rows, ways, each)
     return found
+
+
+def _path(row: FieldOfObject, document: FieldDocument) -> list[str]:
+    """The field's names from the document's structure down; none of another structure."""
+    structure, before = INSIDE[document.structure]
+    if row.structure == CLONES and structure == "sk_buff":
+        clone, _, name = row.field.partition(".")
+        return re.split(r"[.\[]", name) if clone in (FIRST, CLONED) else []
+    if row.structure != structure or not row.field.startswith(before):
+        return []
+    return re.split(r"[.\[]", row.field.removeprefix(before))
 
 
 def _elsewhere(cell: ExactCell) -> str:
@@ -232,11 +255,10 @@ def differences(cells: Sequence[ExactCell], document: FieldDocument) -> Iterator
 
 def _fields(cells: Iterable[ExactCell], document: FieldDocument) -> Iterator[str]:
     """The names of the structure's own fields that have no field with a row inside."""
-    structure, before = INSIDE[document.structure]
     for cell in cells:
         for row in cell.field_rows:
-            if row.structure == structure and row.field.startswith(before):
-                first, *rest = re.split(r"[.\[]", row.field.removeprefix(before))
+            if path := _path(row, document):
+                first, *rest = path
                 if not rest or not document.rows.keys() & set(rest[0].split("|")):
                     yield from first.split("|")
 
@@ -289,14 +311,15 @@ def report(cells: Sequence[ExactCell], documents: Sequence[FieldDocument]) -> st
         raise RunError("no cell of this run has fields: count them with --lines.")
     lines = []
     for document in documents:
-        structure, _ = INSIDE[document.structure]
         having = [
-            cell
-            for cell in counted_cells
-            if any(row.structure == structure for row in cell.field_rows)
+            cell for cell in counted_cells if any(_path(row, document) for row in cell.field_rows)
         ]
-        rows = list(differences(having, document)) if having else []
         names = ", ".join(f"{cell.cell}" for cell in having) or "none of them has the structure"
+        if not document.rows:
+            lines.append(f"# {document.structure}: Linux {counted_cells[0].kernel}, {names}.")
+            lines += field_table(having, document)
+            continue
+        rows = list(differences(having, document)) if having else []
         lines.append(
             f"# {document.file.name}: {counted(len(rows), 'difference')} in "
             f"{counted(len(document.rows), 'row')}, Linux {counted_cells[0].kernel}. "
@@ -305,3 +328,46 @@ def report(cells: Sequence[ExactCell], documents: Sequence[FieldDocument]) -> st
         lines.append("structure\tfield\tdocument\tcounted")
         lines += ["\t".join(row) for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def field_table(cells: Sequence[ExactCell], document: FieldDocument) -> Iterator[str]:
+    """A table as the kernel's documents have it: the fields that a message accesses, in order.
+
+    In place of a type it has the bytes of the field, which the tables of a run do not name.
+    """
+    extents = _extents(cells, document)
+    found = uses(cells, document)
+    lines = [[*HEAD, "comment"]]
+    for joined, extent in sorted(extents.items(), key=lambda pair: (pair[1].start, pair[1].stop)):
+        for name in joined.split("|"):
+            use = found[name]
+            tx, rx = _word(use.tx), _word(use.rx)
+            if tx or rx:
+                makers = [maker.partition(" ")[2] for maker in (*use.storers, *use.loaders)]
+                comment = ",".join([*dict.fromkeys(makers)][:MOST_MAKERS])
+                lines.append([f"{len(extent)}B", name, tx or "-", rx or "-", comment])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).strip()
+
+
+def _extents(cells: Iterable[ExactCell], document: FieldDocument) -> dict[str, range]:
+    """Where the structure has its fields, those of one byte together."""
+    extents: dict[str, range] = {}
+    for row in (row for cell in cells for row in cell.field_rows):
+        # A clone's fields lie behind those of the first one.
+        if (path := _path(row, document)) and not row.field.startswith(CLONED):
+            extent = extents.get(path[0], range(row.offset, row.offset))
+            end = max(extent.stop, row.offset + row.size)
+            extents[path[0]] = range(min(extent.start, row.offset), end)
+    return extents
+
+
+def _word(counts: tuple[float, float]) -> str:
+    """What the kernel's documents say of a field with these loads and stores of a message."""
+    loads, stores = counts
+    if stores and not loads:
+        return "write_mostly"
+    if stores >= OFTEN:
+        return "read_write"
+    return READ_MOSTLY if loads else ""

@@ -144,11 +144,9 @@ def checks(
     if "no-calls" in path.checks:
         yield _no_calls(window)
     yield _clock(cell, window, result)
-    # Of other patterns the steady iteration may only fill a buffer: what empties it is not in it.
-    whole = cell.pattern in WHOLE
-    counts, where = (
-        (window.steady.counts, "steady iteration") if whole else (window.total, "window")
-    )
+    counts, where = window.steady.counts, "steady iteration"
+    if cell.pattern not in WHOLE:  # it may only fill a buffer: what empties that is not in it
+        counts, where = window.total, "window"
     calls = window.tree.by_function(counts.calls)
     for names in path.through if "through" in path.checks else ():
         place = named(names, {name for name, n in calls.items() if n})

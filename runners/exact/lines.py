@@ -161,11 +161,12 @@ def _add_to_line(recorded: Recorded, counted: Lines, touch: Touch, times: int) -
 def _add_to_fields(recorded: Recorded, counted: Lines, touch: Touch, times: int) -> None:
     """Each field that an access reaches counts it once."""
     place = recorded.objects.place(touch.virtual)
-    if place.kind not in TYPED or place.name not in recorded.objects.structures:
+    if place.kind not in TYPED:
         return
     seen: dict[str, int] = {}
     for byte in range(touch.size):
-        seen.setdefault(recorded.field(touch, byte), place.offset + byte)
+        if recorded.objects.structure(place.name, place.offset + byte):
+            seen.setdefault(recorded.field(touch, byte), place.offset + byte)
     way, function = recorded.way(touch.node), recorded.function(touch.node)
     for name, at in seen.items():
         structure = recorded.objects.structure(place.name, at)

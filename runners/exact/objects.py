@@ -152,6 +152,7 @@ class Objects:
         self._stacks.sort()
         self.place = cache(self._place)
         self.field = cache(self._field)
+        self.structure = cache(self._structure)
         self._page_of = cache(self._page)
 
     def _read_symbols(self, names: Path) -> None:
@@ -369,8 +370,10 @@ class Objects:
                 fields.append((field, byte, 1))
         return [row for row in fields if not row[0].endswith(PADDING)]
 
-    def structure(self, name: str, offset: int) -> str:
-        """The structure that declares the field at a byte of an object."""
+    def _structure(self, name: str, offset: int) -> str:
+        """The structure that declares the field at a byte of an object; empty where none does."""
+        if offset >= self._heads.get(name, offset + 1):
+            return "skb_shared_info"
         structure = self.structures.get(name, "")
         if not structure or offset >= self.btf.size(structure):
             return structure

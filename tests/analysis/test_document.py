@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.paths.document import differences, read_document, read_documents
+from analysis.paths.document import differences, read_document, read_documents, report
 from analysis.paths.lines import FieldOfObject
 from probes.messages import UsageError
 
@@ -94,6 +94,32 @@ def test_each_kind_of_difference_is_told_and_what_agrees_is_not(tmp_path: Path) 
     assert found["lost_out"] == "rx: written with loss only, loaded 1.00 times a message"
     assert "no such field" in found["gone"]
     assert found["rack"] == "rx: written 1.00 times a message by tcp_rack_advance"
+
+
+def test_a_table_of_counts_says_nothing_else_than_they_do(tmp_path: Path) -> None:
+    rows = (
+        field("skc_flags|skc_reuse", loads_send=2.0),
+        field("sk_lock.slock", loads_send=2.0, stores_send=2.0, storers="send lock_sock_nested"),
+        field("sk_err", stores_read=0.1),
+        field("sk_mark"),
+    )
+    own = tuple(row._replace(structure="sock", offset=4 * n) for n, row in enumerate(rows))
+    cell: Any = SimpleNamespace(
+        cell="tcp", kernel="6.12", lines=True, field_rows=own, messages_per_iteration=2,
+        pattern="pingpong", knob=None,
+    )  # fmt: skip
+    made = report([cell], read_documents(Path("sock")))
+    file = tmp_path / "sock.rst"
+    file.write_text(made)
+    table = read_document(file)
+    assert [(row.field, row.tx, row.rx) for row in table.rows.values()] == [
+        ("skc_flags", "read_mostly", ""),
+        ("skc_reuse", "read_mostly", ""),
+        ("sk_lock", "read_write", ""),
+        ("sk_err", "", "write_mostly"),
+    ]
+    assert [*differences([cell], table)] == []
+    assert "lock_sock_nested" in made
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@
     python -m tests.docs.lines RUN…         # take the cells of these runs into cells.csv first
     python -m tests.docs.lines --store RUN  # store this run of unix and tcp first
 
-The run is one of `exact --lines --sched fifo`; cells.csv has a row for each cell of
-every transport.
+The stored run is CLONE/reports/lines, by `exact --lines --sched fifo --out reports/lines` in a
+clone; where the clone lay is taken out of it. cells.csv has a row for each cell of every transport.
 """
 
 import sys
@@ -168,7 +168,9 @@ def pictures(rows: Rows) -> dict[str, str]:
 def main(words: list[str]) -> None:
     ROWS.mkdir(exist_ok=True)
     if words[:1] == ["--store"]:
-        reference.store(Path(words[1]), ROWS)
+        run = Path(words[1]).resolve()
+        reference.forget(run, run.parents[1])
+        reference.store(run, ROWS)
     elif words:
         take([*map(Path, words)])
     rows = Rows()

@@ -148,11 +148,11 @@ def measure(name: str, copy: Path) -> Path:
     command = ["./runners/run.sh", *OPTIONS[name], "--out", str(run)]
     if subprocess.run(command, cwd=copy).returncode != 0:
         raise SystemExit(f"pathcost: {run} is as it was, since a new run failed.")
-    _forget(copy / run, copy)
+    forget(copy / run, copy)
     return copy / run
 
 
-def _forget(run: Path, copy: Path) -> None:
+def forget(run: Path, copy: Path) -> None:
     """Nobody else's business: where the copy lay, and paths in the kernel's command line."""
     for path in (run / "run.json", *run.glob("raw/**/*.bt")):
         path.write_text(path.read_text(encoding="utf-8").replace(str(copy), "."), encoding="utf-8")

@@ -150,6 +150,7 @@ def test_a_real_cell_names_what_it_touches(built: None, kernel: str) -> None:
     rows = {key[1]: row for key, row in found.rows.items()}
     assert len(rows["tcp_sock"].objects) == 2
     assert rows["runqueues of CPU 0"].stores > 0
+    assert any(row.structure == "skb_shared_info" and row.loads for row in found.fields.values())
     assert found.kinds["other"] + found.kinds["pages"] < found.totals["lines"] / 20
     # By net/ipv4/tcp_input.c and tcp.c, whichever the kernel.
     messages = 2 * found.iterations

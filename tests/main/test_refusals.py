@@ -97,15 +97,13 @@ def test_too_little_room(small_disk: Path) -> None:
 @pytest.mark.root
 @pytest.mark.emulated
 def test_a_full_disk_for_temporary_files_takes_the_cache_lines_not_the_counts(
-    small_disk: Path, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    words = "exact --lines --transports unix --placements same-cpu --sched fifo"
-    command = f"TMPDIR={small_disk} {RUN} {words} --out {{folder}}/run"
-    (small_disk / "filler").write_bytes(bytes(60 << 20))
-    status, printed, lines = said_by(command, tmp_path)
-    assert (status, "no cell of this run has cache lines: the disk for" in lines[-1]) == (
-        1,
-        True,
-    ), lines
+    run = f"{RUN} exact --lines --transports unix --placements same-cpu --sched fifo"
+    mounted = f"mount -t tmpfs -o size=60m none /mnt; TMPDIR=/mnt {run} --out {{folder}}/run"
+    script = f"{mounted}; status=$?; find /mnt -mindepth 1; exit $status"
+    status, printed, lines = said_by(f"unshare --mount sh -c {quote(script)}", tmp_path)
+    said = "no cell of this run has cache lines: the disk for temporary files is full"
+    assert (status, said in lines[-1]) == (1, True), lines
     assert "instructions" in printed
-    assert [entry.name for entry in small_disk.iterdir()] == ["filler"]
+    assert "/mnt" not in printed
