@@ -8,64 +8,95 @@ cells of the same kernel. docs/time-explained.md says what the prices are and ho
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.analyse import Analysis
-from analysis.drawing import FAINT, INK, Drawn, drawn
+from analysis.drawing import CARD, FAINT, INK, Drawn, drawn
 from analysis.paths.cells import DEFAULT, ExactCell
 from analysis.paths.tree import layer_of
 from analysis.report.priced import counted_events, priced_run
 from analysis.statistics import Estimate
 from analysis.times.events import INSTRUCTIONS, ON_ONE, EventPrices
 from analysis.times.figures import STEP_DOWN, STEP_UP
-from analysis.wording import amount, number, size_text
+from analysis.wording import amount, number, signed, size_text
 from probes.isa import USUAL
 from probes.messages import UsageError
 from probes.transports import PAIR
 
 SMALL_SHARE = 0.03  # of the difference: layers below it are one row
-KIND_NAMES = {
-    "code_misses": "code that a cache of 32 KiB lacks",
-    "string_bytes": "bytes copied and cleared",
-    "switches": "switches",
+EVENT_KINDS = {  # event → what its part is called, and what is counted
+    "code_misses": ("code that a cache of 32 KiB lacks", "lines"),
+    "string_bytes": ("copied and cleared", "bytes"),
+    "switches": ("switching between tasks", "switches"),
 }
-SMALL_LAYERS, NOT_EXPLAINED = "other layers", "not explained"
+SMALL_LAYERS, NOT_EXPLAINED, TOLD_TOO_MUCH = "other layers", "not explained", "told too much"
+
+
+class TimePart(NamedTuple):
+    """Some of the extra time: how many more events of a unit there are over TCP, and their ns."""
+
+    name: str
+    unit: str
+    events: float
+    ns: float
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether it is what the events do not tell, or tell too much."""
+        return not self.unit
 
 
 @dataclass(frozen=True)
 class Explained:
-    """TCP's extra time of a round trip, in nanoseconds.
-
-    `parts` has what each kind of event tells of it: how many more there are over TCP, and their
-    nanoseconds. What the parts do not tell is the last one.
-    """
+    """TCP's extra time of a round trip, in nanoseconds, and its parts; the rest is the last one."""
 
     size: int
     kernel: str
     measured: Estimate
     told: float
-    parts: tuple[tuple[str, float, float], ...]
+    parts: tuple[TimePart, ...]
 
     @property
     def sentence(self) -> str:
         """For the first screen."""
         told, more = amount(self.told, "ns"), amount(self.measured.value, "ns")
+        rest = f"{amount(abs(self.rest), 'ns')} ({self.share})"
+        missed = f"{rest} are not explained" if self.rest > 0 else f"{rest} too much are told"
         return (
-            f"By this machine's prices, warm, the instructions, switches and copies that "
-            f"TCP has more on one CPU (counted on Linux {self.kernel.partition('+')[0]}, emulated) "
-            f"take {told} of a round trip. TCP took {more} longer: {self.share} are not explained."
+            f"By this machine's prices, warm, what TCP executes more on one CPU (counted on Linux "
+            f"{self.kernel.partition('+')[0]}, emulated) takes {told} of a round trip. "
+            f"TCP took {more} longer: {missed}."
         )
 
     @property
     def table(self) -> pd.DataFrame:
-        return pd.DataFrame(self.parts, columns=["part", "events", "ns"])
+        return pd.DataFrame(self.parts)
+
+    @property
+    def words(self) -> pd.DataFrame:
+        """The parts as a reader sees them."""
+        rows = [
+            (
+                part.name,
+                f"{signed(part.events)} {part.unit}" if part.unit else None,
+                amount(part.ns, "ns"),
+            )
+            for part in self.parts
+        ]
+        return pd.DataFrame(rows, columns=["part", "more over TCP", "time"])
 
     @property
     def share(self) -> str:
         """How much is not explained, of the difference, also where too much is told."""
         return f"{number(100 * abs(self.rest / self.measured.value))} %"
+
+    @property
+    def highest(self) -> float:
+        """How far the parts reach that lengthen the time, in nanoseconds."""
+        return sum(part.ns for part in self.parts if part.ns > 0)
 
     @property
     def rest(self) -> float:
@@ -102,17 +133,26 @@ def _explained(
     price = dict(zip(prices.names, prices.values, strict=True))
     layers = _layers(tcp)
     layers.subtract(_layers(unix))
-    parts = [(name, float(n), n * price[INSTRUCTIONS]) for name, n in layers.items() if n]
-    parts += [
-        (KIND_NAMES[name], float(more[name]), more[name] * price[name]) for name in KIND_NAMES
+    parts = [
+        TimePart(name, INSTRUCTIONS, float(n), n * price[INSTRUCTIONS])
+        for name, n in layers.items()
+        if n
     ]
-    told = sum(ns for _, _, ns in parts)
+    parts += [
+        TimePart(name, unit, float(more[event]), more[event] * price[event])
+        for event, (name, unit) in EVENT_KINDS.items()
+        if more[event]
+    ]
+    told = sum(part.ns for part in parts)
     least = SMALL_SHARE * measured.value
-    small = [part for part in parts if part[0] in layers and abs(part[2]) < least]
-    shown = sorted((part for part in parts if part not in small), key=lambda part: -part[2])
+    small = [part for part in parts if part.unit == INSTRUCTIONS and abs(part.ns) < least]
+    shown = [part for part in parts if part not in small]
     if small:
-        shown.append((SMALL_LAYERS, sum(part[1] for part in small), sum(part[2] for part in small)))
-    shown.append((NOT_EXPLAINED, 0.0, measured.value - told))
+        sums = (sum(part.events for part in small), sum(part.ns for part in small))
+        shown.append(TimePart(SMALL_LAYERS, INSTRUCTIONS, *sums))
+    shown.sort(key=lambda part: -part.ns)
+    rest = measured.value - told
+    shown.append(TimePart(NOT_EXPLAINED if rest > 0 else TOLD_TOO_MUCH, "", 0.0, rest))
     return Explained(tcp.size, tcp.kernel, measured, told, tuple(shown))
 
 
@@ -153,29 +193,30 @@ def draw_explained(found: Explained) -> Drawn:
 
 def explained_plot(found: Explained) -> Figure:
     """A bar for each part, each from where the one above ends."""
-    figure = Figure(figsize=(9, 0.9 + 0.3 * len(found.parts)), layout="constrained")
+    figure = Figure(figsize=(9, 1.1 + 0.3 * len(found.parts)), layout="constrained")
     ax = figure.subplots()
+    measured = found.measured.value / 1000
+    ax.axvline(measured, color=INK, linewidth=0.8)
     start = 0.0
-    for at, (name, events, ns) in enumerate(found.parts):
-        width = ns / 1000
-        colour = FAINT if name == NOT_EXPLAINED else STEP_DOWN if width < 0 else STEP_UP
-        ax.barh(
-            at, width, 0.6, left=start, color=colour, hatch="//" if name == NOT_EXPLAINED else None
-        )
-        count = f" ({number(events)})" if events else ""
+    for at, part in enumerate(found.parts):
+        width = part.ns / 1000
+        colour, hatch = STEP_DOWN if width < 0 else STEP_UP, None
+        if part.is_rest:
+            colour, hatch = FAINT, "//"
+        ax.barh(at, width, 0.6, left=start, color=colour, hatch=hatch)
         ax.annotate(
-            amount(ns, "ns") + count,
+            amount(part.ns, "ns"),
             (max(start, start + width), at),
             xytext=(5, 0),
             textcoords="offset points",
             va="center",
             fontsize=9,
+            bbox={"facecolor": CARD, "edgecolor": "none", "pad": 1},
         )
         start += width
-    ax.axvline(found.measured.value / 1000, color=INK, linewidth=0.8)
-    ax.set_yticks(range(len(found.parts)), [name for name, *_ in found.parts])
-    ax.set_xlim(right=1.35 * max(found.measured.value, found.told) / 1000)
-    ax.set_xlabel("µs a round trip")
+    ax.set_yticks(range(len(found.parts)), [part.name for part in found.parts])
+    ax.set_xlim(right=1.15 * max(found.measured.value, found.highest) / 1000)
+    ax.set_xlabel("µs that a round trip over TCP takes longer; the line: measured")
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
     return figure

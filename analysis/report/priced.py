@@ -6,7 +6,7 @@ sentence, a UsageError.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from analysis.statistics import Estimate, student
 from analysis.times.events import (
     INSTRUCTIONS,
     ON_ONE,
+    PATH,
     TOLD_TIMES,
     EventCounts,
     EventPrices,
@@ -140,7 +141,14 @@ def pair_difference(pair: ExactPair, priced: Priced) -> Estimate:
         for events, cell in zip(counts, (pair.before, pair.after), strict=True):
             events[INSTRUCTIONS] = usual_instructions(cell)  # of the variants that are compared
         return difference(priced.one_cpu, *counts)
-    return difference(priced.prices.prices[name], *map(priced.prices.on_two, counts))
+    prices = priced.prices.prices[name]
+    found = difference(prices, *map(priced.prices.on_two, counts))
+    # The path is itself told by prices: as uncertain as these, and so many times as dear.
+    path = difference(priced.one_cpu, *counts)
+    low, high = path.ends
+    factor = prices.price(PATH).value
+    half = np.hypot(found.ends[1] - found.value, factor * (high - low) / 2)
+    return replace(found, low=found.value - half, high=found.value + half)
 
 
 def told_time(cell: ExactCell, priced: Priced) -> Estimate:

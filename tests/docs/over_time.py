@@ -3,10 +3,13 @@
 
     python -m tests.docs.over_time            # make the page and its figure again
     python -m tests.docs.over_time RUN …      # take the rows from these runs of exact mode first
+    python -m tests.docs.over_time --told RUN # take told.csv from this run on two CPUs first
 
 The text stands in docs/site/path-over-time.md.j2, which has no figure of its own. cells.csv has a
 row for each cell, layers.csv for each of its layers, changes.csv for each function that a kernel
-changed. outside.csv (other people's times) and causes.tsv (upstream commits) are written by hand.
+changed, told.csv what the prices of reports/reference/time-explained make of the difference between
+two kernels. outside.csv (other people's times) and causes.tsv (upstream commits) are written by
+hand.
 """
 
 import sys
@@ -24,6 +27,7 @@ from analysis.drawing import MARKERS, OTHERS, axes_row, rendered
 from analysis.paths.cells import ExactCell, read_exact
 from analysis.paths.changes import ONLY_CALLS, WORK, Moved, most_alike
 from analysis.paths.tree import function_layer
+from analysis.predict.upgrade import priced_folder, upgrades
 from analysis.raw.run import read_run
 from analysis.wording import MINUS, listed, number, signed, size_text
 from probes.cell import WHOLE
@@ -35,6 +39,7 @@ ROWS = REPOSITORY / "reports/reference/over-time"
 PAGE = REPOSITORY / "docs/path-over-time.md"
 TEMPLATES = REPOSITORY / "docs/site"
 FIGURE = "figures/over-time.svg"
+TOLD, PRICED = "told.csv", REPOSITORY / "reports/reference/time-explained/prices.json"
 REFRESH = "python -m tests.docs.over_time"
 WHERE = ["pattern", "transport", "size", "placement", "scheduling", "cpu"]
 USUAL = {"pattern": "pingpong", "placement": "same-cpu", "scheduling": "fifo", "cpu": "qemu64"}
@@ -107,6 +112,20 @@ def changes(kernels: Sequence[ExactCell]) -> Iterator[tuple[Any, ...]]:
                        kind, *counts)  # fmt: skip
 
 
+def told(run: Path) -> pd.DataFrame:
+    """What the stored prices tell of each kernel's round trips on two CPUs, in ns."""
+    priced, rows = priced_folder(PRICED), []
+    found = [cell for cell in read_exact(read_run(run)) if cell.placement == "cross-cpu"]
+    kernels = sorted({series(cell) for cell in found}, key=by_release)
+    for kernel in kernels[:-1]:
+        first, last = ([c for c in found if series(c) == name] for name in (kernel, kernels[-1]))
+        for each in upgrades((*first, *last), priced):
+            where = (each.pair.transport, each.pair.after.size, kernel, kernels[-1])
+            rows.append((*where, each.first.value, each.time.value, *each.time.ends))
+    columns = ["transport", "size", "first", "second", "first_ns", "more_ns", "low_ns", "high_ns"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 class Rows:
     """The stored rows, as the template asks for them."""
 
@@ -116,6 +135,7 @@ class Rows:
             pd.read_csv(folder / f"{name}.csv", dtype=kernels)
             for name in ("cells", "layers", "changes", "outside")
         )
+        self.told = pd.read_csv(folder / TOLD, dtype=kernels)
         self.causes = pd.read_csv(folder / "causes.tsv", sep="\t", dtype=kernels)
         self.kernels = sorted(self.cells["kernel"].unique(), key=by_release)
         self.steps = list(pairwise(self.kernels))
@@ -149,6 +169,12 @@ class Rows:
         """How often a round trip of the second of two kernels calls a function that changed."""
         where = {"first": first, "second": second, "transport": transport, "size": size}
         return int(only(self.moved, {**where, "function": function})["calls_after"])
+
+    def told_change(self, first: str, second: str, transport: str, size: int) -> float:
+        """By which part of the first kernel's told time the second's differs, on two CPUs."""
+        where = {"first": first, "second": second, "transport": transport, "size": size}
+        row = only(self.told, where)
+        return float(row["more_ns"] / row["first_ns"])
 
     def said(self, kernel: str, transport: str, size: int, pattern: str = "pingpong") -> float:
         """Somebody else's figure."""
@@ -195,6 +221,9 @@ def plot(rows: Rows) -> Figure:
 
 
 def main(runs: Sequence[str]) -> None:
+    if runs[:1] == ["--told"]:
+        told(Path(runs[1])).round(1).to_csv(ROWS / TOLD, index=False, lineterminator="\n")
+        runs = ()
     for name, table in (tables(map(Path, runs)) if runs else {}).items():
         table.to_csv(ROWS / name, index=False, lineterminator="\n")
     rows = Rows()
