@@ -375,7 +375,7 @@ def to_bound(ends: Sequence[End]) -> Iterator[tuple[End, End]]:
     Of sockets that are not connected it is known by their counts alone who has whose datagrams:
     where just one of them has received all that another has sent.
     """
-    bound = [end for end in ends if port_of(end.peer) == 0]
+    bound, seen = [end for end in ends if port_of(end.peer) == 0], set[tuple[int, str, str]]()
     for end in ends:
         if port_of(end.peer):
             found = [other for other in bound if port(other) == port_of(end.peer)]
@@ -385,7 +385,8 @@ def to_bound(ends: Sequence[End]) -> Iterator[tuple[End, End]]:
                 for other in bound
                 if 0 < end.sent == other.received and end.sends == other.receives and other != end
             ]
-        if len(found) == 1:
+        if len(found) == 1 and not {end_key(end), end_key(found[0])} & seen:
+            seen |= {end_key(end), end_key(found[0])}
             yield end, found[0]
 
 
@@ -527,6 +528,7 @@ def order(first: End, second: End, listening: set[int]) -> tuple[End, End]:
         ports = (0, 0) if client.family == "unix" else (port(client), port(server))
         return (
             client.opened == "connected" or server.opened == "accepted",
+            client.family == "udp" and server.leads is False,
             bool(server.path) and not client.path,
             ports[1] in listening and ports[0] not in listening,
             ports[1] < ports[0],
