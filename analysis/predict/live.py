@@ -90,15 +90,15 @@ def screen(seen: Counts, prices: Prices, columns: int, rows: int) -> list[str]:
     """A screen of so many lines, none longer than its columns."""
     watched = Watched.model_validate_json(json.dumps(seen))
     told = tell_all(watched, prices)
-    room = max(1, rows - 4)
+    wide, room = max(LEAST_NAME, columns), max(1, rows - 4)
     named = told[: max(1, room // 2)]
-    lines = [*textwrap.wrap(f"q ends; {cost_line(watched)}.", columns, max_lines=2), ""]
+    lines = [*textwrap.wrap(f"q ends; {cost_line(watched)}.", wide)[:2], ""]
     if told:
         lines += [*table([row(each) for each in named], columns), ""]
     else:
         lines += ["no two processes of this machine talked meanwhile over TCP or a Unix socket."]
     for each in named:
-        lines += textwrap.wrap(each.first.sentence, columns, subsequent_indent="  ")
+        lines += textwrap.wrap(each.first.sentence, wide, subsequent_indent="  ")
     return [line[:columns] for line in lines[:rows]]
 
 
