@@ -228,7 +228,7 @@ def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
         "connected, nothing sent yet": first,
         "waits for a timer of TCP": timers,
         "held back by TCP": held - timers,
-        "waits to be accepted": accepting,
+        "waits to be accepted": accepting - server.used("waited_us") / rate,
         "its send waits for room": room - held,
         "the server runs": runs,
         "the client runs": client.busy * 1e6 / rate,
