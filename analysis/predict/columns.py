@@ -103,6 +103,8 @@ def both(pair: Pair, figure: Callable[[Party], str]) -> str:
 
 def named(party: Party) -> str:
     """`redis-server 4242`, or how many processes of the name there are; in which container."""
+    if not party.owners:
+        return party.comm
     count = len(party.owners)
     which = f"({count} processes)" if count > 1 else f"{min(party.owners)}"
     inside = f" in {party.container}" if party.container else ""

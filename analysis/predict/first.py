@@ -2,15 +2,17 @@
 """The first line of a pair: is it the transport, and what else limits it?"""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from typing import NamedTuple
 
 from analysis.predict.model import BUSY, IDLE, WANTED, Prediction, Verdict
 from analysis.predict.pairs import Pair, Party
 from analysis.wording import amount, listed, number, size_text
+from probes.transports import PAIR
 
 MOST = 0.3  # of a request's time: a part that large is told
-TIME_WAIT_S = 60  # so long a closed connection keeps its port
+# So long a closed connection keeps its port; over loopback it may be used again before
+# (net.ipv4.tcp_tw_reuse)
+TIME_WAIT_S, REUSED_S = 60, 1
 ALIKE = 1.1  # times as much: figures of two pairs that are compared
 ALIKE_SLEEPS = 1.5  # and their wake-ups, which a scheduler decides
 # A part of a request's time that is told → how, and what helps against it
@@ -117,10 +119,11 @@ def scarce_ports(pair: Pair) -> str:
     ports = pair.counted["ports"]
     closed = pair.counted[f"time-wait {pair.place.rpartition(':')[2]}"]
     opened = pair.observed.requests.opened * pair.observed.requests.rate
-    if pair.family != "tcp" or not ports or max(closed, opened * TIME_WAIT_S) < ports / 2:
+    keeps_s = REUSED_S if pair.counted["reuse"] else TIME_WAIT_S
+    if pair.family != "tcp" or not ports or opened * keeps_s < ports / 2:
         return ""
-    left = max(0.0, (ports - closed) / max(opened, 1e-9))
-    when = f"none is left in {left:.0f} s" if opened * TIME_WAIT_S > ports else "it stays so"
+    left = max(0.0, (ports - closed) / opened)
+    when = f"none is left in {left:.0f} s" if opened * keeps_s > ports else "it stays so"
     return (
         f"{closed:,} of its clients' {ports:,} ports are in TIME_WAIT, and at {number(opened)} "
         f"connections a second {when}: keep connections open"
@@ -141,16 +144,23 @@ def further(pair: Pair, prediction: Prediction | None, limit: str) -> Iterator[s
 
 def unfair(pairs: Sequence[Pair]) -> Iterator[str]:
     """Where a pair over TCP and one over a Unix socket are compared: what differs but the way."""
-    ways = ([pair for pair in pairs if pair.family == family] for family in ("tcp", "unix"))
-    for tcp, unix in product(*ways):
-        alike = (tcp.client.comm, tcp.server.comm) == (unix.client.comm, unix.server.comm)
-        if not alike and len(pairs) != 2:
-            continue
-        if differs := [*differences(tcp, unix)]:
-            yield (
-                f"{tcp.place} and {unix.place} are no fair comparison of TCP with a Unix socket: "
-                f"{listed(differs)}."
-            )
+    programs: dict[tuple[str, ...], list[Pair]] = {}
+    for pair in pairs:
+        names = (pair.client.comm, pair.server.comm) if len(pairs) > len(PAIR) else ()
+        programs.setdefault(names, []).append(pair)
+    for found in programs.values():
+        unix, tcp = ([pair for pair in found if pair.family == way] for way in PAIR)
+        if len(tcp) == len(unix) == 1:
+            yield from unfair_pair(tcp[0], unix[0])
+
+
+def unfair_pair(tcp: Pair, unix: Pair) -> Iterator[str]:
+    """What two pairs that are compared differ in, as a sentence."""
+    if differs := [*differences(tcp, unix)]:
+        yield (
+            f"{tcp.place} and {unix.place} are no fair comparison of TCP with a Unix socket: "
+            f"{listed(differs)}."
+        )
 
 
 Figure = Callable[[Pair], float]
@@ -179,8 +189,9 @@ def differences(tcp: Pair, unix: Pair) -> Iterator[str]:
         ("clients", processes(lambda pair: pair.client), 1.0),
         ("servers", processes(lambda pair: pair.server), 1.0),
     )
+    read = all(party.read for pair in (tcp, unix) for party in (pair.client, pair.server))
     for what, figure, most in counts:
-        if apart(figure(tcp), figure(unix), most):
+        if (read or figure is not slept) and apart(figure(tcp), figure(unix), most):
             yield f"{number(figure(tcp))} and {number(figure(unix))} {what}"
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The live view of `watch`: what happened since an earlier look, and the lines of a screen."""
 
+import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -81,23 +82,23 @@ def waits(now: Counts, before: Counts) -> Counts:
     old = before.get("waits", {})
     return {
         name: [max(0, n - o) for n, o in zip(figures, old.get(name, (0, 0)), strict=True)]
-        for name, figures in now["waits"].items()
+        for name, figures in now.get("waits", {}).items()
     }
 
 
 def screen(seen: Counts, prices: Prices, columns: int, rows: int) -> list[str]:
     """A screen of so many lines, none longer than its columns."""
-    watched = Watched.model_validate(seen)
+    watched = Watched.model_validate_json(json.dumps(seen))
     told = tell_all(watched, prices)
-    room = max(1, rows - 4)
+    wide, room = max(LEAST_NAME, columns), max(1, rows - 4)
     named = told[: max(1, room // 2)]
-    lines = [*textwrap.wrap(f"q ends; {cost_line(watched)}.", columns, max_lines=2), ""]
+    lines = [*textwrap.wrap(f"q ends; {cost_line(watched)}.", wide)[:2], ""]
     if told:
         lines += [*table([row(each) for each in named], columns), ""]
     else:
         lines += ["no two processes of this machine talked meanwhile over TCP or a Unix socket."]
     for each in named:
-        lines += textwrap.wrap(each.first.sentence, columns, subsequent_indent="  ")
+        lines += textwrap.wrap(each.first.sentence, wide, subsequent_indent="  ")
     return [line[:columns] for line in lines[:rows]]
 
 

@@ -4,7 +4,7 @@
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,7 +123,8 @@ class Pair:
 
     @property
     def talked(self) -> bool:
-        return self.requests + self.server.sum("turns") >= NOISE
+        heard = self.server.sum("turns" if self.server.sum("sends") else "receives")
+        return self.requests + heard >= NOISE
 
     @property
     def request_us(self) -> float:
@@ -227,7 +228,7 @@ def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
         "connected, nothing sent yet": first,
         "waits for a timer of TCP": timers,
         "held back by TCP": held - timers,
-        "waits to be accepted": accepting,
+        "waits to be accepted": accepting - server.used("waited_us") / rate,
         "its send waits for room": room - held,
         "the server runs": runs,
         "the client runs": client.busy * 1e6 / rate,
@@ -325,6 +326,7 @@ def pairs(watched: Watched) -> list[Pair]:
         client, server = order(first, second, listening)
         talks.setdefault(talk_of(watched, client, server), []).append((client, server))
     made = [pair_of(watched, talk, connections) for talk, connections in talks.items()]
+    made += [lone_pair(watched, end) for end in datagram_ends(watched)]
     talked = [pair for pair in made if pair.talked and wanted(watched.only, pair)]
     return sorted(talked, key=lambda pair: (-pair.requests, pair.place))
 
@@ -364,6 +366,37 @@ def joined(watched: Watched) -> Iterator[tuple[End, End]]:
         elif end.family == "tcp":
             alone.append(end)
     yield from translated(alone, listened(watched))
+    yield from to_bound([end for end in watched.ends if end.pid and end.family == "udp"])
+
+
+def to_bound(ends: Sequence[End]) -> Iterator[tuple[End, End]]:
+    """Datagram sockets of UDP: who is connected, and who is bound to that port.
+
+    Of sockets that are not connected it is known by their counts alone who has whose datagrams:
+    where just one of them has received all that another has sent.
+    """
+    bound, seen = [end for end in ends if port_of(end.peer) == 0], set[tuple[int, str, str]]()
+    for end in ends:
+        if port_of(end.peer):
+            found = [other for other in bound if port(other) == port_of(end.peer)]
+        else:
+            found = [
+                other
+                for other in bound
+                if 0 < end.sent == other.received and end.sends == other.receives and other != end
+            ]
+        if len(found) == 1 and not {end_key(end), end_key(found[0])} & seen:
+            seen |= {end_key(end), end_key(found[0])}
+            yield end, found[0]
+
+
+def datagram_ends(watched: Watched) -> Iterator[End]:
+    """Ends of UDP on a loopback address whose other end is not known."""
+    paired = {end_key(end) for ends in joined(watched) for end in ends}
+    for end in watched.ends:
+        here = end.own.startswith("127.") or end.peer.startswith("127.") or end.own[:3] == "::1"
+        if end.pid and end.family == "udp" and here and end_key(end) not in paired:
+            yield end
 
 
 def translated(alone: Sequence[End], listening: set[int]) -> Iterator[tuple[End, End]]:
@@ -418,6 +451,30 @@ def pair_of(watched: Watched, talk: Talk, connections: Sequence[tuple[End, End]]
     )
 
 
+def lone_pair(watched: Watched, end: End) -> Pair:
+    """The pair of an end of UDP with somebody: who sends more asks."""
+    known, nobody = party(watched, end.comm, [end]), party(watched, NOBODY, [])
+    asks = end.sends > end.receives
+    client, server = (known, nobody) if asks else (nobody, known)
+    observed = observe(client, server, watched.active_s or known.seconds, 1.0)
+    sends = max(end.sends, end.receives)
+    rate = sends / (watched.active_s or known.seconds)
+    size = max(end.sent, end.received) / max(1, sends)
+    requests = replace(observed.requests, rate=rate, request=size, sends=1, one_way=True)
+    return Pair(
+        family="udp",
+        place=end.peer if asks and port_of(end.peer) else end.own,
+        client=client,
+        server=server,
+        observed=replace(observed, requests=requests),
+        parts=parts_of(client, server, rate),
+        failed=0,
+        portless=0,
+        counted=Counter(),
+        sampled=watched.sampled,
+    )
+
+
 def listener_asks(connector: Party, listener: Party, active_s: float) -> bool:
     """Whether the listener pushes: it alone sends, or it spoke first and pauses before it does.
 
@@ -456,7 +513,11 @@ def end_key(end: End) -> tuple[int, str, str]:
 
 
 def port(end: End) -> int:
-    return int(end.own.rpartition(":")[2])
+    return port_of(end.own)
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 def order(first: End, second: End, listening: set[int]) -> tuple[End, End]:
@@ -467,6 +528,7 @@ def order(first: End, second: End, listening: set[int]) -> tuple[End, End]:
         ports = (0, 0) if client.family == "unix" else (port(client), port(server))
         return (
             client.opened == "connected" or server.opened == "accepted",
+            client.family == "udp" and server.leads is False,
             bool(server.path) and not client.path,
             ports[1] in listening and ports[0] not in listening,
             ports[1] < ports[0],

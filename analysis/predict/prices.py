@@ -147,7 +147,7 @@ class Prices:
         if not curve or idle_us <= 0:
             return 0.0
         pauses, took = zip(*curve, strict=True)
-        more = np.maximum.accumulate(np.array(took) - took[0])
+        more = np.maximum.accumulate(np.array(took) - min(took))
         return float(np.interp(np.log(idle_us), np.log(pauses), more))
 
     def _placed(self, transport: str, pattern: str, near: float, size: float) -> Price:

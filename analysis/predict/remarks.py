@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What is said of a watch as a whole: what it cost, what it did not see, whose the prices are."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -9,7 +10,7 @@ from analysis.predict.columns import named
 from analysis.predict.first import unfair
 from analysis.predict.model import read_fitted
 from analysis.predict.told import Told
-from analysis.raw.programs import Watched
+from analysis.raw.programs import Failure, Only, Watched
 from analysis.wording import counted, listed, number
 from probes.messages import PROGRAM
 
@@ -67,6 +68,7 @@ def unseen(watched: Watched, told: Sequence[Told], unpaired: int) -> Iterator[st
     yield from unfair([each.pair for each in told])
     if any(each.prediction and not each.pair.observed.bound for each in told):
         yield unbound()
+    yield from failed(watched, told)
     if unpaired:
         yield (
             f"{counted(unpaired, 'end')} without the other: that did not talk in this time, is on "
@@ -75,6 +77,27 @@ def unseen(watched: Watched, told: Sequence[Told], unpaired: int) -> Iterator[st
     if watched.lost:
         yield f"{watched.lost} ends were not counted: the kernel's table was full."
     yield from endings(told)
+
+
+def failed(watched: Watched, told: Sequence[Told]) -> Iterator[str]:
+    """Say what failed to connect to a place where nobody was seen to talk."""
+    known = {each.pair.place for each in told}
+    failures: Counter[tuple[str, str]] = Counter()
+    for row in watched.failures:
+        here = not row.place[:1].isdigit() or row.place.startswith("127.")
+        if here and row.place not in known and is_wanted(watched.only, row):
+            comm = watched.owner(row.pid).comm or f"process {row.pid}"
+            failures[comm, row.place or "a place without a name"] += row.count
+    for (comm, place), count in failures.most_common(MOST_NAMES):
+        yield f"{comm}: {counted(count, 'call')} of connect(2) to {place} failed: nobody answered."
+
+
+def is_wanted(only: Only, row: Failure) -> bool:
+    """Whether the user wants to see this failure."""
+    port = row.place.rpartition(":")[2]
+    return (not only.pids or row.pid in only.pids) and (
+        not only.ports or port in map(str, only.ports)
+    )
 
 
 def endings(told: Sequence[Told]) -> Iterator[str]:

@@ -38,7 +38,9 @@ def kinds(pair: Pair) -> Iterator[Noted]:
         yield from translated(pair, caller, called)
     if pair.family == "tcp" and client.tls and server.tls:
         yield "tls", {"library": min(server.tls)}
-    if any(end.datagram for end in client.ends):
+    if pair.family == "udp":
+        yield "udp", {}
+    elif any(end.datagram for end in client.ends):
         yield "datagrams", {}
     if pair.observed.requests.one_way:
         yield "one-way", {}
@@ -86,6 +88,8 @@ def full(pair: Pair) -> Iterator[Noted]:
     count = pair.client.sum("full") + pair.server.sum("full")
     if count > SELDOM * pair.requests:
         yield "full", {"rate": number(a_second(pair, count))}
+    if unpassed := pair.client.sum("unpassed") + pair.server.sum("unpassed"):
+        yield "unpassed", {"count": f"{unpassed:,}"}
 
 
 def held_up(pair: Pair, sender: Party, receiver: Party) -> Iterator[Noted]:

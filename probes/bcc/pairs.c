@@ -249,7 +249,7 @@ static inline void close_end(struct end *end, struct traffic *traffic)
 /* Whether its process has sent more messages than it has received: then it spoke first. */
 static inline u32 lead_of(void *sk, struct traffic *traffic)
 {
-	if (traffic->family == UNIX)
+	if (!is_tcp(traffic))
 		return traffic->receives ? FOLLOWS : LEADS;
 	return (s32)(half(sk + SEGMENTS_OUT) - half(sk + SEGMENTS_IN)) > 0 ? LEADS : FOLLOWS;
 }

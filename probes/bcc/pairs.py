@@ -334,8 +334,6 @@ def watch(probes: Probes, seconds: float, limit: float, every: float) -> None:
     spaces = namespaces()
     listeners = Listeners(spaces)
     before, old = network_counts(spaces), unix_inodes(spaces)
-    with suppress(OSError):
-        os.nice(-20)  # beside a hundred who run it would look at the cost seconds too late
     first = 1.0 if limit >= EVERY_CALL else FIRST_SHARE
     probes.attach(first)
     people, idle, began = People(listeners), idle_s(), time.monotonic()
@@ -435,6 +433,8 @@ def main() -> int:
     """The tool's exit status."""
     seconds, limit, every = map(float, [*sys.argv[1:], "0"][:3])
     frame.hold_signals()
+    with suppress(OSError):
+        os.nice(-20)  # beside a hundred who run it would compile and look at the cost too late
     # Each network namespace takes a descriptor. Not every root may have more than its limit.
     for most in (resource.getrlimit(resource.RLIMIT_NOFILE)[1], MOST_FILES):
         with suppress(OSError, ValueError):

@@ -31,6 +31,7 @@ LISTEN, TIME_WAIT = 10, 6  # states of TCP
 DIAG, BY_FAMILY, DUMP = 4, 20, 0x301  # NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, request and dump
 OTHER_FILES = 160  # descriptors of what watches: its programs, maps and events
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+REUSE = PORT_RANGE.with_name("tcp_tw_reuse")
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -178,7 +179,7 @@ class Listeners:
                 with suppress(OSError), (folder.parent / "ns/net").open("rb") as space:
                     enter(space.fileno())
                     self._sockets[inode] = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, DIAG)
-                    self.counts[inode] = {"ports": local_ports()}
+                    self.counts[inode] = {"ports": local_ports(), "reuse": reused()}
             enter(own.fileno())
 
     def look(self) -> None:
@@ -221,6 +222,13 @@ def local_ports() -> int:
     with suppress(OSError, ValueError):
         low, high = map(int, PORT_RANGE.read_text(encoding="ascii").split())
         return high - low + 1
+    return 0
+
+
+def reused() -> int:
+    """Whether a port in TIME_WAIT may be used again over loopback, in the thread's namespace."""
+    with suppress(OSError, ValueError):
+        return int(int(REUSE.read_text(encoding="ascii")) > 0)
     return 0
 
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Who talks to whom: ends of connections become pairs."""
 
+import json
 from typing import Any
 
 import pytest
 
 from analysis.predict.first import First, first, unfair
-from analysis.predict.pairs import Pair, unpaired
+from analysis.predict.live import screen, since
+from analysis.predict.pairs import Pair, pairs, unpaired
+from analysis.predict.prices import Prices
 from analysis.predict.waits import notes
-from tests.analysis.test_predict import CLIENT, SERVER, TALK, end, made, read
+from analysis.raw.programs import PriceList, Watched
+from tests.analysis.test_predict import CLIENT, SERVER, TALK, end, made, price_list, read, watched
 
 SERVICE = "127.0.0.1:9999"
 SERVER_END = end(SERVER, CLIENT, 2)
@@ -99,6 +103,10 @@ def test_what_may_be_another_connection_has_no_other_end() -> None:
     assert notes(pair) == []
 
 
+PRICES = Prices(PriceList.model_validate_json(json.dumps(price_list())).cells)
+OPENING = [end(*each, connections=10) for each in TALK_ENDS]
+
+
 def first_of(pair: Pair, transport_us: float = 12) -> First:
     return first(pair, None, transport_us)
 
@@ -118,7 +126,7 @@ def test_the_first_line_says_what_limits_the_pair() -> None:
             (end(CLIENT, SERVER, 1, **slow), end(SERVER, CLIENT, 2, **late)),
             {},
         ),
-        "ports": (TALK, {"namespaces": {"7": {"ports": 28_000, "time-wait 6379": 20_000}}}),
+        "ports": (OPENING, {"namespaces": {"7": {"ports": 500, "time-wait 6379": 300}}}),
     }
     found = {name: first_of(made(*talk, **more)[0]) for name, (talk, more) in ends.items()}
     assert {name: each.limit for name, each in found.items()} == {name: name for name in found}
@@ -136,3 +144,18 @@ def test_pairs_that_do_not_do_the_same_are_no_fair_comparison() -> None:
         assert (
             len([*unfair(made(*over("tcp", 1000), *over("unix", sent), processes=people))]) == told
         )
+
+
+def test_a_look_is_of_what_happened_since_an_earlier_one() -> None:
+    """The live view: ten requests in the first two seconds, and five in the next."""
+    before = watched(*TALK)
+    half = dict.fromkeys(("turns", "answers", "sends", "receives"), 15)
+    later = watched(*(end(*each, **half, answer_ns=1_200_000) for each in TALK_ENDS))
+    now = later | {"seconds": 4.0, "active_s": 4.0}
+    for row in (before, now):
+        row |= {"failures": [], "idle": {"0": 0.5}}
+    (pair,) = pairs(Watched.model_validate_json(json.dumps(since(before, now))))
+    assert (pair.requests, pair.observed.requests.rate, pair.request_us) == (5, 2.5, 80.0)
+    for columns, rows in ((80, 24), (120, 40), (20, 5), (1, 1)):
+        lines = screen(now, PRICES, columns, rows)
+        assert len(lines) <= rows and max(map(len, lines)) <= max(columns, 0)

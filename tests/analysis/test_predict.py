@@ -503,6 +503,14 @@ def told_of(seen: Watched, prices: Prices) -> list[Told]:
     return tell_all(seen, prices)
 
 
+def test_who_was_refused_by_nobody_is_told(prices: Prices) -> None:
+    places = ("127.0.0.1:81", "10.0.0.9:81", SERVER)
+    failures = [{"pid": 1, "place": place, "count": 3} for place in places]
+    seen = read(*TALK, failures=failures)
+    told = [text for text in unseen(seen, told_of(seen, prices), 0) if "connect(2)" in text]
+    assert len(told) == 1 and "127.0.0.1:81 failed" in told[0]
+
+
 def test_many_that_ended_are_a_sentence(prices: Prices) -> None:
     """A hundred short-lived programs do not fill the terminal."""
     ends = [

@@ -220,6 +220,23 @@ def waiting() -> None:
                 time.sleep(0.1)
 
 
+def datagrams(connected: bool) -> None:
+    with (
+        socket.socket(type=socket.SOCK_DGRAM) as server,
+        socket.socket(type=socket.SOCK_DGRAM) as client,
+    ):
+        server.bind(("127.0.0.1", 0))
+        if connected:
+            client.connect(server.getsockname())
+        for _ in range(10):
+            if connected:
+                client.send(b"x" * 30)
+            else:
+                client.sendto(b"x" * 30, server.getsockname())
+            server.sendto(b"y" * 50, server.recvfrom(30)[1])
+            client.recv(50)
+
+
 def connect_each(times: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         for _ in range(times):
@@ -275,6 +292,8 @@ THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "connect and poll": (connect_and_poll, "row", {"most": "connected, nothing sent yet"}),
     "accept late": (accept_late, "row", {"most": "waits to be accepted"}),
     "sleep in send": (sleep_in_send, "row", {"slow": "True"}),
+    "datagrams": (partial(datagrams, False), "row", {BYTES: "30 B / 50 B"}),
+    "connected datagrams": (partial(datagrams, True), "row", {BYTES: "30 B / 50 B"}),
     "sbogomolov/reflector-cpp#63": (
         split_both_ways, "row", {BYTES: "512 B / 512 B", "slow": "True"}
     ),
