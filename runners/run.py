@@ -27,6 +27,7 @@ from runners import guest, show
 from runners.checks import try_tools
 from runners.exact import lesion_study
 from runners.exact import run as exact
+from runners.exact.bench import bench
 from runners.exact.priced import Named, count_events
 from runners.guest.boot import stored_guest
 from runners.guest.store import Cache, write_json
@@ -250,6 +251,8 @@ def exact_and_prices(options: ExactOptions) -> int:
 
     Returns the exit status. Raises UsageError, RunError.
     """
+    if options.command:
+        return bench(options)
     if options.priced:
         session = Session(options)
         session.set_up_step("--exact")

@@ -50,6 +50,7 @@ class X8664(Isa):
     debian = "amd64"
     libraries = "usr/lib/x86_64-linux-gnu"
     loader = "lib64/ld-linux-x86-64.so.2"
+    elf_machine = 62
     qemu = "qemu-system-x86_64"
     cpu = "qemu64"
 
