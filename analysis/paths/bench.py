@@ -13,7 +13,7 @@ from analysis.drawing import Drawn
 from analysis.paths import tree
 from analysis.paths.figures import graphs, palette
 from analysis.paths.tree import Span
-from analysis.raw.bench import Bench, CallRow
+from analysis.raw.bench import Bench, CallRow, Whose
 from analysis.raw.record import damaged, read_object, read_text
 from analysis.wording import counted
 from probes.contract import BENCH
@@ -23,7 +23,7 @@ TREE = "tree.tsv"
 MOST_ROWS = 20
 LEAST_BOX = 1 / 5000  # of a flame graph's width
 OTHER = "other: "  # how the root of a task begins that is neither the program's nor the server's
-WHOSE = {"program": "", "server": "of the server"}
+WHOSE: dict[Whose, str] = {"program": "", "server": "of the server"}
 PHASES = {"start": "start, until main()", "exit": "exit"}
 ENTRY = re.compile("|".join(isa.outside for isa in ISAS.values()))  # where user space ends
 
@@ -169,9 +169,9 @@ def callgrind(run: BenchRun) -> str:
     for function in sorted(own.keys() | callees.keys()):
         lines += [f"fl={function.where}", f"fn={function.name}", f"0 {own[function]}"]
         for callee in callees.get(function, ()):
-            edge = calls[function, callee]
+            costs = calls[function, callee]
             lines += [f"cfi={callee.where}", f"cfn={callee.name}"]
-            lines += [f"calls={max(edge['calls'], 1)} 0", f"0 {edge['inclusive']}"]
+            lines += [f"calls={max(costs['calls'], 1)} 0", f"0 {costs['inclusive']}"]
         lines.append("")
     return "\n".join([*lines, f"totals: {total}"]) + "\n"
 
@@ -213,5 +213,5 @@ def drawn_flames(run: BenchRun) -> Drawn:
     return graphs("bench-flame", "instructions", {"": views}, colours, run.about.environment.kernel)
 
 
-def about_whom(run: BenchRun) -> list[str]:
+def about_whom(run: BenchRun) -> list[Whose]:
     return [whose for whose in WHOSE if whose in run.about.sums]

@@ -211,7 +211,10 @@ class Stretches:
     @cached_property
     def bounds(self) -> tuple[list[int], list[int], list[int], int]:
         """Return where each stretch begins, its kind and instructions; and all steps."""
-        starts, kinds, instructions, total, last = [], [], [], 0, -1
+        starts: list[int] = []
+        kinds: list[int] = []
+        instructions: list[int] = []
+        total, last = 0, -1
         for begin, kind, _, steps, executed in self.chunks():
             new = np.empty(len(kind), dtype=bool)
             new[0] = True
@@ -402,8 +405,8 @@ class BenchReplay:
         own = sum(part.own for part in counted)
         interrupts = sum(part.interrupts for part in counted)
         place = task.place
-        above = (place.site, place.function) if kind == CALL else (place.function,)
-        above = tuple(dict.fromkeys(filter(None, above)))
+        names = (place.site, place.function) if kind == CALL else (place.function,)
+        above = tuple(dict.fromkeys(filter(None, names)))
         for part in counted:
             task.parts[above, id(part)] += 1
         if kind != CALL:
@@ -487,9 +490,9 @@ class BenchReplay:
             first = bisect_left(starts, begin + 1) - 1
             last = bisect_left(starts, begin + len(kind))
             lengths = np.diff([begin, *starts[first + 1 : last], begin + len(kind)])
-            whose = np.repeat(of_stretch[first:last], lengths)
+            owner = np.repeat(of_stretch[first:last], lengths)
             for side in range(len(kinds)):
-                mine = (whose == side) & (kind == USER)
+                mine = (owner == side) & (kind == USER)
                 found = np.bincount(block[mine], weights=executed[mine], minlength=sums.shape[1])
                 sums[side] += found.astype(np.int64)
         for side, whose in enumerate(kinds):

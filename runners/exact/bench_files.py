@@ -34,6 +34,13 @@ USUAL_FILES = {
     "/etc/hosts": b"127.0.0.1 localhost\n",
     "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
 }
+USUAL_VARIABLES = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    "HOME": "/",
+    "LC_ALL": "C",
+    "PYTHONHASHSEED": "0",
+}
+KEPT = ("LD_LIBRARY_PATH",)  # by which a loader here finds what one there has to find
 FOUND_LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 
@@ -73,6 +80,7 @@ class Bench:
         made = USUAL_FILES | {
             "/run/bench/words": _words(self.words),
             "/run/bench/folder": FOLDER.encode(),
+            "/run/bench/variables": _words([f"{n}={value}" for n, value in variables().items()]),
         }
         if self.server:
             made["/run/bench/server-words"] = _words(self.server)
@@ -158,7 +166,9 @@ def _add_program(found: dict[str, Path], command: Sequence[str], isa: Isa) -> tu
 def _add_libraries(found: dict[str, Path], program: Path) -> None:
     """Add what the loader of a program or library would load. Raises UsageError."""
     loader = read_elf(program).loader or "/lib64/ld-linux-x86-64.so.2"
-    done = attempt([loader, "--list", program.absolute()], env=plain_environment())
+    done = attempt(
+        [loader, "--list", program.absolute()], env=plain_environment(**kept_variables())
+    )
     lacking = [line.split()[0] for line in done.stdout.splitlines() if "not found" in line]
     if lacking:
         raise UsageError(f"{shown(str(program))} needs {', '.join(lacking)}, which is not here.")
@@ -177,6 +187,15 @@ def _all_files(path: Path) -> Iterator[Path]:
         yield path
     else:
         raise UsageError(f"--file {shown(str(path))}: there is no such file.")
+
+
+def variables() -> dict[str, str]:
+    """Return the environment of programs in the guest: few variables are the user's."""
+    return USUAL_VARIABLES | kept_variables()
+
+
+def kept_variables() -> dict[str, str]:
+    return {name: os.environ[name] for name in KEPT if name in os.environ}
 
 
 def _begins_as_elf(file: Path) -> bool:

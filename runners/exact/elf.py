@@ -177,8 +177,8 @@ class UserCode:
         if len(block.code) >= LEAST_CODE and self._tried[page] < TRIES:
             self._tried[page] += 1
             for number, elf in enumerate(self._files):
-                base = elf.base(block, self._page)
-                if base is not None and (number, base) not in self._bases:
-                    self._bases.append((number, base))
+                found = elf.base(block, self._page)
+                if found is not None and (number, found) not in self._bases:
+                    self._bases.append((number, found))
                     return self._place(block)
         return UserPlace(-1, NO_FILE, False, False)

@@ -5,7 +5,7 @@
  *   launch once|warm PACK …     the packs are one stream: see bench_files.py, pack()
  *
  * `warm` runs it once before, unrecorded. The words of the program are in WORDS, those of a server
- * that runs beside it in SERVER_WORDS, if there is one. A program that fails fails us: on failure
+ * that runs beside it in SERVER_WORDS, if there is one; VARIABLES are their environment. A program that fails fails us: on failure
  * we print one line on stderr.
  */
 #include <errno.h>
@@ -39,6 +39,7 @@
 #define FOLDER	     "/run/bench"
 #define WORDS	     FOLDER "/words"
 #define SERVER_WORDS FOLDER "/server-words"
+#define VARIABLES    FOLDER "/variables"
 #define WORKING	     FOLDER "/folder"
 #define OUTPUT	     FOLDER "/output"
 #define SERVER_SAID  FOLDER "/server-output"
@@ -51,7 +52,7 @@
 #define MOST_SECONDS  1000
 
 static char data[1 << 20];
-static char **packs;
+static char **packs, **variables;
 static sigset_t before; /* the signals that were blocked when we began */
 static int pack_fd = -1;
 
@@ -164,8 +165,6 @@ static char **words_of(const char *path)
 /* Starts a program; with `recorded` the record begins at its execve. */
 static pid_t start(char **words, const char *output, bool recorded)
 {
-	static char *environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/",
-				      "LC_ALL=C", "PYTHONHASHSEED=0", NULL};
 	const struct rlimit most = {MOST_OUTPUT, MOST_OUTPUT};
 	int nothing, out;
 	pid_t child = MUST(fork(), "fork");
@@ -182,7 +181,7 @@ static pid_t start(char **words, const char *output, bool recorded)
 	setrlimit(RLIMIT_FSIZE, &most);
 	if (recorded)
 		MARK(MARKER_BEGIN, 0L, ROLE_SERVER);
-	execve(words[0], words + 1, environment);
+	execve(words[0], words + 1, variables);
 	dprintf(2, "%s: %s\n", words[0], strerror(errno));
 	_exit(127);
 }
@@ -272,6 +271,7 @@ int main(int argc, char **argv)
 	unpack();
 	words = words_of(WORDS);
 	server_words = words_of(SERVER_WORDS);
+	variables = words_of(VARIABLES);
 	read_file(WORKING, data, sizeof(data));
 	mkdir(data, 0755);
 	MUST(chdir(data), data);
