@@ -177,9 +177,10 @@ def explained(error: RunError) -> RunError:
     for what, means in FULL.items():
         if sentence == f"the record has no room for more {what}":
             return RunError(f"{means}.")
+    console = [line for line in error.console if line and not line.startswith("pathcost: ")]
     if "did not finish within" in sentence:
         sentence = "the program did not end within 300 s here: give it less to do"
     for pattern, hint in HINTS.items():
         if re.search(pattern, sentence):
-            return RunError(f"{sentence}; {hint}.")
-    return RunError(f"{sentence}.")
+            return RunError(f"{sentence}; {hint}.", console)
+    return RunError(f"{sentence}.", console)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A program's calls: told apart in a made-up record, shown, compared; and programs that cannot be."""
+"""A program's calls, in a made-up record, and compared; programs that cannot be counted."""
 
 import json
 import subprocess
@@ -11,7 +11,8 @@ import pytest
 from analysis.paths.bench import BenchRun, callgrind
 from analysis.paths.bench_diff import BenchDiff
 from analysis.paths.tree import Span
-from analysis.raw.bench import Bench, CallRow
+from analysis.raw.bench import Bench, CallRow, Sums
+from analysis.raw.exact import ExactEnvironment
 from probes.contract import BEYOND, UNTOLD, WITHIN
 from probes.isa import USUAL
 from runners.exact.bench import explained
@@ -86,7 +87,7 @@ def replayed(record: RecordWriter, *, ends: bool = True) -> BenchReplay:
     return BenchReplay(made, Symbols(USUAL, NAMES), Code())
 
 
-def rows(made: BenchReplay) -> list[tuple[object, ...]]:
+def rows(made: BenchReplay) -> list[tuple[Any, ...]]:
     names = ("whose", "call", "site", "calls", "kernel", "usual", "user_before")
     return [tuple(row[name] for name in names) for row in made.rows()]
 
@@ -179,11 +180,11 @@ def a_row(**changes: object) -> CallRow:
     return CallRow(**usual | changes)
 
 
-SUMS = {"tasks": 1, "user": 1, "calls": 1, "kernel": 1, "interrupts": 0}
-MACHINE: dict[str, Any] = {
-    "kernel": "6.12", "version": "", "package": None, "qemu": "10", "cpu": "qemu64",
-    "machine": (), "command_line": "", "sha256": {},
-}  # fmt: skip
+SUMS = Sums(tasks=1, user=1, calls=1, kernel=1, interrupts=0)
+MACHINE = ExactEnvironment(
+    kernel="6.12", version="", package=None, qemu="10", cpu="qemu64", machine=(), command_line="",
+    sha256={},
+)  # fmt: skip
 BENCH = Bench(
     format=1, name="a", pathcost="0", command=[], started="now", seconds=0, program=["./bench"],
     server=[], warm=False, knob="", environment=MACHINE, files={}, record_sha256="0", windows=0,
@@ -211,7 +212,7 @@ def test_what_is_called_often_is_compared_to_the_digit(
     environment = BENCH.environment.model_copy(update=machine)
     after = BENCH.model_copy(update={"rows": [a_row(**change)], "environment": environment})
     runs = [BenchRun(Path(), about, ()) for about in (BENCH, after)]
-    assert BenchDiff(*runs, tolerance=1).status == status
+    assert BenchDiff(runs[0], runs[1], tolerance=1).status == status
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@
  *   launch once|warm PACK …     the packs are one stream: see bench_files.py, pack()
  *
  * `warm` runs it once before, unrecorded. The words of the program are in WORDS, those of a server
- * that runs beside it in SERVER_WORDS, if there is one; VARIABLES are their environment. A program that fails fails us: on failure
- * we print one line on stderr.
+ * that runs beside it in SERVER_WORDS, if there is one; VARIABLES are their environment. A program
+ * that fails fails us: on failure we print one line on stderr.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,6 +46,7 @@
 #define MAX_WORDS    4096
 #define SHOWN_OUTPUT (64 << 10) /* bytes that are handed over */
 #define MOST_OUTPUT  (32 << 20)
+#define SHOWN_LINES  1000 /* bytes of them, of a program that fails */
 /* These cost no time while nothing runs: the emulated clock skips idle time. */
 #define START_SECONDS 5
 #define QUIET_SECONDS 2
@@ -186,6 +187,18 @@ static pid_t start(char **words, const char *output, bool recorded)
 	_exit(127);
 }
 
+/* Below our sentence the user sees the last lines of the console. */
+static void show_on_console(const char *text, size_t size)
+{
+	int fd;
+
+	mknod("/dev/console", S_IFCHR | 0600, makedev(5, 1));
+	fd = open("/dev/console", O_WRONLY | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || write(fd, "\n", 1) != 1 || write(fd, text, size) != (ssize_t)size)
+		call_failed("/dev/console");
+	close(fd);
+}
+
 /* The last line that a program has printed: ": it said …". */
 static const char *said(const char *path)
 {
@@ -195,13 +208,15 @@ static const char *said(const char *path)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd >= 0) {
-		lseek(fd, -(off_t)sizeof(words) / 2, SEEK_END);
+		if (lseek(fd, -(off_t)SHOWN_LINES, SEEK_END) < 0)
+			lseek(fd, 0, SEEK_SET);
 		size = read_to_end(fd, data, sizeof(data) - 1);
 		close(fd);
 	}
 	while (size && strchr("\r\n ", data[size - 1]))
 		size--;
 	data[size] = '\0';
+	show_on_console(data, size);
 	for (char *at = data; *at; at++)
 		if (*at == '\n')
 			line = at + 1;
