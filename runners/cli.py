@@ -304,13 +304,13 @@ WORK: dict[str, Callable[[Any], object]] = {
     "diff": diff, "report": report, "campaign": lambda options: campaign(options, parse),
     "list": show.show_list, "preflight": show.show_preflight, "cache": show.show_cache,
 }  # fmt: skip
-LEFT = MANIFEST, WATCH, PROOF, BENCH  # of which verbs leave one
+LEFT_FILES = MANIFEST, WATCH, PROOF, BENCH  # of which verbs leave one
 # What a verb takes without a flag: the field, and how argparse reads it.
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("command", {"nargs": "*", "metavar": OWN_PROGRAM}),
     "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 10.0}),
     "diff": ("runs", {"nargs": 2, "type": holding(MANIFEST), "metavar": "RUN"}),
-    "report": ("runs", {"nargs": "+", "type": holding(*LEFT), "metavar": "RUN"}),
+    "report": ("runs", {"nargs": "+", "type": holding(*LEFT_FILES), "metavar": "RUN"}),
     "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),
 }
 PAGES = named(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))

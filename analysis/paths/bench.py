@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the kernel executed for a program of the user's: as a table, and for other programs."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,20 +11,19 @@ from typing import NamedTuple
 from analysis.drawing import Drawn
 from analysis.paths import tree
 from analysis.paths.figures import graphs, palette
+from analysis.paths.functions import ENTRY
 from analysis.paths.tree import Span
 from analysis.raw.bench import Bench, CallRow, Whose
 from analysis.raw.record import damaged, read_object, read_text
 from analysis.wording import counted
 from probes.contract import BENCH
-from probes.isa import ISAS
 
-TREE = "tree.tsv"
-MOST_ROWS = 20
-LEAST_BOX = 1 / 5000  # of a flame graph's width
+TREE_FILE = "tree.tsv"
+MOST_CALL_ROWS = 20
+LEAST_WIDTH = 1 / 5000  # of a flame graph's width
 OTHER = "other: "  # how the root of a task begins that is neither the program's nor the server's
 WHOSE: dict[Whose, str] = {"program": "", "server": "of the server"}
 PHASES = {"start": "start, until main()", "exit": "exit"}
-ENTRY = re.compile("|".join(isa.outside for isa in ISAS.values()))  # where user space ends
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class BenchRun:
 
 def read_bench(folder: Path) -> BenchRun:
     """Read what `exact -- PROGRAM` has left. Raises RunError."""
-    return BenchRun(folder, read_object(folder / BENCH, Bench), tuple(_spans(folder / TREE)))
+    return BenchRun(folder, read_object(folder / BENCH, Bench), tuple(_spans(folder / TREE_FILE)))
 
 
 def _spans(path: Path) -> Iterator[Span]:
@@ -61,23 +59,23 @@ def _spans(path: Path) -> Iterator[Span]:
             raise damaged(f"{path}, line {number}", "it is no line of a call tree") from None
 
 
-class Column(NamedTuple):
+class CallColumn(NamedTuple):
     """A column of figures: its head, and the field of a row."""
 
     head: str
     field: str
 
 
-COLUMNS = (
-    Column("calls", "calls"),
-    Column("kernel", "kernel"),
-    Column("usual", "usual"),
-    Column("most", "most"),
-    Column("user before", "user_before"),
+CALL_COLUMNS = (
+    CallColumn("calls", "calls"),
+    CallColumn("kernel", "kernel"),
+    CallColumn("usual", "usual"),
+    CallColumn("most", "most"),
+    CallColumn("user before", "user_before"),
 )
 
 
-def table(run: BenchRun, whose: str, most: int = MOST_ROWS) -> list[str]:
+def table(run: BenchRun, whose: str, most: int = MOST_CALL_ROWS) -> list[str]:
     """Return the lines of a side's calls; those of start and exit are one line each."""
     named: defaultdict[str, list[CallRow]] = defaultdict(list)
     for row in run.rows(whose):
@@ -91,7 +89,7 @@ def table(run: BenchRun, whose: str, most: int = MOST_ROWS) -> list[str]:
         lines.append((f"{counted(len(rest), 'more row')}: calls.csv", _sums(all_rest)))
     phases = {phase: run.rows(whose, phase) for phase in PHASES}
     lines += [(PHASES[phase], _sums(rows)) for phase, rows in phases.items() if rows]
-    texts = [[c.head for c in COLUMNS]]
+    texts = [[c.head for c in CALL_COLUMNS]]
     texts += [["" if n is None else f"{n:,}" for n in figures] for _, figures in lines]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     names = ["system call, and who wanted it", *(name for name, _ in lines)]
@@ -106,7 +104,7 @@ def _sums(rows: Sequence[CallRow]) -> list[int | None]:
     sums = {
         name: sum(getattr(row, name) for row in rows) for name in ("calls", "kernel", "user_before")
     }
-    return [sums.get(column.field) for column in COLUMNS]
+    return [sums.get(column.field) for column in CALL_COLUMNS]
 
 
 def call_name(row: CallRow) -> str:
@@ -150,8 +148,8 @@ def callgrind(run: BenchRun) -> str:
 
     A function's inclusive cost counts each instruction once, however often it calls itself.
     """
-    own: Counter[Placed] = Counter()
-    calls: defaultdict[tuple[Placed, Placed], Counter[str]] = defaultdict(Counter)
+    own: Counter[PlacedFunction] = Counter()
+    calls: defaultdict[tuple[PlacedFunction, PlacedFunction], Counter[str]] = defaultdict(Counter)
     for span in run.tree:
         names = placed(span.path)
         own[names[-1]] += span.instructions
@@ -163,7 +161,7 @@ def callgrind(run: BenchRun) -> str:
     lines = ["# callgrind format", "version: 1", "creator: pathcost"]
     lines += [f"cmd: {' '.join(run.about.program)}".replace("\n", " "), "positions: line"]
     lines += ["events: Ir", f"summary: {total}", ""]
-    callees: defaultdict[Placed, list[Placed]] = defaultdict(list)
+    callees: defaultdict[PlacedFunction, list[PlacedFunction]] = defaultdict(list)
     for caller, callee in sorted(calls):
         callees[caller].append(callee)
     for function in sorted(own.keys() | callees.keys()):
@@ -176,20 +174,22 @@ def callgrind(run: BenchRun) -> str:
     return "\n".join([*lines, f"totals: {total}"]) + "\n"
 
 
-class Placed(NamedTuple):
+class PlacedFunction(NamedTuple):
     """A function, and whether the kernel or user space has it."""
 
     where: str
     name: str
 
 
-def placed(path: tree.Path) -> list[Placed]:
+def placed(path: tree.Path) -> list[PlacedFunction]:
     """Return the functions of a path, whose first name is the task's."""
     inside = next((at for at, name in enumerate(path) if ENTRY.match(name)), len(path))
     if path[0].startswith(OTHER):
         inside = 1
-    names = [Placed("user", name) for name in path[1:inside]]
-    return [*names, *(Placed("kernel", name) for name in path[inside:])] or [Placed("task", *path)]
+    names = [PlacedFunction("user", name) for name in path[1:inside]]
+    return [*names, *(PlacedFunction("kernel", name) for name in path[inside:])] or [
+        PlacedFunction("task", *path)
+    ]
 
 
 def folded(run: BenchRun) -> str:
@@ -206,7 +206,7 @@ def drawn_flames(run: BenchRun) -> Drawn:
         view = tree.flame_graph(
             f"{whose}: {sum(s.instructions for s in spans):,} instructions", spans
         )
-        least = view.total * LEAST_BOX
+        least = view.total * LEAST_WIDTH
         views.append(replace(view, boxes=tuple(box for box in view.boxes if box.width >= least)))
         layers.append(tree.by_layer(spans))
     colours = palette(layers)

@@ -16,8 +16,8 @@ from analysis.raw.bench import CallRow
 from analysis.wording import counted
 from probes.contract import BEYOND, UNTOLD, WITHIN
 
-REPEATED = 10  # calls from which on they are compared to the digit
-LEAST_SHARE = 0.2  # of a call's shapes, of which one has no equal in the other run
+MANY_CALLS = 10  # calls from which on they are compared to the digit
+LARGE_SHARE = 0.2  # of a call's shapes, of which one has no equal in the other run
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class CallChange:
 
     @property
     def is_repeated(self) -> bool:
-        return max(self.calls) >= REPEATED
+        return max(self.calls) >= MANY_CALLS
 
     def usual(self) -> list[tuple[int, int]]:
         """Return what calls that are made often cost, by shape: before and after."""
-        before = {row.shape_id: row for row in self.before if row.calls >= REPEATED}
-        after = {row.shape_id: row for row in self.after if row.calls >= REPEATED}
+        before = {row.shape_id: row for row in self.before if row.calls >= MANY_CALLS}
+        after = {row.shape_id: row for row in self.after if row.calls >= MANY_CALLS}
         both = [(before[name].usual, row.usual) for name, row in after.items() if name in before]
         lost = [row.usual for row in self._large(self.before) if row.shape_id not in after]
         new = [row.usual for row in self._large(self.after) if row.shape_id not in before]
@@ -51,7 +51,7 @@ class CallChange:
 
     def _large(self, rows: Sequence[CallRow]) -> list[CallRow]:
         total = sum(row.calls for row in rows)
-        return [row for row in rows if row.calls >= max(REPEATED, LEAST_SHARE * total)]
+        return [row for row in rows if row.calls >= max(MANY_CALLS, LARGE_SHARE * total)]
 
     def reasons(self, tolerance: float) -> list[str]:
         """Return why these calls are beyond; empty where they are not."""
@@ -148,7 +148,7 @@ def text(diff: BenchDiff) -> str:
         )
     equal = len(changes) - len(differ)
     lines.append(
-        f"  {counted(equal, 'other call')} made {REPEATED} times or more: equal to the digit"
+        f"  {counted(equal, 'other call')} made {MANY_CALLS} times or more: equal to the digit"
     )
     once = diff.once()
     lines.append("  what runs once, start and exit: {:,} -> {:,}".format(*once))

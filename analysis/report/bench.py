@@ -14,7 +14,12 @@ from analysis.report.render import page
 from probes.contract import WITHIN
 from probes.messages import one_line, reader_may_leave
 
-CALLS, CALLGRIND, FOLDED, PAGE = "calls.csv", "bench.callgrind", "bench.folded", "bench.html"
+CALLS_FILE, CALLGRIND, FOLDED, BENCH_PAGE = (
+    "calls.csv",
+    "bench.callgrind",
+    "bench.folded",
+    "bench.html",
+)
 AGAINST = "against.txt"
 
 
@@ -32,13 +37,13 @@ def show_bench(
     with reader_may_leave():
         match how:
             case "quiet":
-                print(folder / PAGE)
+                print(folder / BENCH_PAGE)
             case "json":
                 print(run.about.model_dump_json(indent=1))
             case _:
                 told = f"{bench.text(run)}{compared}".splitlines()
                 print(*map(one_line, told), sep="\n")
-                print(f"Page: {folder / PAGE}; for KCachegrind: {folder / CALLGRIND}")
+                print(f"Page: {folder / BENCH_PAGE}; for KCachegrind: {folder / CALLGRIND}")
     return diff.status if diff else WITHIN
 
 
@@ -51,10 +56,10 @@ def files(run: BenchRun, compared: str) -> dict[str, output.Content]:
         f"![{figure.alt}](figures/{figure.name}.svg)\n\n{figure.caption}\n"
     )
     return {
-        CALLS: pd.DataFrame([row.model_dump() for row in run.about.rows]),
+        CALLS_FILE: pd.DataFrame([row.model_dump() for row in run.about.rows]),
         CALLGRIND: bench.callgrind(run),
         FOLDED: bench.folded(run),
-        PAGE: page(text, f"pathcost: {run.about.name}", [figure]),
+        BENCH_PAGE: page(text, f"pathcost: {run.about.name}", [figure]),
         **output.pictures([figure]),
         **({AGAINST: compared} if compared else {}),
     }

@@ -32,7 +32,7 @@ from runners.options import ExactOptions
 from runners.process import RunError, UntoldError, UsageError, version
 from runners.store.report import RunFolder, place
 
-TREE, OUTPUT, BASE = "tree.tsv", "output.txt", "against"
+TREE_FILE, OUTPUT_FILE, COMPARED = "tree.tsv", "output.txt", "against"
 MOST_WORDS = 400_000_000  # of a record: 1.6 GB, some 2,000 million instructions
 # What a failure of the guest's means: a regular expression, and what to add.
 HINTS = {
@@ -67,16 +67,16 @@ def bench(options: ExactOptions) -> int:
         folder = RunFolder(destination, scratch_folder)
         guest = prepared_guest(session)
         if base:
-            (folder.path / BASE).mkdir()
+            (folder.path / COMPARED).mkdir()
             try:
-                count_bench(session, guest, base, folder.path / BASE, destination / BASE)
+                count_bench(session, guest, base, folder.path / COMPARED, destination / COMPARED)
             except RunError as error:
                 raise UntoldError(f"of --against: {error}", error.console) from None
         count_bench(session, guest, found, folder.path, destination)
         folder.move()
     from analysis.report.bench import show_bench
 
-    against = (destination / BASE) if base else options.against
+    against = (destination / COMPARED) if base else options.against
     return show_bench(destination, options.show, against, options.tolerance)
 
 
@@ -129,7 +129,7 @@ def count_bench(
         output = (folder / "output").read_bytes()
         with session.progress.step("exact: replaying"):
             written = replayed(ready, found, folder, out)
-    (out / OUTPUT).write_bytes(output)
+    (out / OUTPUT_FILE).write_bytes(output)
     entry = {
         "format": BENCH_FORMAT,
         "name": moved_to.name,
@@ -161,7 +161,7 @@ def replayed(guest: ExactGuest, found: Bench, folder: Path, out: Path) -> Mappin
         program = BenchReplay(record, guest.symbols_in(folder), code)
     except RecordError as error:
         raise RunError(f"{error}.") from None
-    (out / TREE).write_text("".join(tree_lines(*program.tree())), encoding="utf-8")
+    (out / TREE_FILE).write_text("".join(tree_lines(*program.tree())), encoding="utf-8")
     return {
         "record_sha256": digest(b"".join((folder / name).read_bytes() for name in RECORD)),
         "windows": program.windows,

@@ -36,11 +36,11 @@ from runners.exact.replay import CallTree, Counts, Frame, Replay, RunningTask, S
 from runners.exact.symbols import USER_SPACE, Symbols
 
 USER, KERNEL, MARK, BIRTH = range(4)  # kinds of a stretch
-CHUNK = 1 << 22  # words
+CHUNK_WORDS = 1 << 22  # words
 NEW_TASK = "ret_from_fork_asm", "ret_from_fork"  # where a new task begins: the first that is there
 STARTS_TASK = "wake_up_new_task"  # who calls it has begun a task
-PROGRAM, SERVER, OTHER = "program", "server", "other"  # whose a task is
-START, RUN, EXIT = "start", "run", "exit"  # parts of a program's life
+OF_PROGRAM, OF_SERVER, OF_OTHERS = "program", "server", "other"  # whose a task is
+STARTING, RUN, EXIT = "start", "run", "exit"  # parts of a program's life
 CALL, FAULT, INTERRUPT, BEGINNING = "call", "fault", "interrupt", "beginning"
 EXITS = {"exit", "exit_group"}
 EXCEPTION = "exc_"  # how the entry of what an instruction itself causes begins
@@ -49,7 +49,7 @@ BEFORE_WINDOW = "begun before the window"
 RENAMED = {"newfstat": "fstat", "newstat": "stat", "newlstat": "lstat", "newuname": "uname"}
 RENAMED |= {"sendfile64": "sendfile", "umount": "umount2"}
 MOST_CALLERS, TAIL = 512, 32  # words of user space in which a caller is looked for
-NAMED = 1  # functions in a shape's name
+NAMED_FUNCTIONS = 1  # functions in a shape's name
 HEAVY = 1 << 20  # what weighs more than any number of calls
 
 
@@ -57,7 +57,7 @@ Shape = frozenset[tuple[str, int]]  # how often each function was called
 Edge = tuple[str, str]  # a function, and who calls it
 
 
-class Part(NamedTuple):
+class KernelPart(NamedTuple):
     """What a stretch of the kernel's code was in one task. Equal ones are one object."""
 
     kind: str
@@ -69,14 +69,14 @@ class Part(NamedTuple):
     begun: int  # tasks
 
 
-class Place(NamedTuple):
+class CallPlace(NamedTuple):
     """Where a call comes from: the function that makes it, and the program's own that wanted it."""
 
     function: str
     site: str
 
 
-NOWHERE = Place("", "")
+NOWHERE = CallPlace("", "")
 
 
 class CallKey(NamedTuple):
@@ -107,8 +107,8 @@ class Task:
     parent: "Task | None" = None
     its: str = ""  # whose; empty: as the parent's
     phase: str = RUN
-    open: list[tuple[Part, bool]] = field(default_factory=list)  # and whether that is counted
-    place: Place = NOWHERE
+    open: list[tuple[KernelPart, bool]] = field(default_factory=list)  # and whether that is counted
+    place: CallPlace = NOWHERE
     before: int = 0  # instructions in user space since the last call
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=8))
     sums: dict[CallKey, CallSum] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Task:
 
     @property
     def whose(self) -> str:
-        return self.its or (self.parent.whose if self.parent else OTHER)
+        return self.its or (self.parent.whose if self.parent else OF_OTHERS)
 
 
 class TaskReplay(Replay):
@@ -166,7 +166,7 @@ class Stretches:
         """Yield where a chunk begins, and of each word kind, block, steps and instructions."""
         begin, total = 0, len(self.words)
         while begin < total:
-            end = min(begin + CHUNK, total)
+            end = min(begin + CHUNK_WORDS, total)
             # A repetition belongs to the word before it, and the word after it to an offset.
             while end < total and self._tied(end):
                 end += 1
@@ -240,14 +240,14 @@ class BenchReplay:
         self._pieces = Pieces(self._machine)
         self._stretches = Stretches(record, symbols)
         self._words = self._stretches.words
-        self._split: dict[int, dict[int, Part]] = {}
+        self._split: dict[int, dict[int, KernelPart]] = {}
         self._known: dict[tuple[int, ...], tuple[str, Shape]] = {}
-        self._examples: dict[Shape, list[Part]] = {}  # one call of each shape
-        self._sites: dict[bytes, Place] = {}
+        self._examples: dict[Shape, list[KernelPart]] = {}  # one call of each shape
+        self._sites: dict[bytes, CallPlace] = {}
         self._nodes: dict[int, str] = {}
         self._present: dict[int, Task] = {}
         self._begun: list[Task] = []  # whose child has not run yet
-        self._all_parts: dict[int, Part] = {}
+        self._all_parts: dict[int, KernelPart] = {}
         self.tasks: list[Task] = []
         self.windows = 0
         self.functions: Counter[tuple[str, str]] = Counter()  # whose, function of user space
@@ -275,9 +275,9 @@ class BenchReplay:
                 event, number = self._event(start)
                 if event == RecordEvent.SERVER_BEGIN:
                     first = self._task(number)
-                    first.its, first.phase = PROGRAM, RUN if with_window else START
+                    first.its, first.phase = OF_PROGRAM, RUN if with_window else STARTING
                 elif event == RecordEvent.SERVER_END:
-                    self._task(number).its = OTHER
+                    self._task(number).its = OF_OTHERS
                 elif with_window:
                     begins = event == RecordEvent.CLIENT_BEGIN
                     open_windows += 1 if begins else -1
@@ -328,24 +328,24 @@ class BenchReplay:
         if self._begun:
             task.parent = self._begun.pop(0)
         else:
-            task.its = OTHER
+            task.its = OF_OTHERS
         self._add(number, task)
         return self._machine.in_user(state)
 
     def _run_in_user(self, task: Task, start: int, end: int, ran: int) -> None:
         if not task.its and not task.parent:
-            task.its = SERVER  # it was there before the program
+            task.its = OF_SERVER  # it was there before the program
         task.before += ran
         task.user += ran
         task.recent.append((start, end))
-        if task.phase == START:
+        if task.phase == STARTING:
             numbers = {
                 int(word) >> COUNT_BITS for word in self._words[start:end] if word < EVENT_BIT
             }
             if not self._code.begins.isdisjoint(numbers):
                 task.phase = RUN
 
-    def _parts(self, counts: Counts) -> dict[int, Part]:
+    def _parts(self, counts: Counts) -> dict[int, KernelPart]:
         """Divide what ran by tasks."""
         if id(counts) in self._split:
             return self._split[id(counts)]
@@ -355,7 +355,7 @@ class BenchReplay:
             for node, n in counter.items():
                 theirs = by_task.setdefault(int(tree.path(node)[0]), Counts())
                 getattr(theirs, name)[node] = n
-        parts: dict[int, Part] = {}
+        parts: dict[int, KernelPart] = {}
         for number, theirs in by_task.items():
             own = interrupts = 0
             called: Counter[Edge] = Counter()
@@ -377,7 +377,7 @@ class BenchReplay:
             names = (isa.called_by_number(function) for function, _ in called)
             call = next((name for name in names if name), "")
             begun = sum(n for (f, _), n in called.items() if f.startswith(STARTS_TASK))
-            part = Part(kind, RENAMED.get(call, call), theirs, own, interrupts, called, begun)
+            part = KernelPart(kind, RENAMED.get(call, call), theirs, own, interrupts, called, begun)
             parts[number] = self._all_parts[id(part)] = part
         self._split[id(counts)] = parts
         return parts
@@ -424,7 +424,7 @@ class BenchReplay:
         summed.costs[own] += 1
         task.before = 0
 
-    def _call(self, parts: list[Part]) -> tuple[str, Shape]:
+    def _call(self, parts: list[KernelPart]) -> tuple[str, Shape]:
         """Return the name and the shape of a call of these parts."""
         key = tuple(map(id, parts))
         if key not in self._known:
@@ -438,7 +438,7 @@ class BenchReplay:
             self._known[key] = call, shape
         return self._known[key]
 
-    def _place(self, task: Task) -> Place:
+    def _place(self, task: Task) -> CallPlace:
         """Find where the task has left user space."""
         if not task.recent:
             return NOWHERE
@@ -451,7 +451,7 @@ class BenchReplay:
             self._sites[tail] = place
         return place
 
-    def _search(self, task: Task) -> tuple[Place, int]:
+    def _search(self, task: Task) -> tuple[CallPlace, int]:
         """Go back from a call to who called: up to the first function of a program's own file."""
         function = caller = ""
         depth = seen = 0
@@ -466,7 +466,7 @@ class BenchReplay:
                 if not function:
                     function = place.function
                     if place.main:
-                        return Place(function, function), seen
+                        return CallPlace(function, function), seen
                     continue
                 jump = self._machine.jump(number, word & COUNT_MASK)
                 if jump is Jump.RETURN:
@@ -476,14 +476,14 @@ class BenchReplay:
                 elif jump is Jump.CALL:
                     caller = caller or place.function
                     if self._code.is_own(place):
-                        return Place(function, place.function), seen
+                        return CallPlace(function, place.function), seen
             if seen >= MOST_CALLERS:
                 break
-        return Place(function, caller or function), seen
+        return CallPlace(function, caller or function), seen
 
     def _sum_functions(self, starts: list[int], owners: list[Task | None]) -> None:
         """Sum what functions of user space ran themselves."""
-        kinds = [PROGRAM, SERVER, OTHER]
+        kinds = [OF_PROGRAM, OF_SERVER, OF_OTHERS]
         of_stretch = np.array([kinds.index(o.whose) if o else len(kinds) for o in owners])
         sums = np.zeros((len(kinds) + 1, len(self._record.blocks)), dtype=np.int64)
         for begin, kind, block, _, executed in self._stretches.chunks():
@@ -508,7 +508,7 @@ class BenchReplay:
             node = tree.child(tree.child(0, whose), function)
             counts.steps[node] += ran
         for task in self.tasks:
-            root = task.whose if task.whose != OTHER else f"other: {task.name}"
+            root = task.whose if task.whose != OF_OTHERS else f"other: {task.name}"
             for (above, number), times in task.parts.items():
                 for name, counter in vars(self._all_parts[number].counts).items():
                     for node, n in counter.items():
@@ -534,7 +534,7 @@ class BenchReplay:
                 if function in only and caller not in only:
                     weights[function] += HEAVY + inclusive[function]
         ranked = sorted(weights, key=lambda name: (-weights[name], name))
-        return ", ".join(f"{name} {more[name]:+d}" for name in ranked[:NAMED])
+        return ", ".join(f"{name} {more[name]:+d}" for name in ranked[:NAMED_FUNCTIONS])
 
     def _inclusive(self, shape: Shape) -> Counter[str]:
         """Return what functions, and all that they call, execute in a call of this shape."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A program of the user's, and all that it needs: the files of the exact guest that runs it.
 
-What the user names by a relative path lies below FOLDER in the guest, wherever it lies here: so a
-count does not depend on where a clone is.
+What the user names by a relative path lies below BENCH_FOLDER in the guest, wherever it lies here:
+so a count does not depend on where a clone is.
 """
 
 import os
@@ -23,7 +23,7 @@ from runners.guest.image import strip_elf
 from runners.process import REPOSITORY, RunError, UsageError, attempt, plain_environment
 
 LAUNCH_PROGRAM = REPOSITORY / "runners/exact/launch/build/launch"
-LAUNCH, FOLDER, PACK = "/launch", "/bench", "/pack"
+LAUNCH, BENCH_FOLDER, PACK = "/launch", "/bench", "/pack"
 PACK_SIZE = 15 << 20  # of what init.c takes as one file
 MOST_SIZE = 200 << 20  # half of the guest's memory, without the kernel
 HEAD = struct.Struct("<4Q")  # of a file in a pack: see launch.c
@@ -79,7 +79,7 @@ class Bench:
         """Return all files as one stream for the guest."""
         made = USUAL_FILES | {
             "/run/bench/words": _words(self.words),
-            "/run/bench/folder": FOLDER.encode(),
+            "/run/bench/folder": BENCH_FOLDER.encode(),
             "/run/bench/variables": _words([f"{n}={value}" for n, value in variables().items()]),
         }
         if self.server:
@@ -127,7 +127,7 @@ def guest_path(path: Path) -> str:
     place = os.path.normpath(path)
     if place.startswith("../"):
         return os.path.normpath(Path.cwd() / path)
-    return place if place.startswith("/") else f"{FOLDER}/{place}"
+    return place if place.startswith("/") else f"{BENCH_FOLDER}/{place}"
 
 
 def _add_program(found: dict[str, Path], command: Sequence[str], isa: Isa) -> tuple[str, ...]:

@@ -22,10 +22,10 @@ EXECUTABLE, SHARED = 2, 3  # types of file
 LOADED, INTERPRETER = 1, 3  # segments
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # sections
 FUNCTION, GNU_INDIRECT = 2, 10  # types of symbols
-RUNS = 1  # a segment's flag
+IS_CODE = 1  # a segment's flag
 NO_FILE = "[no file]"  # the vDSO, and what a program has compiled itself
 LEAST_CODE = 12  # bytes by which a file is found
-TRIES = 3  # blocks of a page of memory that are looked for in all files
+TRIED_BLOCKS = 3  # blocks of a page of memory that are looked for in all files
 
 
 class NotElfError(Exception):
@@ -123,7 +123,7 @@ def read_elf(path: Path) -> Elf:
         code, loader = [], ""
         for number in range(count):
             what, flags, offset, address, _, length = _at("<IIQQQQ", data, start + number * size)
-            if what == LOADED and flags & RUNS:
+            if what == LOADED and flags & IS_CODE:
                 code.append(Segment(offset, address, length))
             elif what == INTERPRETER:
                 loader = data[offset : offset + length].rstrip(b"\0").decode()
@@ -174,7 +174,7 @@ class UserCode:
                 name = elf.function(address)
                 return UserPlace(number, name, address == elf.entry, name == "main")
         page = block.address // self._page
-        if len(block.code) >= LEAST_CODE and self._tried[page] < TRIES:
+        if len(block.code) >= LEAST_CODE and self._tried[page] < TRIED_BLOCKS:
             self._tried[page] += 1
             for number, elf in enumerate(self._files):
                 found = elf.base(block, self._page)
