@@ -20,7 +20,7 @@ from probes.contract import BENCH
 
 TREE_FILE = "tree.tsv"
 MOST_CALL_ROWS = 20
-LEAST_WIDTH = 1 / 5000  # of a flame graph's width
+LEAST_PART = 1 / 5000  # of a flame graph's width
 OTHER = "other: "  # how the root of a task begins that is neither the program's nor the server's
 WHOSE: dict[Whose, str] = {"program": "", "server": "of the server"}
 PHASES = {"start": "start, until main()", "exit": "exit"}
@@ -206,7 +206,7 @@ def drawn_flames(run: BenchRun) -> Drawn:
         view = tree.flame_graph(
             f"{whose}: {sum(s.instructions for s in spans):,} instructions", spans
         )
-        least = view.total * LEAST_WIDTH
+        least = view.total * LEAST_PART
         views.append(replace(view, boxes=tuple(box for box in view.boxes if box.width >= least)))
         layers.append(tree.by_layer(spans))
     colours = palette(layers)

@@ -63,6 +63,11 @@ def bench(options: ExactOptions) -> int:
     found = find_bench(options.command, options.beside, options.file, USUAL)
     base = other_bench(options, found)
     session.set_up_step("--exact")
+    from analysis.paths.bench import read_bench
+    from analysis.report.bench import show_bench
+
+    if options.against and not base:
+        read_bench(options.against)  # before anything is counted for it
     with session.scratch() as scratch_folder:
         folder = RunFolder(destination, scratch_folder)
         guest = prepared_guest(session)
@@ -74,8 +79,6 @@ def bench(options: ExactOptions) -> int:
                 raise UntoldError(f"of --against: {error}", error.console) from None
         count_bench(session, guest, found, folder.path, destination)
         folder.move()
-    from analysis.report.bench import show_bench
-
     against = (destination / COMPARED) if base else options.against
     return show_bench(destination, options.show, against, options.tolerance)
 
