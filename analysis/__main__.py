@@ -40,6 +40,7 @@ try:
     from analysis.raw.run import read_run
     from analysis.report import output
     from analysis.report.answer import build_answer, ledger_frame
+    from analysis.report.bench import show_bench
     from analysis.report.decision import decision
     from analysis.report.explained import Explained, draw_explained
     from analysis.report.render import page
@@ -120,14 +121,16 @@ def show_stored(
     `priced` is a folder with prices for what watch has left. Raises UsageError, RunError.
     """
     kinds = {kind_of(folder) for folder in folders}
-    if len(folders) > 1 and kinds & {Kind.WATCH, Kind.PROOF}:
-        raise UsageError("what watch or prove has left cannot be pooled: name one folder.")
+    if len(folders) > 1 and kinds & {Kind.WATCH, Kind.PROOF, Kind.BENCH}:
+        raise UsageError("what watch, prove and programs leave cannot be pooled: name one folder.")
     if priced and kinds != {Kind.WATCH}:
         raise UsageError("--prices has no effect: only what watch has left needs prices.")
     if len(folders) > 1:
         show_pool([*folders])
     elif kinds == {Kind.PROOF}:
         show_proof(folders[0], how)
+    elif kinds == {Kind.BENCH}:
+        show_bench(folders[0], how)
     elif kinds == {Kind.WATCH}:
         show_watch(folders[0], priced or folders[0], how)
     else:

@@ -25,6 +25,7 @@ WITHIN, BEYOND, UNTOLD = Status.DONE, Status.FAILED, Status.UNTOLD
 MANIFEST = "run.json"
 WATCH = "watch.json"
 PROOF = "prove.json"
+BENCH = "bench.json"
 PRICES = "prices.json"
 REPORT = "report.html"
 GATE = "gate.txt"
@@ -63,6 +64,7 @@ STRUCTURES = (
 MANIFEST_FORMAT = 2
 PRICES_FORMAT = 4
 PROOF_FORMAT = 1
+BENCH_FORMAT = 1
 WATCH_FORMAT = 1
 
 
@@ -71,6 +73,7 @@ class Kind(Enum):
 
     PROOF = PROOF  # first: a proof keeps what was watched, too
     WATCH = WATCH
+    BENCH = BENCH
     RUN = MANIFEST
 
 

@@ -14,7 +14,7 @@ from random import randrange
 from typing import Any, NamedTuple
 
 from probes import cell
-from probes.contract import MANIFEST, PROOF, WATCH, Status
+from probes.contract import BENCH, MANIFEST, PROOF, WATCH, Status
 from probes.files import read_rows
 from probes.messages import PROGRAM, Parser, failure, is_plain, named, shown
 from probes.scripts import instruments, read_scripts
@@ -242,6 +242,13 @@ READERS: dict[str, ValueReader] = {
 NAMED = {**vars(cell), "DEFAULT": DEFAULT, "MESSAGES": MESSAGES, "REPORTS": REPORTS.name}
 
 
+REPEATED = "PATH …"  # the metavar of an option that may be there several times
+END = "--"  # behind it are the words of a program of the user's
+OWN_PROGRAM = f"{END} PROGRAM"
+# What has an effect beside such a program, and with others, too.
+BESIDE_PROGRAM = {"--kernel", "--knob", "--out", "--json", "--quiet", "--no-install"}
+
+
 class Option(NamedTuple):
     """A row of options.tsv: an option of some verbs; without a `metavar` it is a switch."""
 
@@ -259,7 +266,8 @@ class Option(NamedTuple):
 def read_option(row: dict[str, str]) -> Option:
     """Fill in what a row names. Of a list nothing is the default, where the row has none."""
     words = ", ".join(CHOICES.get(row["kind"], ("", ()))[1])
-    default = row["default"].format(**NAMED) or (() if row["metavar"] == "LIST" else None)
+    several = row["metavar"] in ("LIST", REPEATED)
+    default = row["default"].format(**NAMED) or (() if several else None)
     filled = {
         "default": default,
         "field": row["field"] or row["flag"][2:].replace("-", "_"),
@@ -301,11 +309,13 @@ WORK: dict[str, Callable[[Any], object]] = {
     "preflight": show.show_preflight,
     "cache": show.show_cache,
 }
+LEFT_FILES = MANIFEST, WATCH, PROOF, BENCH  # of which verbs leave one
 # What a verb takes without a flag: the field, and how argparse reads it.
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "exact": ("command", {"nargs": "*", "metavar": OWN_PROGRAM}),
     "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 0.0}),
     "diff": ("runs", {"nargs": 2, "type": holding(MANIFEST), "metavar": "RUN"}),
-    "report": ("runs", {"nargs": "+", "type": holding(MANIFEST, WATCH, PROOF), "metavar": "RUN"}),
+    "report": ("runs", {"nargs": "+", "type": holding(*LEFT_FILES), "metavar": "RUN"}),
     "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),
 }
 PAGES = named(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
@@ -348,6 +358,8 @@ def build_parser(name: str) -> Parser:
                 "default": option.default,
                 "metavar": option.metavar,
             }
+        if option.metavar == REPEATED:
+            how |= {"action": "append", "default": [], "metavar": REPEATED.split()[0]}
         if option.metavar == "[LIST]":
             how |= {"nargs": "?", "const": (), "metavar": "LIST"}
         group.add_argument(option.flag, **how)
@@ -369,6 +381,11 @@ def overview() -> str:
 def parse(argv: list[str]) -> Options:
     """Read the command line; without a verb it is one of `run`. Raises UsageError."""
     verb, words = (argv[0], argv[1:]) if argv and argv[0] in VERBS else ("run", argv)
+    command: list[str] = []
+    if verb == "exact" and END in words:
+        words, command = words[: words.index(END)], words[words.index(END) + 1 :]
+        if not command:
+            raise UsageError(f"{END} has no program behind it: name one, and its arguments.")
     parser = build_parser(verb)
     flags = [word.partition("=")[0] for word in words if word[:2] == "--"]
     unread = [flag for flag in flags if flag not in parser._option_string_actions]
@@ -377,20 +394,27 @@ def parse(argv: list[str]) -> Options:
             read, unread = parser.parse_known_args(words)
     except OSError as error:  # such as a name that is too long
         raise UsageError(failure(error)) from None
+    if verb == "exact" and not unread and read.command:
+        unread = read.command
     if unread:
         word = unread[0].partition("=")[0]
         near = get_close_matches(word, [*parser._option_string_actions, *VERBS], 1)
         parser.error(f"unknown word {shown(word)}" + "".join(f": did you mean {n}?" for n in near))
-    if twice := next((flag for flag in flags if flags.count(flag) > 1), ""):
+    once = {option.flag for option in options_of(verb) if option.metavar != REPEATED}
+    if twice := next((flag for flag in flags if flag in once and flags.count(flag) > 1), ""):
         raise UsageError(f"{twice} is there twice: leave one out.")
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in vars(read).items()
     }
+    if command:
+        values["command"] = tuple(text(word) for word in command)
     for option in options_of(verb):
         if option.flag in flags and not has_effect(option, verb, values):
             chosen = [f"no {row.flag}" for row in options_of(verb) if row.flag in CHOOSING]
             needs = option.needs or " and ".join(chosen)
+            if command:
+                needs = f"no {OWN_PROGRAM}"
             raise UsageError(f"{option.flag} has no effect: it needs {needs}.")
     if verb == "run" and values["seed"] is None:
         values["seed"] = randrange(MILLIONS) + 1  # run.json keeps a number that nobody chose
@@ -405,6 +429,11 @@ def parse(argv: list[str]) -> Options:
 
 def has_effect(option: Option, verb: str, values: Mapping[str, Any]) -> bool:
     """Whether an option changes what a verb does, beside the others."""
+    is_own = option.needs == OWN_PROGRAM
+    if values.get("command"):
+        return is_own or option.flag in BESIDE_PROGRAM
+    if is_own:
+        return False
     chosen = values.get("claims"), values.get("program")
     if option.group == SENT and chosen != (None, None):
         return False  # these choose what is sent

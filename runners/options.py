@@ -70,7 +70,11 @@ class RunOptions(CellOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ExactOptions(CellOptions):
-    """Of `exact`. `lesions` is None without --lesions, and empty where all are meant."""
+    """Of `exact`. `lesions` is None without --lesions, and empty where all are meant.
+
+    `command` is a program of the user's: what follows in the class is of that alone, `beside` the
+    server's command line.
+    """
 
     in_flight: int = USUAL_IN_FLIGHT
     clients: int = USUAL_CLIENTS
@@ -84,6 +88,12 @@ class ExactOptions(CellOptions):
     config: Path | None = None
     lesions: tuple[str, ...] | None = None
     dry_run: bool = False
+    command: tuple[str, ...] = ()
+    file: tuple[Path, ...] = ()
+    warm: bool = False
+    beside: str | None = None
+    against: Path | None = None
+    tolerance: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

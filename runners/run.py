@@ -27,6 +27,7 @@ from runners import guest, show
 from runners.checks import try_tools
 from runners.exact import lesion_study
 from runners.exact import run as exact
+from runners.exact.bench import bench
 from runners.exact.priced import Named, count_events
 from runners.gate.verb import gate
 from runners.guest.boot import stored_guest
@@ -257,6 +258,8 @@ def exact_and_prices(options: ExactOptions) -> int:
 
     Returns the exit status. Raises UsageError, RunError.
     """
+    if options.command:
+        return bench(options)
     if options.priced:
         session = Session(options)
         session.set_up_step("--exact")

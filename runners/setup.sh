@@ -104,7 +104,7 @@ for word in "$@"; do
 	no-install) install=no ;;
 	unprobed) kinds=run ;;
 	no-python) lock= ;;
-	exact) kinds=exact parts+=("$here/exact/init" "$here/exact/knob" "$here/../probes/exact") ;;
+	exact) kinds=exact parts+=("$here/exact/init" "$here/exact/knob" "$here/exact/launch" "$here/../probes/exact") ;;
 	watch) kinds=watch install=never ;;
 	analysis) kinds=analysis parts=() ;;
 	site) kinds=site parts=() lock=$here/requirements-site.lock ;;

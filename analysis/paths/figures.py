@@ -289,14 +289,14 @@ def _flame(comparisons: Sequence[Comparison], place: str, times: BoxTimes) -> Dr
     first = comparisons[0]
     colours = palette(cell.layers() for cell in first.cells)
     named = {"place": place, "scheduling": first.title, "times": times.words}
-    return _graphs("exact-flame", UNIT, views, colours, first.kernel, **named)
+    return graphs("exact-flame", UNIT, views, colours, first.kernel, **named)
 
 
 def _flame_of(cell: ExactCell) -> View:
     return flame_graph(f"{cell.transport}: {cell.total:,} {UNIT} ({cell.frequency})", cell.tree)
 
 
-def _graphs(
+def graphs(
     name: str,
     unit: str,
     views: dict[str, list[View]],
@@ -334,7 +334,7 @@ def _profile(conditions: str, profiles: list[Profile]) -> Drawn:
     ]
     colours = palette(by_layer(profile.spans) for profile in profiles)
     emulated = words("profile", "emulated") if first.emulated else ""
-    return _graphs(
+    return graphs(
         f"profile-{conditions.replace('+', '-')}",
         "samples",
         {conditions: shown},

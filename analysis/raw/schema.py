@@ -14,12 +14,14 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
+from analysis.raw.bench import Bench
 from analysis.raw.cells import Cell, CheckLine, ToolLine
 from analysis.raw.exact import EXACT_LINES, ExactEnvironment
 from analysis.raw.programs import PROGRAM_LINES, PriceList, Watched
 from analysis.raw.record import Model
 from analysis.raw.run import Environment, Lack, Manifest
 from probes.contract import (
+    BENCH,
     CELLS,
     CHECKS,
     ENVIRONMENT,
@@ -37,6 +39,7 @@ JSON: Literal["validation"] = "validation"  # the schema of what is read
 FILES: dict[str, TypeAdapter[Any]] = {
     MANIFEST: TypeAdapter(Manifest),
     WATCH: TypeAdapter(Watched),
+    BENCH: TypeAdapter(Bench),
     PRICES: TypeAdapter(PriceList),
     f"raw/<target>/{ENVIRONMENT}": TypeAdapter(Environment),
     f"raw/<target>/{CELLS}": TypeAdapter(Cell),

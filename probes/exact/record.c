@@ -23,7 +23,7 @@ struct block {
 	unsigned char code[]; /* size bytes, then each instruction's length, a byte each */
 };
 
-uint64_t *executed;
+uint64_t *executed, most_words;
 
 static struct output trace, blocks, names, accesses;
 static unsigned int present_cpu;
@@ -34,6 +34,7 @@ static uint64_t present_since;
 static uint32_t present_offset; /* its instructions that the trace already has */
 
 static uint32_t last_word, repeats;
+static uint64_t words;
 static uint64_t position;
 
 static uint64_t tasks[MAX_TASKS];
@@ -118,6 +119,8 @@ static void put(uint32_t word)
 		output_write(&trace, &repeat, sizeof(repeat));
 	if (word) /* 0 only ends repeats */
 		output_write(&trace, &word, sizeof(word));
+	if (most_words && ++words > most_words)
+		overflow("code: it runs on");
 	repeats = 0;
 	last_word = word;
 }

@@ -26,6 +26,9 @@ enum event {
 /* Instructions since the recording began, of all CPUs: the recorder counts them. */
 extern uint64_t *executed;
 
+/* Of the trace, at most; 0: no limit. */
+extern uint64_t most_words;
+
 /* Prints a sentence and ends QEMU. */
 _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
 

@@ -417,7 +417,8 @@ static void read_option(const char *option)
 		with_memory = true;
 	else if (sscanf(option, "switch=%" SCNx64, &switch_start) != 1 &&
 		 sscanf(option, "switch_end=%" SCNx64, &switch_end) != 1 &&
-		 sscanf(option, "dump=%" SCNu64, &dump) != 1 && !moments_option(option))
+		 sscanf(option, "dump=%" SCNu64, &dump) != 1 &&
+		 sscanf(option, "most=%" SCNu64, &most_words) != 1 && !moments_option(option))
 		fail("the recorder has no option %s", option);
 }
 

@@ -38,6 +38,7 @@ class Isa(ABC):
     debian: str
     libraries: str  # the folder of the libraries in Debian's packages
     loader: str  # what its programs name as theirs: a path without the first slash
+    elf_machine: int  # in the head of its programs
     qemu: str  # the emulator
     cpu: str  # QEMU's model that cells are counted on, where no knob asks for another
 

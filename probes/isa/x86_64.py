@@ -26,7 +26,8 @@ WIDE_LOADS = {0xB6, 0xB7, 0xBE, 0xBF}  # after 0f
 # The processor enters functions with these names, unless a direct call does.
 INTERRUPT = re.compile(r"asm_(?=sysvec_|exc_|common_|spurious_)")
 ENTRIES = ("asm_", "entry_SYSCALL_64")
-SYSTEM_CALL = re.compile(r"__x64_sys_(\w+)$")
+# A call without arguments is one function under several names.
+SYSTEM_CALL = re.compile(r"__(?:x64|ia32|se|do)_sys_(\w+)$")
 
 # The head of a bzImage: Documentation/arch/x86/boot.rst.
 MAGIC_AT, MAGIC = 0x202, b"HdrS"
@@ -50,6 +51,7 @@ class X8664(Isa):
     debian = "amd64"
     libraries = "usr/lib/x86_64-linux-gnu"
     loader = "lib64/ld-linux-x86-64.so.2"
+    elf_machine = 62
     qemu = "qemu-system-x86_64"
     cpu = "qemu64"
 

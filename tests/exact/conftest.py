@@ -15,7 +15,10 @@ from runners.store.folders import invoker
 from tests.build import make
 
 REPOSITORY = Path(__file__).parent.parent.parent
-PARTS = ("runners/workload", "runners/exact/init", "runners/exact/knob", "probes/exact")
+PARTS = (
+    *("runners/workload", "runners/exact/init", "runners/exact/knob", "runners/exact/launch"),
+    "probes/exact",
+)
 
 
 def cell_run(transport: str = "unix", placement: str = "same-cpu", **changes: object) -> CellRun:
