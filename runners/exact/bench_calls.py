@@ -476,6 +476,7 @@ class BenchReplay:
                 "calls": total.calls,
                 "kernel": total.kernel,
                 "usual": max(total.costs, key=lambda cost: (total.costs[cost], -cost)),
+                "identical": max(total.costs.values()),
                 "least": min(total.costs),
                 "most": max(total.costs),
                 "user_before": total.user_before,
