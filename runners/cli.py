@@ -408,7 +408,10 @@ def parse(argv: list[str]) -> Options:
         for name, value in vars(read).items()
     }
     if command:
-        values["command"] = tuple(text(word) for word in command)
+        for word in command:
+            if not all(char.isprintable() or char.isspace() for char in word):
+                raise UsageError(f"{shown(word)} has a control character, or is not UTF-8.")
+        values["command"] = tuple(command)
     for option in options_of(verb):
         if option.flag in flags and not has_effect(option, verb, values):
             chosen = [f"no {row.flag}" for row in options_of(verb) if row.flag in CHOOSING]

@@ -17,6 +17,7 @@ from analysis.wording import counted
 from probes.contract import BEYOND, UNTOLD, WITHIN
 
 MANY_CALLS = 10  # calls from which on they are compared to the digit
+STEADY = 0.9  # of a shape's calls: those that wait or are woken vary with the scheduler's clock
 LARGE_SHARE = 0.2  # of a call's shapes, of which one has no equal in the other run
 
 
@@ -42,16 +43,17 @@ class CallChange:
 
     def usual(self) -> list[tuple[int, int]]:
         """Return what calls that are made often cost, by shape: before and after."""
-        before = {row.shape_id: row for row in self.before if row.calls >= MANY_CALLS}
-        after = {row.shape_id: row for row in self.after if row.calls >= MANY_CALLS}
+        before = {row.shape_id: row for row in self.before if is_steady(row)}
+        after = {row.shape_id: row for row in self.after if is_steady(row)}
         both = [(before[name].usual, row.usual) for name, row in after.items() if name in before]
-        lost = [row.usual for row in self._large(self.before) if row.shape_id not in after]
-        new = [row.usual for row in self._large(self.after) if row.shape_id not in before]
+        had, has = ({row.shape_id for row in rows} for rows in (self.before, self.after))
+        lost = [row.usual for row in self._large(self.before) if row.shape_id not in has]
+        new = [row.usual for row in self._large(self.after) if row.shape_id not in had]
         return both + list(zip_longest(lost, new, fillvalue=0))
 
     def _large(self, rows: Sequence[CallRow]) -> list[CallRow]:
         total = sum(row.calls for row in rows)
-        return [row for row in rows if row.calls >= max(MANY_CALLS, LARGE_SHARE * total)]
+        return [row for row in rows if is_steady(row) and row.calls >= LARGE_SHARE * total]
 
     def reasons(self, tolerance: float) -> list[str]:
         """Return why these calls are beyond; empty where they are not."""
@@ -124,6 +126,11 @@ class BenchDiff:
         if self.untold:
             return UNTOLD
         return BEYOND if self.beyond or grew(*self.once(), self.tolerance) else WITHIN
+
+
+def is_steady(row: CallRow) -> bool:
+    """Return whether calls are made often, and most of them cost the same to the digit."""
+    return row.calls >= MANY_CALLS and row.identical >= STEADY * row.calls
 
 
 def grew(before: int, after: int, tolerance: float) -> bool:

@@ -22,6 +22,7 @@ class CallRow(Model):
     calls: Count
     kernel: Count  # instructions of all of them, page faults included, interrupts not
     usual: Count  # instructions of one: the most frequent cost
+    identical: Count  # calls that cost just that
     least: Count
     most: Count
     user_before: Count  # instructions in user space since the call before

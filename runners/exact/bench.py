@@ -21,7 +21,7 @@ from probes.transports import PAIR, read_transports
 from runners.exact.bench_files import LAUNCH, Bench, find_bench
 from runners.exact.count import RECORD
 from runners.exact.digest import tree_lines
-from runners.exact.elf import UserCode, read_elf
+from runners.exact.elf import UserCode
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
 from runners.exact.iterations import RecordError
 from runners.exact.knobs import find
@@ -158,8 +158,7 @@ def replayed(guest: ExactGuest, found: Bench, folder: Path, out: Path) -> Mappin
 
     isa = guest.machine.isa
     record = read_record(folder, isa)
-    elves = [read_elf(found.files[path]) for path in found.programs]
-    code = UserCode(record.blocks, elves, isa)
+    code = UserCode(record.blocks, found.programs, isa)
     try:
         program = BenchReplay(record, guest.symbols_in(folder), code)
     except RecordError as error:

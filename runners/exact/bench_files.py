@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probes.isa import Isa
-from probes.messages import shown
-from runners.exact.elf import NotElfError, read_elf
+from probes.messages import is_plain, shown
+from runners.exact.elf import Elf, NotElfError, read_elf
 from runners.exact.machine import Order
 from runners.guest.image import strip_elf
-from runners.process import REPOSITORY, RunError, UsageError, attempt, plain_environment
+from runners.process import REPOSITORY, UsageError, attempt, plain_environment
 
 LAUNCH_PROGRAM = REPOSITORY / "runners/exact/launch/build/launch"
 LAUNCH, BENCH_FOLDER, PACK = "/launch", "/bench", "/pack"
@@ -41,6 +41,7 @@ USUAL_VARIABLES = {
     "PYTHONHASHSEED": "0",
 }
 KEPT = ("LD_LIBRARY_PATH",)  # by which a loader here finds what one there has to find
+LOADER = re.compile(r"(/usr)?/lib[\w-]*/ld[\w.-]*")  # the programs that load libraries
 FOUND_LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 
@@ -57,18 +58,20 @@ class Bench:
     files: Mapping[str, Path] = field(default_factory=dict)
 
     @property
-    def programs(self) -> list[str]:
-        """Return the paths in the guest of all that can be executed or loaded."""
-        return sorted(path for path, file in self.files.items() if _begins_as_elf(file))
+    def programs(self) -> list[Elf]:
+        """Return all that can be executed or loaded."""
+        elves = (_elf_of(file) for _, file in sorted(self.files.items()))
+        return [elf for elf in elves if elf]
 
     def order(self, warm: bool) -> tuple[dict[str, bytes], Order]:
         """Return the files that come with the order, and its steps. Raises UsageError."""
-        data = self._pack()
-        if len(data) > MOST_SIZE:
+        size = sum(file.stat().st_size for file in self.files.values())
+        if size > MOST_SIZE:
             raise UsageError(
-                f"the program and its files have {len(data) >> 20} MiB, and the guest's memory has "
+                f"the program and its files have {size >> 20} MiB, and the guest's memory has "
                 f"room for {MOST_SIZE >> 20}: name fewer or smaller files with --file."
             )
+        data = self._pack()
         parts = [data[at : at + PACK_SIZE] for at in range(0, len(data), PACK_SIZE)]
         packs = {f"{PACK}.{number}": part for number, part in enumerate(parts)}
         launch = ("run", LAUNCH, "warm" if warm else "once", *packs)
@@ -88,7 +91,7 @@ class Bench:
         for path, file in sorted(self.files.items()):
             about = file.stat()
             mode = stat.S_IMODE(about.st_mode)
-            entries.append((path, file.read_bytes(), mode, int(about.st_mtime)))
+            entries.append((path, file.read_bytes(), mode, max(0, int(about.st_mtime))))
         return b"".join(
             HEAD.pack(len(path.encode()), len(data), mode, time) + path.encode() + data
             for path, data, mode, time in entries
@@ -104,10 +107,13 @@ def find_bench(
     server_words = _add_program(found, split_words(server), isa) if server else ()
     for file in files:
         for inside in _all_files(file):
-            place = guest_path(inside)
-            found[place] = inside
-            if _begins_as_elf(inside):
-                _add_libraries(found, inside)
+            if not is_plain(str(inside)):
+                raise UsageError(
+                    f"--file: {shown(str(inside))} has a control character: rename it."
+                )
+            found[guest_path(inside)] = inside
+            if (elf := _elf_of(inside)) and elf.is_program and elf.machine == isa.elf_machine:
+                _add_libraries(found, inside, elf.loader or f"/{isa.loader}")
     return Bench(words, server_words, found)
 
 
@@ -156,16 +162,20 @@ def _add_program(found: dict[str, Path], command: Sequence[str], isa: Isa) -> tu
     place = guest_path(program)
     found[place] = program
     if elf.loader:
-        found[elf.loader] = Path(elf.loader)
-        if not Path(elf.loader).is_file():
-            raise UsageError(f"{shown(name)} needs {elf.loader}, which is not here.")
-        _add_libraries(found, program)
+        _add_libraries(found, program, elf.loader)
     return (place, *command)
 
 
-def _add_libraries(found: dict[str, Path], program: Path) -> None:
-    """Add what the loader of a program or library would load. Raises UsageError."""
-    loader = read_elf(program).loader or "/lib64/ld-linux-x86-64.so.2"
+def _add_libraries(found: dict[str, Path], program: Path, loader: str) -> None:
+    """Add what the loader of a program or library would load. Raises UsageError.
+
+    The loader is run here, and it is the file that names it: it has to be one of the system's.
+    """
+    if not LOADER.fullmatch(loader):
+        raise UsageError(f"{shown(str(program))} names {shown(loader)} as its loader: not run.")
+    if not Path(loader).is_file():
+        raise UsageError(f"{shown(str(program))} needs {loader}, which is not here.")
+    found[loader] = Path(loader)
     done = attempt(
         [loader, "--list", program.absolute()], env=plain_environment(**kept_variables())
     )
@@ -198,12 +208,12 @@ def kept_variables() -> dict[str, str]:
     return {name: os.environ[name] for name in KEPT if name in os.environ}
 
 
-def _begins_as_elf(file: Path) -> bool:
+def _elf_of(file: Path) -> Elf | None:
+    """Return a file as ELF; None where it is none, or of another class."""
     try:
-        with file.open("rb") as opened:
-            return opened.read(4) == b"\x7fELF"
-    except OSError as error:
-        raise RunError(f"{shown(str(file))} cannot be read ({error.strerror}).") from None
+        return read_elf(file)
+    except NotElfError:
+        return None
 
 
 def _words(words: Sequence[str]) -> bytes:

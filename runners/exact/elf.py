@@ -5,10 +5,12 @@ A record has addresses and code, and no file. The kernel maps a page of a file a
 so code lies as far into the one as into the other: where it has the file's bytes, it is the file's.
 """
 
+import re
 import struct
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,6 +60,11 @@ class Elf:
     def functions(self) -> dict[int, tuple[int, str]]:
         """Return the functions: address → size, name."""
         found: dict[int, tuple[int, str]] = {}
+        with suppress(struct.error, IndexError):  # a table that is damaged names no more
+            self._read_symbols(found)
+        return found
+
+    def _read_symbols(self, found: dict[int, tuple[int, str]]) -> None:
         (start,), (size, count) = _at("<Q", self.data, 40), _at("<HH", self.data, 58)
         sections = [_at("<IIQQQQIIQQ", self.data, start + n * size) for n in range(count)]
         for _, kind, _, _, offset, length, link, *_ in sections:
@@ -71,8 +78,7 @@ class Elf:
                 end = self.data.find(b"\0", names + name)
                 word = self.data[names + name : end].decode(errors="replace")
                 if value not in found or word < found[value][1]:
-                    found[value] = its_size, word.replace(";", ":")
-        return found
+                    found[value] = its_size, re.sub(r"[;\s]", ":", word) or "?"
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -158,8 +158,11 @@ static char **words_of(const char *path)
 		return none;
 	size = read_file(path, data, sizeof(data));
 	at = memcpy(malloc(size + 1), data, size + 1);
-	for (char *end = at + size; at < end && count < MAX_WORDS; at += strlen(at) + 1)
+	for (char *end = at + size; at < end; at += strlen(at) + 1) {
+		if (count == MAX_WORDS)
+			fail("there are more than %d words", MAX_WORDS);
 		words[count++] = at;
+	}
 	return words;
 }
 
