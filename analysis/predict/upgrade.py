@@ -14,6 +14,7 @@ from analysis.predict.terminal import WIDTH
 from analysis.raw.run import read_run
 from analysis.report.priced import (
     NO_PRICES,
+    NOT_RESOLVED,
     Priced,
     counted_events,
     pair_difference,
@@ -27,10 +28,10 @@ from probes.contract import PRICES
 from probes.messages import RunError, UsageError
 
 NOT_TOLD = (
-    "This is what more or fewer events cost at today's prices. It does not tell that an "
-    "instruction, a copy or a wake-up itself becomes cheaper or dearer, nor what data lies in "
-    "which cache: on the one machine whose times on two releases are known to us, TCP became "
-    "faster, and its instructions say slower (docs/path-over-time.md)."
+    "This is what more or fewer events cost at today's prices. It does not tell whether an "
+    "instruction, a copy or a wake-up itself takes another time, nor which data a cache holds: on "
+    "the one machine whose times on two releases we know, TCP became faster, where its "
+    "instructions say slower (docs/path-over-time.md)."
 )
 EVENT_WORDS = {  # events that have prices
     "instructions": "instructions",
@@ -99,6 +100,7 @@ def lines(found: Sequence[Upgrade], priced: Priced) -> Iterator[str]:
         yield (
             f"  {each.pair.transport:6}about {with_sign(each.time)}, "
             f"{signed(round(100 * share, 1))} % of what its events take"
+            f"{NOT_RESOLVED if each.time.spans(0) else ''}"
         )
         why = [
             f"{number(abs(count))} {'more' if count > 0 else 'fewer'} {EVENT_WORDS[name]}"

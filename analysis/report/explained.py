@@ -64,11 +64,13 @@ class Explained:
         """For the first screen."""
         told, more = amount(self.told, "ns"), amount(self.measured.value, "ns")
         rest = f"{amount(abs(self.rest), 'ns')} ({self.share})"
-        missed = f"{rest} are not explained" if self.rest > 0 else f"{rest} too much are told"
+        missed = (
+            f"{rest} are not explained" if self.rest > 0 else f"the prices tell {rest} too much"
+        )
         return (
-            f"By this machine's prices, warm, what TCP executes more on one CPU (counted on Linux "
-            f"{self.kernel.partition('+')[0]}, emulated) takes {told} of a round trip. "
-            f"TCP took {more} longer: {missed}."
+            f"What TCP executes more than a Unix socket costs {told} a round trip on one CPU, by "
+            f"this machine's prices with warm caches (counted on Linux "
+            f"{self.kernel.partition('+')[0]}, emulated). TCP took {more} longer, so {missed}."
         )
 
     @property

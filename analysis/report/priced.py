@@ -31,7 +31,7 @@ from analysis.times.events import (
     events_of,
     row,
 )
-from analysis.wording import added, counted
+from analysis.wording import counted, spanned
 from probes.contract import PRICES
 from probes.isa import USUAL
 from probes.messages import SentenceError, UsageError
@@ -40,6 +40,7 @@ MISSES = "code_misses"
 # Placement → the time of TOLD_TIMES that a round trip takes there.
 ROUND_TRIPS = {told.placement: name for name, told in TOLD_TIMES.items() if told.kind != "busy"}
 ON_ONE_CPU = ROUND_TRIPS[ON_ONE.placement]
+NOT_RESOLVED = " (not resolved)"
 MOST_TOLD = 3  # lines of the gate
 NO_CELL = "There is no exact cell of this round trip with counted events."
 NO_PRICES = "There are no prices of events: `exact --priced` finds them, and later runs store them."
@@ -143,7 +144,7 @@ def pair_difference(pair: ExactPair, priced: Priced) -> Estimate:
         return difference(priced.one_cpu, *counts)
     prices = priced.prices.prices[name]
     found = difference(prices, *map(priced.prices.on_two, counts))
-    # The path is itself told by prices: as uncertain as these, and so many times as dear.
+    # The path is itself told by prices: as uncertain as these, times what the path costs.
     path = difference(priced.one_cpu, *counts)
     low, high = path.ends
     factor = prices.price(PATH).value
@@ -182,7 +183,7 @@ def changed_times(file: Path, pairs: Iterable[ExactPair]) -> list[str]:
     times.sort(key=lambda each: -abs(each[0].value))
     lines = [
         f"About {with_sign(time)} a round trip of {cell_name(str(pair.after.cell))} on one CPU of "
-        "this machine, warm."
+        f"this machine, warm{NOT_RESOLVED if time.spans(0) else ''}."
         for time, pair in times[:MOST_TOLD]
     ]
     if len(times) > MOST_TOLD:
@@ -191,8 +192,8 @@ def changed_times(file: Path, pairs: Iterable[ExactPair]) -> list[str]:
 
 
 def with_sign(time: Estimate) -> str:
-    """Nanoseconds with their sign and interval, and whether they are told from none."""
-    return ("+" if time.value > 0 else "") + added(time, "ns")
+    """Nanoseconds with their sign and interval."""
+    return ("+" if time.value > 0 else "") + spanned(time, "ns")
 
 
 def box_times(run: Run, cells: Sequence[ExactCell]) -> BoxTimes:
