@@ -29,7 +29,7 @@ OURS = re.compile(r".*\.pathcost-[0-9a-f]{8}", re.DOTALL)
 # and without a character that means something in PATH, to QEMU or in a program's own settings.
 LONGEST = 47
 USABLE = re.compile(rf"[A-Za-z0-9/._+@%~=-]{{1,{LONGEST}}}")
-OTHERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108
+OTHERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 
 _scratch: list["Scratch"] = []  # of the running `scratch`
 
