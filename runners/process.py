@@ -162,8 +162,7 @@ def run_tool(
 ) -> str:
     """What a program of this machine printed. Raises RunError, with its complaint, if it fails."""
     words = [find_program(argv[0]), *argv[1:]]
-    if stopping.is_set():
-        raise KeyboardInterrupt
+    stop_if_told()
     done = attempt(words, env=env or plain_environment(), **options)
     if done.returncode != 0:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
@@ -186,6 +185,12 @@ def last_line(complaints: IO[bytes]) -> str:
     *_, line = ["", *complaints.read().decode(errors="replace").strip().splitlines()]
     # Python's own word, where a signal came before the program could answer it.
     return "" if line == "KeyboardInterrupt" else line.removeprefix("pathcost: ")
+
+
+def stop_if_told() -> None:
+    """What takes seconds asks here: raises KeyboardInterrupt once the run ends early."""
+    if stopping.is_set():
+        raise KeyboardInterrupt
 
 
 def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], patience: float = 5.0) -> int:

@@ -24,7 +24,7 @@ from runners.exact.machine import PLUGIN, RefusedError, digest, scratch
 from runners.exact.payload import LEAST_SIZE, PayloadFlow, follow
 from runners.exact.record import read_record
 from runners.guest.store import suspect
-from runners.process import RunError
+from runners.process import RunError, stopping
 
 RECORD = ("trace", "blocks", "tasks")
 RUNS = 6  # at most, until two give the same steady iteration
@@ -77,7 +77,9 @@ def count_cells(
                     lines[run.id] = json.dumps(future.result()) + "\n"
                 except RefusedError as error:
                     refused[run] = str(error)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                stopping.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     text = "".join(lines[number] for number in sorted(lines))

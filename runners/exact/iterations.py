@@ -25,6 +25,7 @@ from runners.exact.record import (
 )
 from runners.exact.replay import CallTree, Counts, NodeVisit, Replay, State
 from runners.exact.symbols import Symbols
+from runners.process import stop_if_told
 
 FIRST_ITERATIONS = 8
 SIDES = {RecordEvent.CLIENT_END: "client", RecordEvent.SERVER_END: "server"}
@@ -107,6 +108,7 @@ def replay(
     parts = [record.words[a:b] for a, b in pairwise(bounds)]
     pieces, states, counts = Pieces(machine), [state], list[Counts]()
     for part in parts:
+        stop_if_told()
         state, its = pieces.run(state, part.tobytes())
         states.append(state)
         counts.append(its)

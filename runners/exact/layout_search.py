@@ -18,6 +18,7 @@ from probes.btf import Btf
 from runners.exact.lines import SETTLED
 from runners.exact.struct_layout import Change, Unit, held, units_of
 from runners.exact.touches import LINE_BYTES, OUTSIDE, Recorded, Touch, lines_of
+from runners.process import stop_if_told
 
 WIDEST_EXCHANGE = 16  # bytes
 LONGEST_ATOM = 8
@@ -198,6 +199,7 @@ def search(btf: Btf, structure: str, uses: Sequence[StructUse]) -> Iterator[Foun
     touched = {units[number] for use in uses for number in use.touched}
 
     def costs(order: Sequence[Unit]) -> tuple[Cost, ...]:
+        stop_if_told()
         places = places_of(order)
         return tuple(use.cost([places[unit] for unit in units]) for use in uses)
 

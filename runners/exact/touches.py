@@ -25,6 +25,7 @@ from runners.exact.record import (
 )
 from runners.exact.replay import NodeVisit, Replay, State
 from runners.exact.symbols import Symbols
+from runners.process import stop_if_told
 
 LINE_SHIFT = 6
 LINE_BYTES = 1 << LINE_SHIFT
@@ -132,6 +133,7 @@ class Recorded:
         positions = self.positions
         cpus, nodes, iterations = positions.cpus, positions.nodes, positions.iterations
         for access in accesses(self.record, self._file, one_way=self._one_way):
+            stop_if_told()
             if access.flags & DEVICE_REGISTER:
                 continue
             at = access.position

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -175,3 +176,24 @@ def test_no_stored_machine_is_used_again_once_its_inputs_changed(
     file.write_bytes(b"newer kernel" if what == "kernel" else b"kernel")
     changed = replace(machine, **{what: CHANGES[what]} if what in CHANGES else {})
     assert not cache.find("snapshot", changed.recipe())
+
+
+def test_an_interrupt_ends_what_other_cells_are_in_the_middle_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their threads look at `stopping`; the interrupt would else wait for whole cells."""
+    stopping = Event()
+    monkeypatch.setattr(counting, "stopping", stopping)
+
+    def count(_: Any, run: CellRun, *rest: Any) -> dict[str, Any]:
+        if run.id == 1:
+            raise KeyboardInterrupt
+        assert stopping.wait(20)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(counting, "count", count)
+    guest: Any = SimpleNamespace(environment=dict, files=())
+    work = [(guest, replace(cell_run("unix"), id=number)) for number in (1, 2)]
+    with pytest.raises(KeyboardInterrupt):
+        counting.count_cells(guest, work, tmp_path, lambda *_: None)
+    assert stopping.is_set()
