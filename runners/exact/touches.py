@@ -97,7 +97,7 @@ class Recorded:
         one_way: bool,
     ) -> None:
         self.record, self.objects, self._file, self._one_way = record, objects, file, one_way
-        # The last one ends outside the window. In a stream it has all that the reader does after it.
+        # The last one ends outside the window; in a stream it has what the reader does after it.
         self.iterations = iterations if one_way else iterations - 1
         replay = Replay(record, symbols)
         order: list[NodeVisit] = []

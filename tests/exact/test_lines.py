@@ -130,9 +130,7 @@ def two_cpus(built: None) -> Lines:
     return lines_of(prepared("6.12", 2), "tcp", "cross-cpu")
 
 
-def lines_of(
-    base: ExactGuest, transport: str, placement: str, pattern: str = "pingpong"
-) -> Lines:
+def lines_of(base: ExactGuest, transport: str, placement: str, pattern: str = "pingpong") -> Lines:
     run = cell_run(transport, placement, pattern=pattern)
     guest = guest_for(invoker().cache, base, path_of(run.cell), NAMED_MACHINE)
     counted_lines, _ = record_lines(guest, run)
