@@ -212,9 +212,9 @@ def _path(row: FieldOfObject, document: FieldDocument) -> list[str]:
 
 def _elsewhere(cell: ExactCell) -> str:
     """What a cell does that the documents are not of; empty where they are of it."""
-    if cell.knob:
-        return f"with {cell.knob.name}"
-    return "while connecting" if cell.pattern in CONNECTING else ""
+    if cell.pattern in CONNECTING:
+        return "while connecting"  # also where it loses: which of the two it was is not told
+    return f"with {cell.knob.name}" if cell.knob else ""
 
 
 def _add(use: Use, rows: Sequence[FieldOfObject], each: int) -> None:

@@ -23,7 +23,7 @@ NOT_ONE_LINE = (MemoryKind.STACK, MemoryKind.PAGES, MemoryKind.USER, MemoryKind.
 # Kinds of places whose fields are counted.
 TYPED = (MemoryKind.SLAB, MemoryKind.VARIABLE, MemoryKind.PER_CPU)
 # Types of which every field has a row, also one that nothing accesses.
-LAID_OUT = (*STRUCTURES, "init_net", "linux_mib")
+LAID_OUT = (*STRUCTURES, "init_net", "linux_mib", "epitem", "eppoll_entry")
 
 
 @dataclass

@@ -152,7 +152,6 @@ class Objects:
         self._stacks.sort()
         self.place = cache(self._place)
         self.field = cache(self._field)
-        self.structure = cache(self._structure)
         self._page_of = cache(self._page)
 
     def _read_symbols(self, names: Path) -> None:
@@ -370,7 +369,7 @@ class Objects:
                 fields.append((field, byte, 1))
         return [row for row in fields if not row[0].endswith(PADDING)]
 
-    def _structure(self, name: str, offset: int) -> str:
+    def structure(self, name: str, offset: int) -> str:
         """The structure that declares the field at a byte of an object; empty where none does."""
         if offset >= self._heads.get(name, offset + 1):
             return "skb_shared_info"

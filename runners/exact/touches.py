@@ -98,7 +98,8 @@ class Recorded:
         one_way: bool,
     ) -> None:
         self.record, self.objects, self._file, self._one_way = record, objects, file, one_way
-        self.iterations = iterations - 1  # the last one ends outside the window
+        # The last one ends outside the window; in a stream it has what the reader does after it.
+        self.iterations = iterations if one_way else iterations - 1
         replay = Replay(record, symbols)
         order: list[NodeVisit] = []
         replay.run(State(), record.words, order)

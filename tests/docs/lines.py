@@ -38,8 +38,10 @@ TWO = "cross-cpu"
 MOST_LINES, MOST_OBJECTS = 5, 10
 KEYS = ["kernel", "transport", "pattern", "size", "placement"]
 COUNTS = ["loads", "stores", "data", "written", "code", "fetches", "unread", "invalidations"]
-# Columns of the last table, of two CPUs.
+# Columns of the tables of every transport.
 EVERY = {
+    "loads": "loads",
+    "stores": "stores",
     "lines of data": "data",
     "written": "written",
     "of code": "code",
@@ -139,16 +141,16 @@ class Rows:
         rows = moving_lines(self.moving[transport], MOST_LINES)
         return str(table(rows, f"{transport}: moves of a round trip"))
 
-    def every(self) -> str:
-        """A row for each transport, of ping-pong with 64 B on two CPUs."""
-        usual = f"pattern == 'pingpong' and size == 64 and placement == '{TWO}'"
-        found = pd.read_csv(CELLS).query(usual).set_index("transport")
+    def every(self, pattern: str, size: int, placement: str) -> str:
+        """A row for each transport of such a cell; columns that one CPU lacks are left out."""
+        usual = f"pattern == '{pattern}' and size == {size} and placement == '{placement}'"
+        found = pd.read_csv(CELLS).query(usual).set_index("transport").dropna(axis="columns")
+        columns = {head: name for head, name in EVERY.items() if name in found}
         lines = [
-            [name, *(number(row[column]) for column in EVERY.values())]
+            [name, *(number(row[column]) for column in columns.values())]
             for name, row in found.iterrows()
         ]
-        heads = ["transport", *EVERY]
-        return str(table(pd.DataFrame(lines, columns=heads)))
+        return str(table(pd.DataFrame(lines, columns=["transport", *columns])))
 
 
 def page(rows: Rows) -> str:
