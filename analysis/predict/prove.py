@@ -48,10 +48,7 @@ MOST_ADDED = 0.5  # of a run, by the filter: beyond, it also decides where proce
 FAST = " as fast as TCP"
 DIFFER = "the runs differ by more than they take"
 TOO_MUCH = "the filter stops calls of new connections, and takes too much of a run"
-NO_WAIT = (
-    "a run over TCP is faster with the filter than without it: a connect that would be pending is "
-    "done at once under it, so the client waits otherwise"
-)
+NO_WAIT = "a run over TCP is faster with the filter than without it, so the client waits otherwise"
 PERCENTS = (50, 99)
 
 

@@ -409,7 +409,7 @@ ino_t listener_of(int descriptor)
 	const struct listener *listener =
 		name.any.sa_family == AF_UNIX ? listener_at(name.path.sun_path) : NULL;
 
-	return listener && listener->inode != inode_of(descriptor) ? listener->inode : 0;
+	return listener ? listener->inode : 0;
 }
 
 /* The same address for a socket of the other family, where both mean IPv4. */

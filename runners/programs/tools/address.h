@@ -33,7 +33,7 @@ int reach(int socket, const union address *address);
 enum side side_of(struct call *call);
 /* Whether the program made this socket for IPv6. */
 bool has_six(int descriptor);
-/* The socket that listens where a connection was accepted, by its inode; 0: it was not. */
+/* The socket that listens where a connection was accepted, or itself, by its inode; 0: none. */
 ino_t listener_of(int descriptor);
 /* Write an address of a socket, cut to the caller's room. Returns 0 or an errno. */
 int show(struct call *call, int descriptor, bool of_peer);

@@ -35,15 +35,30 @@ static const int usual[][2] = {
 	{SOL_SOCKET, SO_REUSEADDR},
 };
 
+static int value_of(int socket, const int option[2])
+{
+	int value = 0;
+	socklen_t length = sizeof(value);
+
+	getsockopt(socket, option[0], option[1], &value, &length);
+	return value;
+}
+
+/* Copy what is not as the kernel makes it, to a socket that has just been made. */
 static void copy_options(int from, int to)
 {
-	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++) {
-		int value = 0;
-		socklen_t length = sizeof(value);
+	static int initial[sizeof(usual) / sizeof(*usual)];
+	static bool knows;
 
-		if (getsockopt(from, usual[i][0], usual[i][1], &value, &length) == 0)
-			setsockopt(to, usual[i][0], usual[i][1], &value, length);
+	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++) {
+		if (!knows)
+			initial[i] = value_of(to, usual[i]);
+		int value = value_of(from, usual[i]);
+
+		if (value != initial[i])
+			setsockopt(to, usual[i][0], usual[i][1], &value, sizeof(value));
 	}
+	knows = true;
 }
 
 static struct keeper *keeper_of(int descriptor, bool six)
@@ -63,7 +78,7 @@ static struct keeper *keeper_of(int descriptor, bool six)
 	};
 	ino_t listener = listener_of(descriptor);
 
-	if (listener && keepers[listener % KEEPERS].inode == listener)
+	if (listener && listener != status.st_ino && keepers[listener % KEEPERS].inode == listener)
 		copy_options(keepers[listener % KEEPERS].socket, keeper->socket);
 	return keeper;
 }

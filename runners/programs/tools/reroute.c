@@ -203,6 +203,7 @@ static bool join(struct call *call)
 /* accept(2) with room for an address; false while a blocking caller has nobody to accept. */
 static bool take(struct call *call)
 {
+	bool has_left;
 	int wanted = call->nr == __NR_accept4 ? call->args[3] : 0;
 	struct seccomp_notif_addfd placed = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND};
 
@@ -214,11 +215,13 @@ static bool take(struct call *call)
 	}
 	struct pollfd listening = {call->socket, POLLIN, 0};
 
-	if (left < 0 && poll(&listening, 1, 0) == 0)
+	has_left = left >= 0 && (!reroutes || listener_of(left) == listener_of(call->socket));
+	if (!has_left && poll(&listening, 1, 0) == 0)
 		return call->blocks && !is_late(call) ? false : answer(call, EAGAIN);
-	call->made = left;
-	left = -1;
-	if (call->made < 0)
+	if (has_left) {
+		call->made = left;
+		left = -1;
+	} else
 		call->made =
 			accept4(call->socket, NULL, NULL, SOCK_CLOEXEC | (wanted & SOCK_NONBLOCK));
 	if (call->made < 0)
@@ -234,6 +237,8 @@ static bool take(struct call *call)
 		return done(call); /* the descriptor was the answer */
 	if (errno != ENOENT && errno != ESRCH)
 		return answer(call, errno);
+	if (left >= 0) /* a second one cannot be kept */
+		close(left);
 	left = call->made;
 	call->made = -1;
 	return done(call);
