@@ -88,6 +88,6 @@ def test_a_unix_socket_differs_as_listed_alone(seen: dict[str, Seen]) -> None:
 
 
 def test_what_is_noted_has_a_sentence() -> None:
-    source = (REPOSITORY / "runners/programs/tools/differences.h").read_text()
+    source = (REPOSITORY / "runners/programs/tools/differences.c").read_text()
     noted = {*re.findall(r'"([a-z-]+)"\}', source), "full"}
     assert noted <= {*LISTED.values()}

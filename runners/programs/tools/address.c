@@ -42,12 +42,13 @@ static bool is_mapped(const union address *address)
 	return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&address->six.sin6_addr);
 }
 
-static bool is_set(int socket, int level, int option)
+int int_option(int socket, int level, int option)
 {
-	int value = 0;
+	int value = -1;
 	socklen_t length = sizeof(value);
 
-	return getsockopt(socket, level, option, &value, &length) == 0 && value;
+	getsockopt(socket, level, option, &value, &length);
+	return value;
 }
 
 static ino_t inode_of(int descriptor)
@@ -199,12 +200,13 @@ static int shared_socket(const struct listener *listener)
 
 int listen_at(struct call *call, const union address *address)
 {
-	struct bound bound = bound_to(address, is_set(call->socket, IPPROTO_IPV6, IPV6_V6ONLY));
+	struct bound bound =
+		bound_to(address, int_option(call->socket, IPPROTO_IPV6, IPV6_V6ONLY) > 0);
 	struct listener fresh = {
 		.at = place_of(&bound),
 		.descriptor = call->args[0],
-		.shared = is_set(call->socket, SOL_SOCKET, SO_REUSEPORT),
-		.reuses = is_set(call->socket, SOL_SOCKET, SO_REUSEADDR),
+		.shared = int_option(call->socket, SOL_SOCKET, SO_REUSEPORT) > 0,
+		.reuses = int_option(call->socket, SOL_SOCKET, SO_REUSEADDR) > 0,
 	};
 	struct listener *mine = listener_at(fresh.at.sun_path);
 

@@ -20,6 +20,8 @@ extern int port;
 extern bool reroutes;		 /* else the connections stay TCP */
 extern struct sockaddr_un place; /* with which the paths of the Unix sockets begin */
 
+/* An option that is a number; below 0 where the socket has it not. */
+int int_option(int socket, int level, int option);
 /* Whether the port of this machine is meant; `binds`: or of any address. */
 bool is_local(const union address *address, socklen_t length, bool binds);
 /* Make a Unix socket for bind(2) of the port, or find the one that SO_REUSEPORT lets it share, and

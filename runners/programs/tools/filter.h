@@ -15,13 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A call that stops: each, or where an argument is, or is not, a value, or has one of its bits. */
-struct stop {
-	int nr;
-	enum { ALWAYS, IF_IT_IS, IF_NOT, IF_IT_HAS } when;
-	int argument;
-	unsigned int value;
-};
+#include "stops.h"
 
 /* Rows of one call follow each other. */
 static const struct stop calls[] = {

@@ -59,7 +59,7 @@ static const long long SECOND = 1000000000;
 
 static int exec_error;
 static int left = -1; /* accepted, but a signal took its caller away: the next one's */
-static bool seen, looks;
+static bool seen;
 static sigset_t signals, before;
 
 static long long now(void)
@@ -107,34 +107,6 @@ static int connected(struct call *call, const union address *address)
 	if (error && error != EALREADY && call->blocks)
 		fcntl(call->made, F_SETFL, 0);
 	return error;
-}
-
-/* Append the name of a difference to a file, once. */
-static void meet(const char *difference)
-{
-	static const char *met[DIFFERENCES];
-	char name[sizeof(place.sun_path) + 8];
-	int i = 0;
-
-	while (met[i] && strcmp(met[i], difference))
-		i++;
-	if (!looks || met[i])
-		return;
-	met[i] = difference;
-	snprintf(name, sizeof(name), "%s-met", place.sun_path);
-	int file = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-
-	dprintf(file, "%s\n", difference);
-	close(file);
-}
-
-static int int_option(int socket, int level, int option)
-{
-	int value = -1;
-	socklen_t length = sizeof(value);
-
-	getsockopt(socket, level, option, &value, &length);
-	return value;
 }
 
 /* bind(2) and connect(2). False while a blocking caller waits for room in the peer's queue. */
@@ -305,49 +277,6 @@ static bool tune(struct call *call)
 	return answer(call, stored ? 0 : EFAULT);
 }
 
-/* Whether a call with these arguments makes the difference. */
-static bool makes(struct call *call, const struct difference *difference)
-{
-	const struct stop *stop = &difference->stop;
-	unsigned int value = call->args[stop->argument];
-	struct linger linger = {};
-	struct msghdr message = {};
-
-	if (call->nr != stop->nr ||
-	    (difference->level != ANY_LEVEL && difference->level != (int)call->args[1]) ||
-	    (stop->when == IF_IT_IS && value != stop->value) ||
-	    (stop->when == IF_IT_HAS && !(value & stop->value)))
-		return false;
-	if (stop->when == ALWAYS) /* a message */
-		return fetch(call, call->args[1], &message, sizeof(message)) && message.msg_name;
-	if (call->nr == __NR_setsockopt && value == SO_LINGER && call->args[1] == SOL_SOCKET)
-		return fetch(call, call->args[3], &linger, sizeof(linger)) && linger.l_onoff &&
-		       !linger.l_linger;
-	return true;
-}
-
-/* Whether the call is to one of ours, or to a TCP socket that may come to be one. */
-static bool may_be_ours(struct call *call)
-{
-	struct call copy = *call;
-	union address peer;
-	socklen_t length = sizeof(peer);
-	bool is_ours = side_of(&copy) != ELSEWHERE ||
-		       (int_option(copy.socket, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP &&
-			getpeername(copy.socket, &peer.any, &length) < 0);
-
-	close(copy.socket);
-	return is_ours;
-}
-
-/* Note what the call does otherwise than over TCP. */
-static void look(struct call *call)
-{
-	for (int i = 0; i < DIFFERENCES; i++)
-		if (makes(call, &differences[i]) && may_be_ours(call))
-			meet(differences[i].name);
-}
-
 /* How a call that moves data ends: with what it has moved, or else an errno. */
 static bool end_move(struct call *call, int error)
 {
@@ -418,12 +347,9 @@ static int become(void *command)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	struct stop more[DIFFERENCES];
-
-	for (int i = 0; i < DIFFERENCES; i++)
-		more[i] = differences[i].stop;
+	struct stop more[MOST_DIFFERENCES];
 	notices = install(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER, more,
-			  looks ? DIFFERENCES : 0);
+			  stops_to_look(more));
 	if (notices >= 0)
 		execvp(words[0], words);
 	exec_error = errno;
