@@ -34,12 +34,11 @@ from analysis.report import output
 from analysis.statistics import Compared, Estimate, Values, compared, estimates, mean
 from analysis.wording import amount, number, spanned, times
 from probes.contract import PROOF, WATCH
-from probes.files import read_rows
+from probes.differences import differences
 from probes.messages import PROGRAM, RunError
 from probes.reasons import Reason
 
 RESULT = "proof.json"
-DIFFERENCES = Path(__file__).parents[2] / "probes/differences.tsv"
 EQUAL = 0.01  # of bytes: more is no equal load. Of elapsed time: the client runs for a fixed time
 STARTED = 0.5  # of a run outside its turns: it is the client's start and own work, no request's
 FASTER = 0.05  # of a run, which the filter takes away: then the client waits otherwise under it
@@ -342,15 +341,11 @@ def lines(made: Outcome) -> Iterator[str]:
     if made.loads:
         turns, moved = (made.loads.turns.first.value, made.loads.moved.first.value)
         yield f"Each run had {turns:,.0f} turns and moved {moved:,.0f} bytes over TCP."
-    yield from (f"Other than over TCP: {row['what']}." for row in differences(made.proof))
+    known = differences()
+    yield from (f"Other than over TCP: {known[name]}." for name in made.proof.met if name in known)
     for lack in made.proof.lacks:
         why = Reason(lack["code"], lack["values"])
         yield f"Neither request times nor loads were seen: {why}."
-
-
-def differences(proof: Proof) -> list[dict[str, str]]:
-    """The rows of probes/differences.tsv that the program meets."""
-    return [row for row in read_rows(DIFFERENCES) if row["difference"] in proof.met]
 
 
 def _speed_lines(made: Outcome) -> Iterator[str]:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from probes.differences import differences
 from probes.files import read_regular, read_rows
 from runners.guest.debian import LIBRARIES, PackageSources
 from runners.guest.store import Cache, Say
-from runners.process import REPOSITORY, RunError, User, command, free_port, last_words
+from runners.process import RunError, User, command, free_port, last_words
 from runners.programs.printed import attempt_theirs
 from runners.programs.program import HERE, Case, Program, Values
 
@@ -27,7 +28,6 @@ REROUTED = ("unix", "look")  # modes of tools/reroute.c in which the port is a U
 KEEP = (str(TOOLS_FOLDER / "keep"),)  # runs what comes to an end by itself
 PROGRAM_SUITES = ("bookworm", "bookworm-security")
 MERGED = ("bin", "sbin", "lib", "lib64")  # links to the same below usr
-DIFFERENCES = {row["difference"] for row in read_rows(REPOSITORY / "probes/differences.tsv")}
 MOST_NOTED = 1 << 16  # bytes
 LEFT_OUT = {row["package"] for row in read_rows(HERE / "left-out.tsv")}
 # A program reads nothing below these. No file keeps the right to run as its owner.
@@ -147,7 +147,9 @@ class Place:
         noted = self.rerouted.with_name(f"{self.rerouted.name}-met")
         if not noted.exists():
             return set()
-        return {*read_regular(noted, MOST_NOTED).decode(errors="replace").split()} & DIFFERENCES
+        return {
+            *read_regular(noted, MOST_NOTED).decode(errors="replace").split()
+        } & differences().keys()
 
     def answers(self, end: str) -> bool:
         """Whether our server listens at an end."""
