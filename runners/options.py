@@ -149,6 +149,7 @@ class ProveOptions(Options):
     metric: str | None = None
     program: str | None = None
     repeats: int = 20
+    no_wait: bool = False
     out: Path | None = None
 
 

@@ -34,6 +34,7 @@ from analysis.report import output
 from analysis.statistics import Compared, Estimate, Values, compared, estimates, mean
 from analysis.wording import amount, number, spanned, times
 from probes.contract import PROOF, WATCH
+from probes.differences import differences
 from probes.messages import PROGRAM, RunError
 from probes.reasons import Reason
 
@@ -46,10 +47,7 @@ MOST_ADDED = 0.5  # of a run, by the filter: beyond, it also decides where proce
 FAST = " as fast as TCP"
 DIFFER = "the runs differ by more than they take"
 TOO_MUCH = "the filter stops calls of new connections, and takes too much of a run"
-NO_WAIT = (
-    "a run over TCP is faster with the filter than without it: a connect that would be pending is "
-    "done at once under it, so the client waits otherwise"
-)
+NO_WAIT = "a run over TCP is faster with the filter than without it, so the client waits otherwise"
 PERCENTS = (50, 99)
 
 
@@ -343,6 +341,8 @@ def lines(made: Outcome) -> Iterator[str]:
     if made.loads:
         turns, moved = (made.loads.turns.first.value, made.loads.moved.first.value)
         yield f"Each run had {turns:,.0f} turns and moved {moved:,.0f} bytes over TCP."
+    known = differences()
+    yield from (f"Other than over TCP: {known[name]}." for name in made.proof.met if name in known)
     for lack in made.proof.lacks:
         why = Reason(lack["code"], lack["values"])
         yield f"Neither request times nor loads were seen: {why}."

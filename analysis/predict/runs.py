@@ -90,6 +90,7 @@ class Proof(Model):
     timed: list[ClientRun]
     probed: list[ClientRun]
     lacks: list[dict[str, Any]]
+    met: tuple[Word, ...] = ()  # calls with which a Unix socket does otherwise
 
 
 def column(rows: Sequence[ClientRun], arm: str, figure: FigureOf) -> Values:

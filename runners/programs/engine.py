@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -146,7 +147,7 @@ class Service:
         for keeper, process in zip(self.keepers, self.program.processes, strict=True):
             if status := keeper.poll():
                 what = f"{self.program.name}: {process.title}"
-                raise RunError(f"{what} ended with status {status} before its client did")
+                raise RunError(f"{what} ended with {ending(status)} before its client did")
 
     def warm_up(self, case: Case, transport: str) -> Result:
         """A part of the case's requests, to be forgotten."""
@@ -236,7 +237,7 @@ class Service:
             try:
                 figures[key] = float(((match and match[1]) or "").replace(",", ""))
             except ValueError:
-                last = f"its last line: {last_words(text)}"
+                last = f"its last line: {last_words(text, 'it printed nothing')}"
                 raise RunError(f"the client printed no {key} = '{pattern}' ({last})") from None
             if not (
                 0 <= figures[key] < LARGEST_IN_JSON
@@ -265,7 +266,7 @@ class Service:
         try:
             printed = dict(json.loads(text))
         except (ValueError, TypeError):
-            last = last_words(text)
+            last = last_words(text, "it printed nothing")
             raise RunError(f"the client printed no JSON object (its last line: {last})") from None
         if self.program.file.parent == HERE:
             return printed
@@ -416,8 +417,16 @@ def run_beside(
             stop(process)
         if overdue.is_set():
             return {"error": f"the client did not end in {seconds:g} s"}
-        ended = f"it ended with status {process.returncode} and gave no reason"
+        ended = f"it ended with {ending(process.returncode)} and gave no reason"
         return {"error": last_words(printed.err.text(), ended)}
+
+
+def ending(status: int) -> str:
+    """A status in words; a keeper's is 128 more than the signal that ended its program."""
+    number = -status if status < 0 else status - 128
+    with suppress(ValueError):
+        return f"status {status} ({signal.Signals(number).name})"
+    return f"status {status}"
 
 
 def bound_of(printed: Printed) -> str:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.files import read_rows
+from probes.differences import differences
+from probes.files import read_regular, read_rows
 from runners.guest.debian import LIBRARIES, PackageSources
 from runners.guest.store import Cache, Say
 from runners.orphans import ending_orphans
@@ -24,9 +25,11 @@ from runners.programs.printed import attempt_theirs
 from runners.programs.program import HERE, Case, Program, Values
 
 TOOLS_FOLDER = HERE / "tools/build"
+REROUTED = ("unix", "look")  # modes of tools/reroute.c in which the port is a Unix socket
 KEEP = (str(TOOLS_FOLDER / "keep"),)  # runs what comes to an end by itself
 PROGRAM_SUITES = ("bookworm", "bookworm-security")
 MERGED = ("bin", "sbin", "lib", "lib64")  # links to the same below usr
+MOST_NOTED = 1 << 16  # bytes
 LEFT_OUT = {row["package"] for row in read_rows(HERE / "left-out.tsv")}
 # A program reads nothing below these. No file keeps the right to run as its owner.
 TAR_OPTIONS = (
@@ -117,7 +120,7 @@ def environment(path: Sequence[str], root: Path | None) -> list[str]:
 class Place:
     """What all commands of one start share.
 
-    `packages`: where they are in the cache. `mode`: tcp or unix, where tools/reroute.c runs each.
+    `packages`: where they are in the cache. `mode`: of tools/reroute.c, which runs each command.
     """
 
     directory: Path
@@ -138,13 +141,23 @@ class Place:
 
     @property
     def rerouted(self) -> Path:
-        """The socket that takes the port's place."""
+        """With what the paths of the sockets begin that take the port's place."""
         return self.directory / "rerouted"
+
+    def met(self) -> set[str]:
+        """The differences that tools/reroute.c has noted, by their names in differences.tsv."""
+        noted = self.rerouted.with_name(f"{self.rerouted.name}-met")
+        if not noted.exists():
+            return set()
+        return {
+            *read_regular(noted, MOST_NOTED).decode(errors="replace").split()
+        } & differences().keys()
 
     def answers(self, end: str) -> bool:
         """Whether our server listens at an end."""
-        taken = self.mode == "unix" and end == self.end("port")
-        return answers(str(self.rerouted) if taken else end)
+        if self.mode in REROUTED and end == self.end("port"):
+            return any(map(answers, map(str, self.directory.glob(f"{self.rerouted.name}*"))))
+        return answers(end)
 
     def end(self, name: str) -> str:
         """The port or path of an end; a port that was free, or a socket in the directory."""

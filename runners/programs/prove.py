@@ -24,20 +24,22 @@ from probes.transports import PAIR, read_transports
 from runners.host.root import CHANNEL, Root
 from runners.host.session import Session
 from runners.options import ProveOptions
-from runners.process import RunError, UsageError, command
+from runners.process import RunError, UsageError, command, stopping
 from runners.programs import engine
 from runners.programs.counting import AttachedProbes, Probes
 from runners.programs.experiments import interleaved
-from runners.programs.place import KEEP, Place, unpacked
+from runners.programs.place import KEEP, REROUTED, Place, unpacked
 from runners.programs.prices import kept_for_programs
 from runners.programs.program import Case, Client, Process, Program, Values, case_of
 from runners.programs.watch import USUAL_SECONDS, observe, write_files
+from runners.store.locks import MEASURED
 from runners.store.report import RunFolder, place
 
 GIVEN = "PATHCOST_GIVEN_"  # run.sh keeps so what it takes from the environment
 OWN_CLIENT_SECONDS = 3600  # for one run of a client without the filter
 LEAST_SECONDS, MOST_TIMES = 20, 3  # for any other run: times the longest run without the filter
 TURNS_REPEATS = 6
+WAIT_POLL = 1.0  # seconds
 NARROW = 0.02  # of the ratio, to either side: then no further repeat is worth its time
 LISTENS = 0x10000  # of a line's flags in /proc/net/unix: __SO_ACCEPTCON
 
@@ -52,10 +54,12 @@ class Arm(NamedTuple):
 
 PLAIN = Arm("plain")
 ARMS = (PLAIN, *(Arm(name, mode=name) for name in PAIR[::-1]))
+LOOK = Arm("look", mode="look")  # is not timed: it notes what a Unix socket does otherwise
 OWN = Arm("own", "unix")  # a program's own option
 OVER = {
     PLAIN.name: "TCP without the filter",
     **{name: read_transports()[name].called for name in PAIR},
+    LOOK.name: "a Unix socket",
     OWN.name: "its own Unix socket",
 }
 
@@ -98,12 +102,13 @@ class OwnPlace(Place):
 
     def answers(self, end: str) -> bool:
         """Whether it listens. A server may be made for one connection, so nobody connects."""
-        if self.mode != "unix":
+        if self.mode not in REROUTED:
             return any(int(end) in listening(Path(f"/proc/net/{name}")) for name in ("tcp", "tcp6"))
         # Others' names may be any bytes.
         rows = (line.split() for line in Path("/proc/net/unix").read_bytes().splitlines()[1:])
-        ours = [os.fsencode(self.rerouted)]
-        return any(row[7:] == ours and int(row[3], 16) & LISTENS for row in rows)
+        ours = os.fsencode(self.rerouted)
+        listens = (row[7] for row in rows if len(row) > 7 and int(row[3], 16) & LISTENS)
+        return any(path.startswith(ours) for path in listens)
 
     def client(self, argv: Sequence[str]) -> list[str]:
         return self.wrapped(argv, role="client")
@@ -167,13 +172,14 @@ class Subject:
                     alone=alone,
                     seconds=self.most_seconds(arm),
                 )
+                result["met"] = sorted(service.place.met())
         except RunError as error:
             raise RunError(f"over {over}, {error}") from None
         if result["error"]:
             raise RunError(f"over {over}, the client failed: {result['error']}.")
         if arm is PLAIN:
             self._longest = max(self._longest, result["window_ns"] / 1e9)
-        kept = ("requests", "window_ns", "metric", "counters", "probed")
+        kept = ("requests", "window_ns", "metric", "counters", "probed", "met")
         return {"arm": arm.name} | {name: result[name] for name in kept if result.get(name)}
 
 
@@ -190,7 +196,7 @@ def prove(options: ProveOptions) -> int:
             tell = session.progress.say, session.progress.note
             subject.root = unpacked(subject.program, session.invoker.cache, *tell)
         root.mounts()
-        for name in root.lock():
+        for name in locked(root, session):
             session.note_removed(name)
         files: dict[str, Any] = {}
         if listed := kept_for_programs(session.invoker.cache):
@@ -204,6 +210,8 @@ def prove(options: ProveOptions) -> int:
                 {"repeat": repeat} | subject.run(arm, stack, attached)
                 for repeat, arm in interleaved(subject.arms[1:], TURNS_REPEATS if attached else 0)
             ]
+        with session.progress.step("calls that differ"):
+            met = differences_met(subject, session, stack)
         proof = {
             "format": PROOF_FORMAT,
             "date": date.today().isoformat(),
@@ -216,6 +224,7 @@ def prove(options: ProveOptions) -> int:
             "timed": timed,
             "probed": probed,
             "lacks": probes.lacks,
+            "met": met,
         }
         write_files(folder.path, files | {PROOF: proof})
         folder.move()
@@ -223,6 +232,33 @@ def prove(options: ProveOptions) -> int:
 
     show_proof(destination, options.show)
     return Status.DONE
+
+
+def locked(root: Root, session: Session[ProveOptions]) -> list[str]:
+    """Take the lock, after the run that has it. Raises RunError."""
+    told = ""
+    while True:
+        try:
+            return root.lock()
+        except RunError as error:
+            if session.options.no_wait or not str(error).startswith(MEASURED):
+                raise
+            if str(error) != told:
+                told = str(error)
+                session.progress.note(f"waiting: {told.partition(',')[0]}.")
+        if stopping.wait(WAIT_POLL):
+            raise KeyboardInterrupt
+
+
+def differences_met(
+    subject: Subject, session: Session[ProveOptions], stack: ExitStack
+) -> list[str]:
+    """The calls with which a Unix socket does otherwise, by a run that is not timed."""
+    try:
+        return list(subject.run(LOOK, stack).get("met", ()))
+    except RunError as error:  # the figures hold without it
+        session.progress.note(f"calls that differ were not looked for: {error}")
+        return []
 
 
 def watched(subject: Subject, root: Root, stack: ExitStack) -> dict[str, Any]:

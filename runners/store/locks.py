@@ -22,6 +22,7 @@ INSTANCES = "instances"  # the folder of tracefs that is locked
 FREE_SECONDS = 10  # a killed run's probes take a moment to go
 WAIT_SECONDS = 1800  # for what another start makes: two programs' LONGEST_SECONDS
 POLL = 0.05  # seconds
+MEASURED = "another run is measuring on this machine"
 
 _held: dict[Path, int] = {}
 
@@ -143,8 +144,7 @@ def _taken(descriptor: int, holder: Path, deadline: float) -> bool:
 def measured_by(name: str) -> RunError:
     """The error of a run that would spoil another's figures."""
     return RunError(
-        f"another run is measuring on this machine ({name}), and two at once would spoil both: "
-        "wait until it has ended."
+        f"{MEASURED} ({name}), and two at once would spoil both: wait until it has ended."
     )
 
 

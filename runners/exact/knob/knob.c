@@ -302,7 +302,7 @@ static void stand_in(char **words)
 
 static _Noreturn void become_workload(char **words)
 {
-	MUST(install(SECCOMP_RET_ALLOW, SECCOMP_RET_ALLOW, 0), "attach the filter");
+	MUST(install(SECCOMP_RET_ALLOW, 0, NULL, 0), "attach the filter");
 	execv(ASIDE, words);
 	call_failed(ASIDE);
 }

@@ -1,68 +1,91 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The seccomp filter of reroute.c, of which exact mode counts the cost: runners/exact/knob/knob.c.
  */
+#pragma once
+
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The calls that stop, unless an argument has the value `passes`. ALWAYS is the number of none. */
-enum { ALWAYS = 6 };
-static const struct {
-	int nr, argument;
-	unsigned int passes;
-} calls[] = {
-	{__NR_sendto, 4, 0},
-	{__NR_connect, ALWAYS, 0},
-	{__NR_bind, ALWAYS, 0},
-	{__NR_accept, 1, 0},
-	{__NR_accept4, 1, 0},
-	{__NR_getsockname, ALWAYS, 0},
-	{__NR_getpeername, ALWAYS, 0},
-	{__NR_setsockopt, 1, SOL_SOCKET},
-	{__NR_getsockopt, 1, SOL_SOCKET},
-	{__NR_epoll_create, ALWAYS, 0},
-	{__NR_epoll_create1, ALWAYS, 0},
-	{__NR_seccomp, ALWAYS, 0},
+#include "stops.h"
+
+/* Rows of one call follow each other. */
+static const struct stop calls[] = {
+	{__NR_sendto, IF_NOT, 4, 0},
+	{__NR_recvfrom, IF_NOT, 4, 0},
+	{__NR_connect, ALWAYS, 0, 0},
+	{__NR_bind, ALWAYS, 0, 0},
+	{__NR_accept, IF_NOT, 1, 0},
+	{__NR_accept4, IF_NOT, 1, 0},
+	{__NR_getsockname, ALWAYS, 0, 0},
+	{__NR_getpeername, ALWAYS, 0, 0},
+	{__NR_setsockopt, IF_NOT, 1, SOL_SOCKET},
+	{__NR_setsockopt, IF_IT_IS, 2, SO_REUSEPORT},
+	{__NR_setsockopt, IF_IT_IS, 2, SO_PASSCRED},
+	{__NR_setsockopt, IF_IT_IS, 2, SO_ZEROCOPY},
+	{__NR_getsockopt, IF_NOT, 1, SOL_SOCKET},
+	{__NR_getsockopt, IF_NOT, 2, SO_ERROR},
+	{__NR_dup, ALWAYS, 0, 0},
+	{__NR_dup2, ALWAYS, 0, 0},
+	{__NR_dup3, ALWAYS, 0, 0},
+	{__NR_fcntl, IF_IT_IS, 1, F_DUPFD},
+	{__NR_fcntl, IF_IT_IS, 1, F_DUPFD_CLOEXEC},
+	{__NR_epoll_create, ALWAYS, 0, 0},
+	{__NR_epoll_create1, ALWAYS, 0, 0},
+	{__NR_seccomp, ALWAYS, 0, 0},
 };
 #define STATEMENT(code, value) ((struct sock_filter)BPF_STMT(BPF_##code, value))
 #define LOAD(what)	       STATEMENT(LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, what))
 #define IF(test, value, yes, no) \
 	((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_##test | BPF_K, value, yes, no))
-enum { CALLS = sizeof(calls) / sizeof(*calls), EACH = 5, KEPT_ALIVE = 8 };
+enum { CALLS = sizeof(calls) / sizeof(*calls), EACH = 5, MOST_STOPS = 64 };
 
-/* Attach it to ourselves. What sets TCP's keep-alive times, which none of a run's connections lives
- * to see, gets `of_times`. Returns what seccomp(2) does: with `flags`, its listener. */
-static int install(unsigned int of_calls, unsigned int of_times, unsigned int flags)
+/* Write what stops a call, and goes on behind itself where it does not. Returns its end. */
+static struct sock_filter *write_stop(struct sock_filter *next, const struct stop *stop,
+				      unsigned int action)
 {
-	struct sock_filter code[4 + KEPT_ALIVE + CALLS * EACH + 1], *next = code;
-	struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+	bool is_not = stop->when == IF_NOT, passes = stop->when != ALWAYS && !is_not;
+
+	*next++ = IF(JEQ, stop->nr, 0, EACH - 1);
+	*next++ = LOAD(args[stop->argument]);
+	if (stop->when == IF_IT_HAS)
+		*next++ = IF(JSET, stop->value, 0, 1);
+	else
+		*next++ = IF(JEQ, stop->value, is_not, passes);
+	*next++ = STATEMENT(RET, action);
+	*next++ = LOAD(nr);
+	return next;
+}
+
+/* Attach it to ourselves; `more` calls stop as well. Returns what seccomp(2) does: with `flags`,
+ * its listener. */
+static int install(unsigned int action, unsigned int flags, const struct stop more[], int count)
+{
+	struct sock_filter code[4 + MOST_STOPS * EACH + 1], *next = code;
 	const struct sock_filter allow = STATEMENT(RET, SECCOMP_RET_ALLOW);
 
 	*next++ = LOAD(arch);
 	*next++ = IF(JEQ, AUDIT_ARCH_X86_64, 1, 0);
 	*next++ = allow;
 	*next++ = LOAD(nr);
-	*next++ = IF(JEQ, __NR_setsockopt, 0, KEPT_ALIVE - 1);
-	*next++ = LOAD(args[1]);
-	*next++ = IF(JEQ, IPPROTO_TCP, 0, 4);
-	*next++ = LOAD(args[2]);
-	*next++ = IF(JGE, TCP_KEEPIDLE, 0, 2);
-	*next++ = IF(JGT, TCP_KEEPCNT, 1, 0);
-	*next++ = STATEMENT(RET, of_times);
-	*next++ = LOAD(nr);
+	for (int i = 0; i < count; i++)
+		next = write_stop(next, &more[i], action);
 	for (int i = 0; i < CALLS; i++) {
-		*next++ = IF(JEQ, calls[i].nr, 0, EACH - 1);
-		*next++ = LOAD(args[calls[i].argument % ALWAYS]);
-		*next++ = IF(JEQ, calls[i].passes, calls[i].argument != ALWAYS, 0);
-		*next++ = STATEMENT(RET, of_calls);
-		*next++ = allow;
+		next = write_stop(next, &calls[i], action);
+		if (i + 1 == CALLS || calls[i + 1].nr != calls[i].nr)
+			next[-1] = allow;
 	}
-	*next = allow;
+	*next++ = allow;
+	struct sock_fprog program = {next - code, code};
+
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 }

@@ -18,25 +18,30 @@
 
 #define PIDFD_THREAD O_EXCL /* Linux 6.9 */
 
-enum { INSTANCES = 16, CALLERS = 64 };
-enum { UNKNOWN, KEEPS, CLOSES };
+enum { CALLERS = 64, WATCHES = 1024 };
 #define EPOLL "anon_inode:[eventpoll]"
 
 int notices, epolls_made = 1;
+bool has_duplicates;
 const char *refused;
 
-/* A thread that calls: a file descriptor of it, what exec(2) does with its sockets (as the first
- * that it connected, and that it bound), and the epolls that it had after so many. */
+/* A thread that calls: a file descriptor of it, and the epolls that it had after so many. */
 static struct caller {
 	pid_t thread;
-	int file, exec[2], searched, instances, instance[INSTANCES];
+	int file, searched, instances, *instance;
 } callers[CALLERS];
+
+/* An epoll instance that watched a descriptor. */
+static struct watch {
+	int epoll, descriptor;
+	struct epoll_event event;
+} watches[WATCHES];
 
 bool done(struct call *call)
 {
 	if (call->socket >= 0)
 		close(call->socket);
-	if (call->made >= 0 && !call->kept)
+	if (call->made >= 0)
 		close(call->made);
 	return true;
 }
@@ -44,6 +49,14 @@ bool done(struct call *call)
 static bool reply(struct call *call, int error, int flags)
 {
 	struct seccomp_notif_resp answer = {.id = call->id, .error = -error, .flags = flags};
+
+	ioctl(notices, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+	return done(call);
+}
+
+bool give(struct call *call, long long result)
+{
+	struct seccomp_notif_resp answer = {.id = call->id, .val = result};
 
 	ioctl(notices, SECCOMP_IOCTL_NOTIF_SEND, &answer);
 	return done(call);
@@ -65,19 +78,20 @@ bool refuse(struct call *call, const char *sentence)
 	return answer(call, ENOSYS);
 }
 
-void fetch(struct call *call, __u64 from, void *to, size_t length)
+bool fetch(struct call *call, __u64 from, void *to, size_t length)
 {
 	struct iovec here = {to, length}, there = {(void *)from, length};
 
-	process_vm_readv(call->thread, &here, 1, &there, 1, 0);
+	return process_vm_readv(call->thread, &here, 1, &there, 1, 0) == (ssize_t)length;
 }
 
-void store(struct call *call, __u64 to, void *value, size_t room, __u64 at, socklen_t length)
+bool store(struct call *call, __u64 to, void *value, size_t room, __u64 at, socklen_t length)
 {
-	struct iovec here[] = {{value, room}, {&length, sizeof(length)}};
-	struct iovec there[] = {{(void *)to, room}, {(void *)at, sizeof(length)}};
+	struct iovec here[] = {{value, room}, {&length, at ? sizeof(length) : 0}};
+	struct iovec there[] = {{(void *)to, room}, {(void *)at, at ? sizeof(length) : 0}};
+	ssize_t whole = room + there[1].iov_len;
 
-	process_vm_writev(call->thread, here, 2, there, 2, 0);
+	return process_vm_writev(call->thread, here, 2, there, 2, 0) == whole;
 }
 
 /* Read what `format` has two of out of the first line of /proc/THREAD/FILE that has all of it. */
@@ -105,6 +119,7 @@ static struct caller *caller_of(struct call *call)
 		return caller;
 	if (caller->file > 0)
 		close(caller->file);
+	free(caller->instance);
 	*caller = (struct caller){.thread = call->thread};
 	caller->file = syscall(__NR_pidfd_open, call->thread, 0);
 	if (caller->file < 0)
@@ -117,9 +132,14 @@ static struct caller *caller_of(struct call *call)
 	return caller;
 }
 
+int file_of(struct call *call)
+{
+	return caller_of(call)->file;
+}
+
 int pidfd_of(struct call *call)
 {
-	return fcntl(caller_of(call)->file, F_DUPFD_CLOEXEC, 0);
+	return fcntl(file_of(call), F_DUPFD_CLOEXEC, 0);
 }
 
 int copied(int pidfd, int descriptor)
@@ -141,25 +161,58 @@ int taken(struct call *call, int descriptor)
 	return copy;
 }
 
-/* Find the epoll instances of a caller: again when one was made. */
-static void find_instances(struct caller *caller, pid_t thread)
+/* Go through a caller's descriptors. `keeps` says which it wants; returns how many it kept. */
+static int search(pid_t thread, bool (*keeps)(pid_t, int, int, const char *), int wanted,
+		  int **list)
 {
-	char name[300], target[32] = "";
+	char name[300], target[32];
 	struct dirent *entry;
+	int count = 0, room = 0;
 
-	if (caller->searched == epolls_made)
-		return;
-	caller->searched = epolls_made;
-	caller->instances = 0;
 	snprintf(name, sizeof(name), "/proc/%d/fd", thread);
 	DIR *folder = opendir(name);
 
-	while (folder && (entry = readdir(folder)) && caller->instances < INSTANCES)
-		if (readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1) > 0 &&
-		    !strncmp(target, EPOLL, strlen(EPOLL)))
-			caller->instance[caller->instances++] = atoi(entry->d_name);
+	while (folder && (entry = readdir(folder))) {
+		ssize_t length =
+			readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
+
+		if (length <= 0)
+			continue;
+		target[length] = 0;
+		if (!keeps(thread, wanted, atoi(entry->d_name), target))
+			continue;
+		if (count == room) {
+			room = 2 * room + 16;
+			*list = reallocarray(*list, room, sizeof(**list));
+		}
+		(*list)[count++] = atoi(entry->d_name);
+	}
 	if (folder)
 		closedir(folder);
+	return count;
+}
+
+static bool is_epoll(pid_t thread, int unused, int descriptor, const char *target)
+{
+	(void)thread, (void)unused, (void)descriptor;
+	return !strncmp(target, EPOLL, strlen(EPOLL));
+}
+
+static bool is_duplicate(pid_t thread, int of, int descriptor, const char *target)
+{
+	return !strncmp(target, "socket:", 7) && descriptor != of &&
+	       syscall(__NR_kcmp, thread, thread, KCMP_FILE, of, descriptor) == 0;
+}
+
+/* Find the epoll instances of a caller: again when one was made. */
+static void find_instances(struct caller *caller, pid_t thread)
+{
+	if (caller->searched == epolls_made)
+		return;
+	caller->searched = epolls_made;
+	free(caller->instance);
+	caller->instance = NULL;
+	caller->instances = search(thread, is_epoll, 0, &caller->instance);
 }
 
 /* The events and data with which an epoll instance watches a descriptor (proc_pid_fdinfo(5)). */
@@ -182,16 +235,18 @@ static bool is_watched(pid_t thread, int epoll, int descriptor, struct epoll_eve
 
 /* Let an epoll instance watch `made` as it did the socket whose place that takes: by the same
  * number, from which one of ours steps aside. */
-static void watch_again(struct call *call, int epoll, int descriptor, struct epoll_event *event)
+static void watch_again(struct call *call, struct watch *watch)
 {
-	int copy = taken(call, epoll), ours = fcntl(copy, F_DUPFD_CLOEXEC, descriptor + 1);
+	int descriptor = watch->descriptor, copy = taken(call, watch->epoll);
+	int ours = fcntl(copy, F_DUPFD_CLOEXEC, descriptor + 1);
 	int made = fcntl(call->made, F_DUPFD_CLOEXEC, descriptor + 1);
 
 	close(copy);
 	int aside = fcntl(descriptor, F_DUPFD_CLOEXEC, descriptor + 1);
 
 	dup2(made, descriptor);
-	epoll_ctl(ours, EPOLL_CTL_ADD, descriptor, event); /* over TCP, it is there already */
+	/* Over TCP, it is there already. */
+	epoll_ctl(ours, EPOLL_CTL_ADD, descriptor, &watch->event);
 	if (aside < 0)
 		close(descriptor);
 	else
@@ -201,44 +256,95 @@ static void watch_again(struct call *call, int epoll, int descriptor, struct epo
 	close(ours);
 }
 
-int replace(struct call *call)
+/* What SO_SNDBUF and SO_RCVBUF were set to, of which the kernel shows twice as much. */
+static void keep_buffers(int from, int to)
 {
-	static const int kept[] = {SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER, SO_ZEROCOPY};
-	struct caller *caller = caller_of(call);
-	int *exec = &caller->exec[call->nr == __NR_bind];
-	struct epoll_event events[INSTANCES];
-	bool watched[INSTANCES] = {};
-	int descriptor = call->args[0];
-	unsigned int flags = 0;
-	char value[32], none[32] = {};
+	static const int sizes[] = {SO_SNDBUF, SO_RCVBUF};
+	int locked = 0, value;
+	socklen_t length = sizeof(locked);
+
+	getsockopt(from, SOL_SOCKET, SO_BUF_LOCK, &locked, &length);
+	for (int i = 0; i < 2; i++)
+		if (locked & (1 << i) &&
+		    getsockopt(from, SOL_SOCKET, sizes[i], &value, &length) == 0) {
+			value /= 2;
+			setsockopt(to, SOL_SOCKET, sizes[i], &value, sizeof(value));
+		}
+}
+
+void keep_socket_options(int from, int to)
+{
+	static const int kept[] = {
+		SO_RCVTIMEO, SO_SNDTIMEO,  SO_LINGER,	 SO_ZEROCOPY,  SO_KEEPALIVE, SO_REUSEADDR,
+		SO_PRIORITY, SO_OOBINLINE, SO_BROADCAST, SO_DONTROUTE, SO_TIMESTAMP,
+	};
+	int most = 1;
+	socklen_t length = sizeof(most);
 
 	for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++) {
-		socklen_t length = sizeof(value);
+		char value[32], none[32] = {};
 
-		if (getsockopt(call->socket, SOL_SOCKET, kept[i], value, &length) == 0 &&
+		length = sizeof(value);
+		if (getsockopt(from, SOL_SOCKET, kept[i], value, &length) == 0 &&
 		    memcmp(value, none, length) != 0 &&
-		    setsockopt(call->made, SOL_SOCKET, kept[i], value, length) < 0)
-			refused = "it sends without a copy (SO_ZEROCOPY): a Unix socket cannot";
+		    setsockopt(to, SOL_SOCKET, kept[i], value, length) < 0 &&
+		    kept[i] == SO_ZEROCOPY)
+			refused = ZEROCOPY;
 	}
+	length = sizeof(most);
+	if (getsockopt(from, SOL_SOCKET, SO_RCVLOWAT, &most, &length) == 0 && most > 1)
+		setsockopt(to, SOL_SOCKET, SO_RCVLOWAT, &most, length);
+	keep_buffers(from, to);
+}
+
+/* Put `made` at one of the caller's descriptors. Returns 0, or errno. */
+static int put(struct call *call, int descriptor)
+{
+	char name[32];
+	unsigned int flags = 0;
+
+	snprintf(name, sizeof(name), "fdinfo/%d", descriptor);
+	scan(call->thread, name, 1, "flags: %o", &flags, NULL);
+	struct seccomp_notif_addfd placed = {call->id, SECCOMP_ADDFD_FLAG_SETFD, call->made,
+					     descriptor, flags & O_CLOEXEC};
+
+	return ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0 ? errno : 0;
+}
+
+int replace(struct call *call)
+{
+	struct caller *caller = caller_of(call);
+	int own = call->args[0], *others = NULL, count = 0, watched = 0;
+
+	keep_socket_options(call->socket, call->made);
 	fcntl(call->made, F_SETFL, call->blocks ? 0 : O_NONBLOCK);
 	find_instances(caller, call->thread);
-	for (int i = 0; i < caller->instances; i++)
-		watched[i] = is_watched(call->thread, caller->instance[i], descriptor, &events[i]);
-	if (*exec == UNKNOWN) {
-		snprintf(value, sizeof(value), "fdinfo/%d", descriptor);
-		scan(call->thread, value, 1, "flags: %o", &flags, NULL);
-		*exec = flags & O_CLOEXEC ? CLOSES : KEEPS;
-	}
-	struct seccomp_notif_addfd placed = {call->id, SECCOMP_ADDFD_FLAG_SETFD, call->made,
-					     descriptor, *exec == CLOSES ? O_CLOEXEC : 0};
+	if (has_duplicates)
+		count = search(call->thread, is_duplicate, own, &others);
+	for (int at = -1; at < count; at++) {
+		int descriptor = at < 0 ? own : others[at];
 
-	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) < 0)
-		return errno;
+		for (int i = 0; i < caller->instances && watched < WATCHES; i++) {
+			struct watch *watch = &watches[watched];
+
+			*watch = (struct watch){caller->instance[i], descriptor, {}};
+			watched +=
+				is_watched(call->thread, watch->epoll, descriptor, &watch->event);
+		}
+	}
+	for (int at = -1; at < count; at++) {
+		int error = put(call, at < 0 ? own : others[at]);
+
+		if (error) {
+			free(others);
+			return error;
+		}
+	}
+	free(others);
 	keep_options(call->socket, call->made); /* of TCP as well, so that both ways pay alike */
 	close(call->socket); /* the last reference: now nobody watches it any more */
 	call->socket = -1;
-	for (int i = 0; i < caller->instances; i++)
-		if (watched[i])
-			watch_again(call, caller->instance[i], descriptor, &events[i]);
+	for (int i = 0; i < watched; i++)
+		watch_again(call, &watches[i]);
 	return 0;
 }

@@ -1,30 +1,67 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "options.h"
 
-enum { KEEPERS = 256 };
+enum { KEEPERS = 1024 };
 
 /* By the Unix socket's inode. One that is closed gives way to the next that falls here. */
 static struct keeper {
 	ino_t inode;
 	int socket;
+	bool began;
 } keepers[KEEPERS];
 
 /* What programs set before they connect or listen. */
 static const int usual[][2] = {
-	{IPPROTO_TCP, TCP_NODELAY},	 {IPPROTO_TCP, TCP_CORK}, {IPPROTO_TCP, TCP_USER_TIMEOUT},
-	{IPPROTO_TCP, TCP_DEFER_ACCEPT}, {IPPROTO_IP, IP_TOS},	  {IPPROTO_IPV6, IPV6_V6ONLY},
+	{IPPROTO_TCP, TCP_NODELAY},
+	{IPPROTO_TCP, TCP_CORK},
+	{IPPROTO_TCP, TCP_USER_TIMEOUT},
+	{IPPROTO_TCP, TCP_DEFER_ACCEPT},
+	{IPPROTO_TCP, TCP_KEEPIDLE},
+	{IPPROTO_TCP, TCP_KEEPINTVL},
+	{IPPROTO_TCP, TCP_KEEPCNT},
+	{IPPROTO_IP, IP_TOS},
+	{IPPROTO_IP, IP_TTL},
+	{IPPROTO_IPV6, IPV6_V6ONLY},
 	{IPPROTO_IPV6, IPV6_TCLASS},
+	{SOL_SOCKET, SO_REUSEPORT},
+	{SOL_SOCKET, SO_REUSEADDR},
 };
 
-int options_of(int descriptor, bool six)
+static int value_of(int socket, const int option[2])
+{
+	int value = 0;
+	socklen_t length = sizeof(value);
+
+	getsockopt(socket, option[0], option[1], &value, &length);
+	return value;
+}
+
+/* Copy what is not as the kernel makes it, to a socket that has just been made. */
+static void copy_options(int from, int to)
+{
+	static int initial[sizeof(usual) / sizeof(*usual)];
+	static bool knows;
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++) {
+		if (!knows)
+			initial[i] = value_of(to, usual[i]);
+		int value = value_of(from, usual[i]);
+
+		if (value != initial[i])
+			setsockopt(to, usual[i][0], usual[i][1], &value, sizeof(value));
+	}
+	knows = true;
+}
+
+static struct keeper *keeper_of(int descriptor, bool six)
 {
 	struct stat status = {};
 
@@ -32,25 +69,44 @@ int options_of(int descriptor, bool six)
 	struct keeper *keeper = &keepers[status.st_ino % KEEPERS];
 
 	if (keeper->inode == status.st_ino)
-		return keeper->socket;
+		return keeper;
 	if (keeper->inode)
 		close(keeper->socket);
-	keeper->inode = status.st_ino;
-	keeper->socket = socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	return keeper->socket;
+	*keeper = (struct keeper){
+		.inode = status.st_ino,
+		.socket = socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+	};
+	ino_t listener = listener_of(descriptor);
+
+	if (listener && listener != status.st_ino && keepers[listener % KEEPERS].inode == listener)
+		copy_options(keepers[listener % KEEPERS].socket, keeper->socket);
+	return keeper;
+}
+
+int options_of(int descriptor, bool six)
+{
+	return keeper_of(descriptor, six)->socket;
+}
+
+void begin(int descriptor)
+{
+	keeper_of(descriptor, has_six(descriptor))->began = true;
+}
+
+bool has_begun(int descriptor)
+{
+	struct keeper *keeper = keeper_of(descriptor, has_six(descriptor));
+	bool began = keeper->began;
+
+	keeper->began = false;
+	return began;
 }
 
 void keep_options(int socket, int made)
 {
-	int family = 0, value = 0;
+	int family = 0;
 	socklen_t length = sizeof(family);
 
 	getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &length);
-	int keeper = options_of(made, family == AF_INET6);
-
-	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++) {
-		length = sizeof(value);
-		if (getsockopt(socket, usual[i][0], usual[i][1], &value, &length) == 0)
-			setsockopt(keeper, usual[i][0], usual[i][1], &value, length);
-	}
+	copy_options(socket, options_of(made, family == AF_INET6));
 }

@@ -2,13 +2,15 @@
 /*
  * Runs a command, and makes Unix sockets of its TCP connections to one port of this machine.
  *
- * usage: reroute unix|tcp PORT PATH client|caller|server COMMAND [ARGUMENT ...]
+ * usage: reroute unix|tcp|look PORT PATH client|caller|server COMMAND [ARGUMENT ...]
  *
  * A seccomp filter stops the calls of `calls` below, which make, name or tune a connection, and
  * tells us (seccomp_unotify(2)). With `unix`, we put a socket at PATH under the descriptor that
  * binds or connects to PORT, and answer what shows addresses or tunes TCP as TCP would. With `tcp`
  * we do the same with the TCP sockets themselves, so that both ways pay the same for each stop, and
- * differ by the transport alone. No call that moves data stops.
+ * differ by the transport alone. No call that moves data stops, but those that name an address.
+ * `look` is a `unix` that stops more calls, and appends to PATH-met the names of the differences
+ * that the program meets (differences.h).
  *
  * Ends with the command; a server with the last process that it has left. Its status is the
  * command's, or 1 with a sentence for a command that cannot be rerouted, or a client that has not
@@ -22,14 +24,19 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "address.h"
+#include "differences.h"
 #include "filter.h"
 #include "notice.h"
 #include "options.h"
@@ -39,30 +46,67 @@
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP 1UL
 #endif
 
-enum { MOST = 256, RETRY_MS = 1, STACK = 1 << 16, OF_UNIX = 0 };
+enum {
+	MOST = 256,
+	RETRY_MS = 1,
+	LOOK_MS = 100, /* whether who waits has ended */
+	STACK = 1 << 16,
+	MOST_BYTES = 1 << 20,
+	OF_UNIX = 0,
+	KIND_AND_ADDRESS = 9, /* what a path has behind ours, of IPv4 */
+};
+static const long long SECOND = 1000000000;
 
 static int exec_error;
 static int left = -1; /* accepted, but a signal took its caller away: the next one's */
 static bool seen;
 static sigset_t signals, before;
 
-/* Connect the socket that we made. TCP first says that it begins, and then that it is there: so a
- * caller that does not wait need not ask again, which would stop it once more than a Unix socket.
- */
+static long long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * SECOND + time.tv_nsec;
+}
+
+/* Until when a blocking call waits, by the socket's own time-out. */
+static void set_deadline(struct call *call, int option)
+{
+	struct timeval wait = {};
+	socklen_t length = sizeof(wait);
+
+	call->blocks = !(fcntl(call->socket, F_GETFL) & O_NONBLOCK);
+	getsockopt(call->socket, SOL_SOCKET, option, &wait, &length);
+	if (wait.tv_sec || wait.tv_usec)
+		call->deadline = now() + wait.tv_sec * SECOND + wait.tv_usec * 1000LL;
+}
+
+static bool is_late(const struct call *call)
+{
+	return call->deadline && now() >= call->deadline;
+}
+
+/* Connect the socket that we made. A TCP socket whose caller does not wait is told that it begins;
+ * we tell the same of a Unix socket, which is there at once. */
 static int connected(struct call *call, const union address *address)
 {
-	const struct sockaddr *to =
-		reroutes ? (const struct sockaddr *)place_for(address) : &address->any;
-	socklen_t length = reroutes ? sizeof(place) : call->args[2];
+	if (reroutes) {
+		int error = reach(call->made, address);
 
-	if (call->blocks && !reroutes)
+		return error || call->blocks ? error : EINPROGRESS;
+	}
+	if (call->blocks)
 		fcntl(call->made, F_SETFL, O_NONBLOCK);
-	if (connect(call->made, to, length) == 0 ||
-	    (errno == EINPROGRESS && connect(call->made, to, length) == 0))
+	if (connect(call->made, &address->any, call->args[2]) == 0)
 		return 0;
-	if (errno == EALREADY && !call->blocks)
-		return EINPROGRESS;
-	return errno == ENOENT ? ECONNREFUSED : errno;
+	int error = errno;
+
+	if (error == EINPROGRESS && call->blocks)
+		error = connect(call->made, &address->any, call->args[2]) == 0 ? 0 : errno;
+	if (error && error != EALREADY && call->blocks)
+		fcntl(call->made, F_SETFL, 0);
+	return error;
 }
 
 /* bind(2) and connect(2). False while a blocking caller waits for room in the peer's queue. */
@@ -70,41 +114,59 @@ static bool join(struct call *call)
 {
 	union address address = {};
 	bool binds = call->nr == __NR_bind;
-	int protocol = -1, error = 0;
-	socklen_t length = sizeof(protocol);
+	socklen_t length = call->args[2] < sizeof(address) ? call->args[2] : sizeof(address);
 
-	fetch(call, call->args[1], &address,
-	      call->args[2] < sizeof(address) ? call->args[2] : sizeof(address));
+	if (!fetch(call, call->args[1], &address, length))
+		return go_on(call);
 	if (call->made < 0) {
-		if (!is_local(&address, binds))
+		if (!is_local(&address, length, binds))
 			return go_on(call);
 		call->socket = taken(call, call->args[0]);
-		getsockopt(call->socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &length);
-		if (protocol != OF_UNIX && protocol != IPPROTO_TCP && protocol != IPPROTO_MPTCP)
+		int protocol = int_option(call->socket, SOL_SOCKET, SO_PROTOCOL);
+
+		if (protocol == OF_UNIX && side_of(call) != ELSEWHERE) {
+			seen = true;
+			if (binds)
+				return answer(call, EINVAL);
+			return answer(call, has_begun(call->socket) ? 0 : EISCONN);
+		}
+		if ((protocol != IPPROTO_TCP && protocol != IPPROTO_MPTCP) ||
+		    int_option(call->socket, SOL_SOCKET, SO_DOMAIN) != address.any.sa_family)
 			return go_on(call);
 		seen = true;
-		if (protocol == OF_UNIX)
-			return answer(call, binds ? EINVAL : EISCONN);
+		if (reroutes && int_option(call->socket, SOL_SOCKET, SO_ACCEPTCONN) > 0)
+			return go_on(call);
 		if (binds && !reroutes)
 			return go_on(call);
-		call->blocks = !(fcntl(call->socket, F_GETFL) & O_NONBLOCK);
+		set_deadline(call, SO_SNDTIMEO);
 		if (binds) {
-			error = listen_at(call, &address);
-			if (!error)
-				error = replace(call);
-			return answer(call, error);
+			int error = listen_at(call, &address);
+
+			return answer(call, error ? error : replace(call));
 		}
-		named = address;
 		call->made = socket(reroutes ? AF_UNIX : address.any.sa_family,
 				    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (!reroutes)
+		if (reroutes)
+			name_client(call, &address);
+		else
 			dup3(call->socket, call->made, O_CLOEXEC);
 	}
-	error = connected(call, &address);
-	if (call->blocks && (error == EAGAIN || error == EALREADY))
-		return false;
+	int error = connected(call, &address);
+
+	if (call->blocks && (error == EAGAIN || error == EALREADY)) {
+		if (!is_late(call))
+			return false;
+		fcntl(call->socket, F_SETFL, 0);
+		return answer(call, EINPROGRESS);
+	}
+	if (error == EAGAIN)
+		meet("full");
+	if (error == ECONNREFUSED && reroutes)
+		return go_on(call); /* the kernel refuses it as well, or says so later */
 	if (error && error != EINPROGRESS)
 		return answer(call, error);
+	if (reroutes && error == EINPROGRESS)
+		begin(call->made);
 	int failed = replace(call);
 
 	return answer(call, failed ? failed : error);
@@ -113,29 +175,42 @@ static bool join(struct call *call)
 /* accept(2) with room for an address; false while a blocking caller has nobody to accept. */
 static bool take(struct call *call)
 {
+	bool has_left;
 	int wanted = call->nr == __NR_accept4 ? call->args[3] : 0;
 	struct seccomp_notif_addfd placed = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND};
 
-	if (call->socket < 0 && side_of(call) != SERVER)
-		return go_on(call);
+	if (call->socket < 0) {
+		if (side_of(call) != SERVER || wanted & ~(SOCK_NONBLOCK | SOCK_CLOEXEC) ||
+		    int_option(call->socket, SOL_SOCKET, SO_ACCEPTCONN) <= 0)
+			return go_on(call);
+		set_deadline(call, SO_RCVTIMEO);
+	}
 	struct pollfd listening = {call->socket, POLLIN, 0};
 
-	if (left < 0 && poll(&listening, 1, 0) == 0)
-		return fcntl(call->socket, F_GETFL) & O_NONBLOCK ? answer(call, EAGAIN) : false;
-	call->made = left;
-	left = -1;
-	if (call->made < 0)
+	has_left = left >= 0 && (!reroutes || listener_of(left) == listener_of(call->socket));
+	if (!has_left && poll(&listening, 1, 0) == 0)
+		return call->blocks && !is_late(call) ? false : answer(call, EAGAIN);
+	if (has_left) {
+		call->made = left;
+		left = -1;
+	} else
 		call->made =
 			accept4(call->socket, NULL, NULL, SOCK_CLOEXEC | (wanted & SOCK_NONBLOCK));
 	if (call->made < 0)
 		return answer(call, errno);
-	show(call, call->made, true, false);
+	int error = show(call, call->made, true);
+
+	if (error)
+		return answer(call, error);
+	keep_socket_options(call->socket, call->made);
 	placed.srcfd = call->made;
 	placed.newfd_flags = wanted & SOCK_CLOEXEC ? O_CLOEXEC : 0;
 	if (ioctl(notices, SECCOMP_IOCTL_NOTIF_ADDFD, &placed) >= 0)
 		return done(call); /* the descriptor was the answer */
 	if (errno != ENOENT && errno != ESRCH)
 		return answer(call, errno);
+	if (left >= 0) /* a second one cannot be kept */
+		close(left);
 	left = call->made;
 	call->made = -1;
 	return done(call);
@@ -146,21 +221,26 @@ static bool name(struct call *call)
 {
 	enum side side = side_of(call);
 	bool of_peer = call->nr == __NR_getpeername;
-	int accepts = 0;
-	socklen_t length = sizeof(accepts);
+	union address peer;
+	socklen_t length = sizeof(peer);
 
-	if (side == SERVER && of_peer)
-		getsockopt(call->socket, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &length);
-	if (side == ELSEWHERE || accepts)
+	if (side == ELSEWHERE || (of_peer && getpeername(call->socket, &peer.any, &length) < 0))
 		return go_on(call);
-	show(call, call->socket, of_peer, of_peer == (side == CLIENT));
-	return answer(call, 0);
+	return answer(call, show(call, call->socket, of_peer));
 }
 
-/* setsockopt(2) and getsockopt(2) of TCP and IP. */
+/* Whether our keeper has an option of SOL_SOCKET, since a Unix socket has it not, or otherwise. */
+static bool is_kept(int option)
+{
+	return option == SO_DOMAIN || option == SO_PROTOCOL || option == SO_REUSEPORT ||
+	       option == SO_PEERCRED || option == SO_PASSCRED;
+}
+
+/* setsockopt(2) and getsockopt(2). */
 static bool tune(struct call *call)
 {
 	bool gets = call->nr == __NR_getsockopt, of_tcp = call->args[1] == IPPROTO_TCP;
+	bool of_socket = call->args[1] == SOL_SOCKET;
 	char value[1024] = {};
 	socklen_t room = call->args[4];
 
@@ -168,16 +248,21 @@ static bool tune(struct call *call)
 		return go_on(call);
 	if (!gets && of_tcp && call->args[2] == TCP_ULP)
 		return answer(call, ENOENT); /* kTLS changes the bytes, and of TCP alone */
-	if (!reroutes)
+	if (reroutes && of_socket && !gets && call->args[2] == SO_ZEROCOPY)
+		return refuse(call, ZEROCOPY);
+	if (!reroutes || (of_socket && !is_kept(call->args[2])))
 		return go_on(call);
 	int keeper = options_of(call->socket, has_six(call->socket));
 
-	if (gets)
-		fetch(call, call->args[4], &room, sizeof(room));
+	if (gets && !fetch(call, call->args[4], &room, sizeof(room)))
+		return answer(call, EFAULT);
+	if ((int)room < 0)
+		return answer(call, EINVAL);
 	if (room > sizeof(value))
 		room = sizeof(value);
 	if (!gets) {
-		fetch(call, call->args[3], value, room);
+		if (!fetch(call, call->args[3], value, room))
+			return answer(call, EFAULT);
 		int failed = setsockopt(keeper, call->args[1], call->args[2], value, room);
 
 		return answer(call, failed < 0 ? errno : 0);
@@ -185,9 +270,73 @@ static bool tune(struct call *call)
 	if (getsockopt(keeper, call->args[1], call->args[2], value, &room) < 0)
 		return answer(call, errno);
 	if (of_tcp && call->args[2] == TCP_INFO)
-		*value = TCP_ESTABLISHED;
-	store(call, call->args[3], value, room, call->args[4], room);
-	return answer(call, 0);
+		*value = int_option(call->socket, SOL_SOCKET, SO_ACCEPTCONN) > 0 ? TCP_LISTEN
+										 : TCP_ESTABLISHED;
+	bool stored = store(call, call->args[3], value, room, call->args[4], room);
+
+	return answer(call, stored ? 0 : EFAULT);
+}
+
+/* How a call that moves data ends: with what it has moved, or else an errno. */
+static bool end_move(struct call *call, int error)
+{
+	if (call->moved || !error)
+		return give(call, call->moved);
+	if (error == EPIPE && call->nr == __NR_sendto && !(call->args[3] & MSG_NOSIGNAL))
+		kill(call->thread, SIGPIPE);
+	return answer(call, error);
+}
+
+/* sendto(2) and recvfrom(2) with an address, which TCP ignores and a Unix socket does not: we move
+ * the bytes, of TCP as well, so that both ways pay alike. False while a blocking caller waits. */
+static bool move(struct call *call)
+{
+	static char bytes[MOST_BYTES];
+	bool sends = call->nr == __NR_sendto;
+	int flags = call->args[3] | MSG_DONTWAIT | MSG_NOSIGNAL;
+	bool fills = sends || (call->args[3] & MSG_WAITALL && !(call->args[3] & MSG_PEEK));
+
+	if (call->socket < 0) {
+		if (side_of(call) == ELSEWHERE || call->args[3] & MSG_ERRQUEUE)
+			return go_on(call);
+		set_deadline(call, sends ? SO_SNDTIMEO : SO_RCVTIMEO);
+		call->blocks &= !(call->args[3] & MSG_DONTWAIT);
+	}
+	do {
+		size_t count = call->args[2] - call->moved;
+		__u64 there = call->args[1] + call->moved;
+
+		if (count > sizeof(bytes))
+			count = sizeof(bytes);
+		if (sends && !fetch(call, there, bytes, count))
+			return end_move(call, EFAULT);
+		ssize_t moved = sends ? send(call->socket, bytes, count, flags)
+				      : recv(call->socket, bytes, count, flags & ~MSG_WAITALL);
+
+		if (moved < 0 && errno == EAGAIN && call->blocks && !is_late(call))
+			return false;
+		if (moved < 0)
+			return end_move(call, errno);
+		__u64 at = sends ? 0 : call->args[5]; /* TCP names nobody */
+
+		if (!sends && !store(call, there, bytes, moved, at, 0))
+			return end_move(call, EFAULT);
+		call->moved += moved;
+		if (moved == 0)
+			break;
+	} while (fills && call->moved < call->args[2]);
+	return end_move(call, 0);
+}
+
+/* Whether a socket is copied that may still connect: then its copies are to be replaced, too. */
+static void note_duplicate(struct call *call)
+{
+	union address peer;
+	socklen_t length = sizeof(peer);
+
+	call->socket = taken(call, call->args[0]);
+	has_duplicates |= int_option(call->socket, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP &&
+			  getpeername(call->socket, &peer.any, &length) < 0;
 }
 
 /* The command's process. Until it executes the command it shares our memory and descriptors, by
@@ -198,8 +347,9 @@ static int become(void *command)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	notices = install(SECCOMP_RET_USER_NOTIF, reroutes ? SECCOMP_RET_ERRNO : SECCOMP_RET_ALLOW,
-			  SECCOMP_FILTER_FLAG_NEW_LISTENER); /* an error of 0 is none */
+	struct stop more[MOST_DIFFERENCES];
+	notices = install(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER, more,
+			  stops_to_look(more));
 	if (notices >= 0)
 		execvp(words[0], words);
 	exec_error = errno;
@@ -222,16 +372,22 @@ static bool handle(struct call *call)
 	case __NR_getsockopt:
 		return tune(call);
 	case __NR_sendto:
-		if (side_of(call) == ELSEWHERE || !reroutes)
-			return go_on(call);
-		return refuse(call, "it sends to an address on a connection: a Unix socket cannot");
+	case __NR_recvfrom:
+		return move(call);
+	case __NR_dup:
+	case __NR_dup2:
+	case __NR_dup3:
+	case __NR_fcntl:
+		note_duplicate(call);
+		break;
 	case __NR_seccomp:
 		if (call->args[0] == SECCOMP_SET_MODE_FILTER &&
 		    call->args[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER)
 			return refuse(call,
 				      "it brings a seccomp listener, and the kernel allows one");
 		break;
-	default: /* a new epoll instance */
+	case __NR_epoll_create:
+	case __NR_epoll_create1:
 		epolls_made++;
 	}
 	return go_on(call);
@@ -247,6 +403,8 @@ static bool receive(struct call *call)
 	*call = (struct call){.id = notice.id, .thread = notice.pid, .nr = notice.data.nr};
 	memcpy(call->args, notice.data.args, sizeof(call->args));
 	call->socket = call->made = -1;
+	if (looks)
+		look(call);
 	return handle(call);
 }
 
@@ -255,28 +413,33 @@ static bool receive(struct call *call)
 static int serve(pid_t command, bool is_server)
 {
 	static struct call waiting[MOST + 1];
-	static struct pollfd polled[MOST + 2];
+	static struct pollfd polled[2 * MOST + 2]; /* ours, then each call's socket and caller */
 	int count = 0, status = 0, end, child, signals_fd = signalfd(-1, &signals, SFD_CLOEXEC);
 	struct signalfd_siginfo signal;
 
 	do {
-		bool connects = false;
+		bool looks_soon = left >= 0;
 
 		polled[0] = (struct pollfd){notices, POLLIN, 0};
 		polled[1] = (struct pollfd){signals_fd, POLLIN, 0};
 		for (int i = 0; i < count; i++) { /* nothing tells when there is room to connect */
 			bool connect = waiting[i].nr == __NR_connect;
 
-			polled[2 + i].fd = connect ? -1 : waiting[i].socket;
-			polled[2 + i].events = POLLIN;
-			connects |= connect;
+			polled[2 + 2 * i].fd = connect ? -1 : waiting[i].socket;
+			polled[2 + 2 * i].events = waiting[i].nr == __NR_sendto ? POLLOUT : POLLIN;
+			polled[3 + 2 * i] = (struct pollfd){file_of(&waiting[i]), POLLIN, 0};
+			looks_soon |= connect || waiting[i].deadline;
 		}
-		poll(polled, 2 + count, connects || left >= 0 ? RETRY_MS : -1);
+		int ready = poll(polled, 2 + 2 * count,
+				 looks_soon ? RETRY_MS
+				 : count    ? LOOK_MS
+					    : -1);
+
 		for (int i = count - 1; i >= 0; i--) {
 			__u64 *id = &waiting[i].id;
 
-			if (polled[2 + i].fd >= 0 && !polled[2 + i].revents && count < MOST &&
-			    left < 0)
+			if (ready && polled[2 + 2 * i].fd >= 0 && !polled[2 + 2 * i].revents &&
+			    !polled[3 + 2 * i].revents && count < MOST && left < 0)
 				continue;
 			bool gone = ioctl(notices, SECCOMP_IOCTL_NOTIF_ID_VALID, id) < 0;
 
@@ -308,11 +471,12 @@ int main(int argc, char **argv)
 	const int handled[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP};
 
 	if (argc < 6)
-		errx(2, "usage: reroute unix|tcp PORT PATH client|caller|server "
+		errx(2, "usage: reroute unix|tcp|look PORT PATH client|caller|server "
 			"COMMAND [ARGUMENT ...]");
-	reroutes = strcmp(argv[1], "unix") == 0;
+	looks = strcmp(argv[1], "look") == 0;
+	reroutes = looks || strcmp(argv[1], "unix") == 0;
 	port = atoi(argv[2]);
-	if (strlen(argv[3]) + 1 >= sizeof(place.sun_path)) /* a second place has a letter more */
+	if (strlen(argv[3]) + KIND_AND_ADDRESS >= sizeof(place.sun_path))
 		errx(2, "this is too long for the path of a Unix socket: %s", argv[3]);
 	strcpy(place.sun_path, argv[3]);
 	for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)
@@ -324,6 +488,11 @@ int main(int argc, char **argv)
 
 	if (command < 0 || exec_error)
 		errx(1, "%s: %s", argv[5], strerror(command < 0 ? errno : exec_error));
+	struct rlimit files; /* we take the numbers that its descriptors have */
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
 	ioctl(notices, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 	int status = serve(command, strcmp(argv[4], "server") == 0);
 
