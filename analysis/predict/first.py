@@ -53,6 +53,7 @@ def first(pair: Pair, prediction: Prediction | None, transport_us: float) -> Fir
     if pair.family == "udp" or requests.one_way or not whole:
         sends = requests.rate * (1 if requests.one_way else requests.sends)
         said = f"{number(sends)} messages a second"
+        words = "" if limit in PARTS or limit == "transport" else words
     elif limit in PARTS and limit not in RUNS:
         part = pair.parts[limit]
         said = f"{amount(1000 * part, 'ns')} of {amount(1000 * whole, 'ns')} a request {words}"
@@ -81,7 +82,7 @@ def limits(pair: Pair, transport_us: float) -> Iterator[tuple[str, str]]:
             yield name, PARTS[name].format(**names)
     yield from full(pair)
     if transport_us > MOST * whole > 0:
-        yield "transport", "it is a large part"
+        yield "transport", "that is most of it" if transport_us > whole / 2 else "a large part"
     for name in large:
         part = amount(1000 * pair.parts[name], "ns")
         told = PARTS[name].format(**names)

@@ -18,7 +18,7 @@ from analysis.predict.observed import CpuUse, Observed, Requests, Waits
 from analysis.predict.page import change_text, heading, row
 from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
-from analysis.predict.remarks import unbound, unseen
+from analysis.predict.remarks import nothing, unbound, unseen
 from analysis.predict.told import Told, change, tell, tell_all
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
@@ -509,6 +509,8 @@ def test_who_was_refused_by_nobody_is_told(prices: Prices) -> None:
     seen = read(*TALK, failures=failures)
     told = [text for text in unseen(seen, told_of(seen, prices), 0) if "connect(2)" in text]
     assert len(told) == 1 and "127.0.0.1:81 failed" in told[0]
+    # With nothing else to say, too.
+    assert "127.0.0.1:81 failed" in nothing(read(failures=failures[:1]))
 
 
 def test_many_that_ended_are_a_sentence(prices: Prices) -> None:
