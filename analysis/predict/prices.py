@@ -147,7 +147,9 @@ class Prices:
         if not curve or idle_us <= 0:
             return 0.0
         pauses, took = zip(*curve, strict=True)
-        more = np.maximum.accumulate(np.array(took) - min(took))
+        # After a longer pause nothing is faster, but for other work that came between.
+        least = np.minimum.accumulate(took[::-1])[::-1]
+        more = least - least[0]
         return float(np.interp(np.log(idle_us), np.log(pauses), more))
 
     def _placed(self, transport: str, pattern: str, near: float, size: float) -> Price:
