@@ -139,7 +139,7 @@ class Prices:
             self._placed(transport, pattern, near, COLD_SIZE)[0]
             / self._placed(transport, "pingpong", near, COLD_SIZE)[0]
         )
-        return np.array((near * one + (1 - near) * two, 0, 0)) * longer
+        return np.asarray(np.array((near * one + (1 - near) * two, 0, 0)) * longer)
 
     def _curve(self, transport: str, placement: str, idle_us: float) -> float:
         """What a round trip takes more after a pause: straight lines over its logarithm."""

@@ -155,8 +155,8 @@ def test_a_pause_makes_a_message_dearer_by_one_curve() -> None:
             listed["cells"].append({**paced, **place, **figures})
     found = Prices(PriceList.model_validate_json(json.dumps(listed)).cells)
     hot = found.over_tcp("pingpong", 1.0, 64)[0]
-    more = [found.over_tcp("pingpong", 1.0, 64, idle_us=us)[0] - hot for us in (50, 1e3, 1e4, 1e6)]
-    assert more == pytest.approx([0, 10, 50, 90])
+    after = [found.over_tcp("pingpong", 1.0, 64, idle_us=us)[0] - hot for us in (50, 1e3, 1e4, 1e6)]
+    assert after == pytest.approx([0, 10, 50, 90])
     gained = found.saved("pingpong", 1.0, 64, idle_us=1e5)[0] - found.saved("pingpong", 1.0, 64)[0]
     assert gained == pytest.approx(45)
     # Connecting has a longer path, and so more of it is forgotten.
