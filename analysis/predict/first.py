@@ -54,6 +54,8 @@ def first(pair: Pair, prediction: Prediction | None, transport_us: float) -> Fir
         sends = requests.rate * (1 if requests.one_way else requests.sends)
         said = f"{number(sends)} messages a second"
         words = "" if limit in PART_TOLD or limit == "transport" else words
+        if pair.family != "udp" and not requests.one_way and pair.server.sum("sends"):
+            words = "no request was seen from its beginning to its answer (--limit 100)"
     elif limit in PART_TOLD and limit not in RUNS:
         part = pair.parts[limit]
         said = f"{amount(1000 * part, 'ns')} of {amount(1000 * whole, 'ns')} a request {words}"
