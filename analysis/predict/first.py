@@ -13,10 +13,10 @@ MOST = 0.3  # of a request's time: a part that large is told
 # So long a closed connection keeps its port; over loopback it may be used again before
 # (net.ipv4.tcp_tw_reuse)
 TIME_WAIT_S, REUSED_S = 60, 1
-ALIKE = 1.1  # times as much: figures of two pairs that are compared
-ALIKE_SLEEPS = 1.5  # and their wake-ups, which a scheduler decides
+SAME_SIZE = 1.1  # times as much: figures of two pairs that are compared
+SAME_SLEEPS = 1.5  # and their wake-ups, which a scheduler decides
 # A part of a request's time that is told → how, and what helps against it
-PARTS = {
+PART_TOLD = {
     "waits for a timer of TCP": "wait for a timer of TCP ({timer})",
     "held back by TCP": "TCP holds back what was written: enlarge SO_RCVBUF and SO_SNDBUF",
     "waits to be accepted": "wait in the accept queue: accept sooner, or with more processes",
@@ -53,7 +53,10 @@ def first(pair: Pair, prediction: Prediction | None, transport_us: float) -> Fir
     if pair.family == "udp" or requests.one_way or not whole:
         sends = requests.rate * (1 if requests.one_way else requests.sends)
         said = f"{number(sends)} messages a second"
-    elif limit in PARTS and limit not in RUNS:
+        words = "" if limit in PART_TOLD or limit == "transport" else words
+        if pair.family != "udp" and not requests.one_way and pair.server.sum("sends"):
+            words = "no request was seen from its beginning to its answer (--limit 100)"
+    elif limit in PART_TOLD and limit not in RUNS:
         part = pair.parts[limit]
         said = f"{amount(1000 * part, 'ns')} of {amount(1000 * whole, 'ns')} a request {words}"
         words = ""
@@ -73,18 +76,19 @@ def limits(pair: Pair, transport_us: float) -> Iterator[tuple[str, str]]:
         yield "ports", ports
     whole = pair.request_us
     large = sorted(
-        (name for name in PARTS if pair.parts[name] > MOST * whole), key=lambda n: -pair.parts[n]
+        (name for name in PART_TOLD if pair.parts[name] > MOST * whole),
+        key=lambda n: -pair.parts[n],
     )
     names = {"client": pair.client.comm, "server": pair.server.comm, "timer": timer(pair)}
     for name in large:
         if name not in RUNS and name not in BY_QUEUE:
-            yield name, PARTS[name].format(**names)
+            yield name, PART_TOLD[name].format(**names)
     yield from full(pair)
     if transport_us > MOST * whole > 0:
-        yield "transport", "it is a large part"
+        yield "transport", "that is most of it" if transport_us > whole / 2 else "a large part"
     for name in large:
         part = amount(1000 * pair.parts[name], "ns")
-        told = PARTS[name].format(**names)
+        told = PART_TOLD[name].format(**names)
         yield name, f"{part}: {told}" if name in RUNS else told
     yield "", "nothing else stands out" if whole else ""
 
@@ -173,7 +177,7 @@ def differences(tcp: Pair, unix: Pair) -> Iterator[str]:
         "answers": lambda pair: pair.observed.requests.answer,
     }
     for what, figure in sizes.items():
-        if apart(figure(tcp), figure(unix), ALIKE):
+        if apart(figure(tcp), figure(unix), SAME_SIZE):
             ours, theirs = (size_text(round(figure(pair))) for pair in (tcp, unix))
             yield f"{what} have {ours} over TCP and {theirs} over the Unix socket"
 
@@ -184,8 +188,8 @@ def differences(tcp: Pair, unix: Pair) -> Iterator[str]:
         return lambda pair: float(len(party(pair).owners))
 
     counts: tuple[tuple[str, Figure, float], ...] = (
-        ("sends a request", lambda pair: pair.observed.requests.sends, ALIKE),
-        ("wake-ups a request", slept, ALIKE_SLEEPS),
+        ("sends a request", lambda pair: pair.observed.requests.sends, SAME_SIZE),
+        ("wake-ups a request", slept, SAME_SLEEPS),
         ("clients", processes(lambda pair: pair.client), 1.0),
         ("servers", processes(lambda pair: pair.server), 1.0),
     )

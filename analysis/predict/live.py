@@ -15,7 +15,7 @@ from analysis.wording import ABSENT, DASH, amount, number
 from probes.watch import COUNTED
 
 HEADS = ("pair", "req/s", "µs", "limit", "a Unix socket saves")
-LEAST_NAME = 12  # characters of a pair's name
+SHORTEST_NAME = 12  # characters of a pair's name
 KEYS = ("family", "net", "own", "peer", "opened", "pid", "inode")
 GROWING = tuple(column.key for column in COUNTED)
 USED = (
@@ -29,10 +29,10 @@ USED = (
     "blocked",
 )
 COST = ("runs", "ns", "missed", "watched_cpu_ns")
-Counts = dict[str, Any]
+Look = dict[str, Any]
 
 
-def since(before: Counts | None, now: Counts) -> Counts:
+def since(before: Look | None, now: Look) -> Look:
     """What was counted between two looks, as watch.json has it; without an earlier one all."""
     if before is None:
         return now
@@ -65,20 +65,20 @@ def since(before: Counts | None, now: Counts) -> Counts:
     }
 
 
-def key_of(end: Counts) -> tuple[Any, ...]:
+def key_of(end: Look) -> tuple[Any, ...]:
     return tuple(end[name] for name in KEYS)
 
 
-def failure_key(row: Counts) -> tuple[Any, ...]:
+def failure_key(row: Look) -> tuple[Any, ...]:
     return (row["pid"], row["place"], row["portless"])
 
 
-def less(now: Counts, before: Counts, names: Sequence[str]) -> Counts:
+def less(now: Look, before: Look, names: Sequence[str]) -> Look:
     """How far these counts have grown; a process number may be another's by now."""
     return {name: max(0, now[name] - before.get(name, 0)) for name in names if name in now}
 
 
-def waits(now: Counts, before: Counts) -> Counts:
+def waits(now: Look, before: Look) -> Look:
     old = before.get("waits", {})
     return {
         name: [max(0, n - o) for n, o in zip(figures, old.get(name, (0, 0)), strict=True)]
@@ -86,11 +86,11 @@ def waits(now: Counts, before: Counts) -> Counts:
     }
 
 
-def screen(seen: Counts, prices: Prices, columns: int, rows: int) -> list[str]:
+def screen(seen: Look, prices: Prices, columns: int, rows: int) -> list[str]:
     """A screen of so many lines, none longer than its columns."""
     watched = Watched.model_validate_json(json.dumps(seen))
     told = tell_all(watched, prices)
-    wide, room = max(LEAST_NAME, columns), max(1, rows - 4)
+    wide, room = max(SHORTEST_NAME, columns), max(1, rows - 4)
     named = told[: max(1, room // 2)]
     lines = [*textwrap.wrap(f"q ends; {cost_line(watched)}.", wide)[:2], ""]
     if told:
@@ -127,7 +127,7 @@ def gain(told: Told) -> str:
 def table(body: Sequence[tuple[str, ...]], columns: int) -> Iterator[str]:
     """Rows below their heads; the pair's name has what room the others leave."""
     widths = [max(len(cells[n]) for cells in (HEADS, *body)) for n in range(len(HEADS))]
-    widths[0] = max(LEAST_NAME, min(widths[0], columns - sum(widths[1:]) - 2 * len(HEADS[1:])))
+    widths[0] = max(SHORTEST_NAME, min(widths[0], columns - sum(widths[1:]) - 2 * len(HEADS[1:])))
     for name, *cells in (HEADS, *body):
         shown = name if len(name) <= widths[0] else f"{name[: widths[0] - 1]}…"
         texts = [shown.ljust(widths[0])]

@@ -383,7 +383,9 @@ def to_bound(ends: Sequence[End]) -> Iterator[tuple[End, End]]:
             found = [
                 other
                 for other in bound
-                if 0 < end.sent == other.received and end.sends == other.receives and other != end
+                if 0 < end.count("sent") == other.count("received")
+                and end.count("sends") == other.count("receives")
+                and other != end
             ]
         if len(found) == 1 and not {end_key(end), end_key(found[0])} & seen:
             seen |= {end_key(end), end_key(found[0])}
@@ -454,12 +456,12 @@ def pair_of(watched: Watched, talk: Talk, connections: Sequence[tuple[End, End]]
 def lone_pair(watched: Watched, end: End) -> Pair:
     """The pair of an end of UDP with somebody: who sends more asks."""
     known, nobody = party(watched, end.comm, [end]), party(watched, NOBODY, [])
-    asks = end.sends > end.receives
+    asks = end.count("sends") > end.count("receives")
     client, server = (known, nobody) if asks else (nobody, known)
     observed = observe(client, server, watched.active_s or known.seconds, 1.0)
-    sends = max(end.sends, end.receives)
+    sends = max(end.count("sends"), end.count("receives"))
     rate = sends / (watched.active_s or known.seconds)
-    size = max(end.sent, end.received) / max(1, sends)
+    size = max(end.count("sent"), end.count("received")) / max(1, sends)
     requests = replace(observed.requests, rate=rate, request=size, sends=1, one_way=True)
     return Pair(
         family="udp",

@@ -139,7 +139,7 @@ class Prices:
             self._placed(transport, pattern, near, COLD_SIZE)[0]
             / self._placed(transport, "pingpong", near, COLD_SIZE)[0]
         )
-        return np.array((near * one + (1 - near) * two, 0, 0)) * longer
+        return np.asarray(np.array((near * one + (1 - near) * two, 0, 0)) * longer)
 
     def _curve(self, transport: str, placement: str, idle_us: float) -> float:
         """What a round trip takes more after a pause: straight lines over its logarithm."""
@@ -147,7 +147,9 @@ class Prices:
         if not curve or idle_us <= 0:
             return 0.0
         pauses, took = zip(*curve, strict=True)
-        more = np.maximum.accumulate(np.array(took) - min(took))
+        # After a longer pause nothing is faster, but for other work that came between.
+        least = np.minimum.accumulate(took[::-1])[::-1]
+        more = least - least[0]
         return float(np.interp(np.log(idle_us), np.log(pauses), more))
 
     def _placed(self, transport: str, pattern: str, near: float, size: float) -> Price:

@@ -41,6 +41,8 @@ def remark(watched: Watched, told: Sequence[Told], unpaired: int, foreign: str) 
 
 def nothing(watched: Watched) -> str:
     """Say why there is no pair."""
+    if refused := " ".join(failed(watched, ())):
+        return refused
     if watched.only.ports:
         return f"no pair that talked uses port {watched.only.ports[0]}: choose another, or none."
     if watched.only.pids:

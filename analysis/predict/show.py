@@ -14,7 +14,7 @@ from analysis.predict.page import watch_page
 from analysis.predict.pairs import unpaired
 from analysis.predict.prices import CPUS, Described, Prices, read_prices
 from analysis.predict.remarks import remark
-from analysis.predict.terminal import WIDTH, lines
+from analysis.predict.terminal import WIDTH, lines, width
 from analysis.predict.told import change, tell_all
 from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
@@ -45,7 +45,7 @@ def show_watch(folder: Path, priced: Path, how: str | None) -> None:
     elif how == "quiet":
         print(folder / PAGE)
     elif told:
-        print(*lines(told, said), f"Report: {folder / PAGE}", sep="\n")
+        print(*lines(told, said, width()), f"Report: {folder / PAGE}", sep="\n")
     if not told:
         raise RunError(said.nothing)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the terminal gets of a watch: a line of what it cost, the first pairs, and sentences."""
 
+import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -9,39 +10,51 @@ import pandas as pd
 from analysis.predict.remarks import Remarks
 from analysis.predict.told import Told
 
-WIDTH = 100
+WIDTH, NARROWEST, WIDEST = 100, 60, 120
+FEWEST_COLUMNS = 6
 MOST_ROWS, MOST_SENTENCES, MOST_ADVICE = 10, 4, 2
 
 
-def lines(told: Sequence[Told], said: Remarks) -> Iterator[str]:
+def width() -> int:
+    """Columns of the terminal; of a file or a pipe as many as of a usual one."""
+    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDTH, 24)).columns))
+
+
+def lines(told: Sequence[Told], said: Remarks, columns: int) -> Iterator[str]:
     """First lines, what watching cost, the table, what is predicted, and what was not seen."""
     for each in told[:MOST_SENTENCES]:
-        yield from textwrap.wrap(each.first.sentence, WIDTH, subsequent_indent="  ")
-    yield said.cost
-    yield from table(told[:MOST_ROWS])
+        yield from textwrap.wrap(each.first.sentence, columns, subsequent_indent="  ")
+    yield from textwrap.wrap(said.cost, columns, subsequent_indent="  ")
+    yield from table(told[:MOST_ROWS], columns)
     if len(told) > MOST_ROWS:
         yield f"and {len(told) - MOST_ROWS} more pairs (--json has all)"
     spoken = [each for each in told if each.prediction or each.remedies]
     for each in spoken[:MOST_SENTENCES]:
-        yield from sentences(each)
-    yield from said.unseen
+        yield from sentences(each, columns)
+    for text in said.unseen:
+        yield from textwrap.wrap(text, columns, subsequent_indent="  ")
 
 
-def table(told: Sequence[Told]) -> Iterator[str]:
-    """A line for each pair, and another for its notes."""
-    rows = [{column.head: text for column, text in each.cells} for each in told]
-    head, *body = pd.DataFrame(rows).to_string(index=False).splitlines()
+def table(told: Sequence[Told], columns: int) -> Iterator[str]:
+    """A line for each pair, and another for its notes; without the last columns, as far as the
+    terminal lacks room."""
+    rows = pd.DataFrame([{column.head: text for column, text in each.cells} for each in told])
+    head, *body = rows.to_string(index=False).splitlines()
+    while len(head) > columns and len(rows.columns) > FEWEST_COLUMNS:
+        rows = rows.iloc[:, :-1]
+        head, *body = rows.to_string(index=False).splitlines()
     yield head
     for line, each in zip(body, told, strict=True):
         yield line
         if each.notes:
-            yield f"    {'; '.join(each.notes)}"
+            notes = textwrap.wrap("; ".join(each.notes), columns - 4)
+            yield from (f"    {text}" for text in notes)
 
 
-def sentences(told: Told) -> Iterator[str]:
+def sentences(told: Told, columns: int) -> Iterator[str]:
     """What is predicted for a pair, and what to do about its waits."""
     for text in filter(None, (told.sentence, *told.remedies)):
-        yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        yield from textwrap.wrap(text, columns, subsequent_indent="  ")
     if told.prediction and told.prediction.time.ends[0] > 0 and told.advice:
-        advice = textwrap.wrap("; ".join(told.advice), WIDTH - 2)
+        advice = textwrap.wrap("; ".join(told.advice), columns - 2)
         yield from (f"  {text}" for text in advice[:MOST_ADVICE])

@@ -13,7 +13,14 @@ enum { NOTHING, SENT, RECEIVED };
 enum { UNKNOWN, CONNECTED, ACCEPTED, FOLLOWS = 1, LEADS };
 enum { DELAYED_ACK, CORK, RESENT, SYN, PACED, WAITS };
 enum { ACK_TIMER = 2, PROBE = 3 }; /* of icsk_ack.pending and icsk_pending */
-enum { PEEK = 2, ERRORS = 0x2000, NR_CONNECT = 42, AGAIN = -11, NO_BUFFERS = -105, TOO_MANY_REFS = -109 };
+enum {
+	PEEK = 2,
+	ERRORS = 0x2000,
+	NR_CONNECT = 42,
+	AGAIN = -11,
+	NO_BUFFERS = -105,
+	TOO_MANY_REFS = -109
+};
 enum { NO_SPACE = 4, NONBLOCK = 04000 }; /* of a socket's flags, and of a file's */
 #define PATH   108
 #define WINDOW 64	    /* jiffies */
@@ -26,8 +33,9 @@ struct end {
 
 struct traffic {
 	/* A connection that closes adds these, up to `cpus`, to the sums of its two processes. */
-	COUNTED			   /* u64 FIELD; of each line of ../watch.tsv that the kernel counts */
-	u64 waits[WAITS], timed[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
+	COUNTED /* u64 FIELD; of each line of ../watch.tsv that the kernel counts */
+		u64 waits[WAITS],
+		timed[WAITS], wait_ns[WAITS]; /* what it sent waited for a timer of TCP */
 	u64 cpus, since, until, window, inode, place, sk;
 	u64 read;   /* when it last received */
 	u64 began;  /* the peer had a part by then of what a send that has not ended sends */
@@ -265,8 +273,8 @@ static inline int is_whole(struct traffic *traffic, u64 counted)
 }
 
 /*
- * When the send that ends now began, as far as that shows: its peer has had a part of it since then,
- * or it slept for so many jiffies, as it found no room.
+ * When the send that ends now began, as far as that shows: its peer has had a part of it since
+ * then, or it slept for so many jiffies, as it found no room.
  */
 static inline u64 beginning(struct traffic *traffic, u32 limited, u64 now)
 {
@@ -309,7 +317,8 @@ static inline void turn(void *sk, struct traffic *traffic, struct end *end, int 
 			traffic->answers++;
 			traffic->answer_ns += now - from;
 		}
-		if (whole && traffic->last == NOTHING && traffic->side == CONNECTED && is_tcp(traffic))
+		if (whole && traffic->last == NOTHING && traffic->side == CONNECTED &&
+		    is_tcp(traffic))
 			traffic->greeting_ns += now - from;
 		if ((other = other_end(end))) {
 			traffic->other = other->pid;
@@ -357,7 +366,8 @@ static inline int holds_back(void *sk)
 	return half(sk + UNACKED) != next && word((void *)word(sk + SOCKET) + FLAGS) & NO_SPACE;
 }
 
-/* What a reader of TCP learns of its peer: who sends still, and whether it waits for the peer's TCP. */
+/* What a reader of TCP learns of its peer: who sends still, and whether it waits for the peer's
+ * TCP. */
 static inline void arrived(void *sk, struct traffic *traffic, struct end *end, u64 counted)
 {
 	u64 now = bpf_ktime_get_ns(), since = traffic->hungry;

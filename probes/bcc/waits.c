@@ -35,7 +35,8 @@ int on_state(struct bpf_raw_tracepoint_args *ctx)
 	struct traffic *traffic;
 
 	if (to == SYN_SENT) {
-		begins.pending = half((void *)word((void *)word(sk + SOCKET) + FILE) + FILE_FLAGS) & NONBLOCK;
+		begins.pending = half((void *)word((void *)word(sk + SOCKET) + FILE) + FILE_FLAGS) &
+				 NONBLOCK;
 		opening.update(&key, &begins);
 	}
 	if ((to != ESTABLISHED && to != CLOSE) || !identify(sk, &end, &common))

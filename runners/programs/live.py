@@ -27,10 +27,10 @@ from runners.options import WatchOptions
 from runners.process import RunError, last_line
 from runners.programs.prices import set_up
 
-EVERY_S, LOOKS = 2.0, 5  # a screen is of the last looks: 10 s
+EVERY_S, KEPT_LOOKS = 2.0, 5  # a screen is of the last looks: 10 s
 LONGEST_S = 3600 * 24 * 7
 TO_BEGIN, CLEAR_LINE, CLEAR_REST = "\x1b[H", "\x1b[K", "\x1b[J"
-READ_BYTES = 1 << 16
+BYTES_AT_ONCE = 1 << 16
 
 
 def is_live(options: WatchOptions) -> bool:
@@ -106,7 +106,7 @@ class Screen:
 
     def __init__(self, program: RootProgram, prices: Any, only: dict[str, Any]) -> None:
         self._program, self._prices, self._only = program, prices, only
-        self._looks: deque[dict[str, Any]] = deque(maxlen=LOOKS)
+        self._looks: deque[dict[str, Any]] = deque(maxlen=KEPT_LOOKS)
         self._size: tuple[int, int] | None = None
 
     def run(self) -> bool:
@@ -118,7 +118,7 @@ class Screen:
             if keys in ready and self._ends(keys):
                 return False
             if counts in ready:
-                if not (read := os.read(counts, READ_BYTES)):
+                if not (read := os.read(counts, BYTES_AT_ONCE)):
                     return True
                 *whole, line = (line + read).split(b"\n")
                 for each in whole:

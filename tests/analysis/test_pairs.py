@@ -136,7 +136,7 @@ def test_the_first_line_says_what_limits_the_pair() -> None:
 def test_pairs_that_do_not_do_the_same_are_no_fair_comparison() -> None:
     def over(family: str, sent: int) -> Any:
         ends = (("1", "2", 3), ("2", "1", 4)) if family == "unix" else TALK_ENDS
-        sizes = ({"sent": 1000}, {"sent": sent})
+        sizes: tuple[dict[str, Any], ...] = ({"sent": 1000}, {"sent": sent})
         return [end(*each, family=family, **size) for each, size in zip(ends, sizes, strict=True)]
 
     people = {str(pid): {"comm": "client" if pid % 2 else "server"} for pid in (1, 2, 3, 4)}
@@ -149,7 +149,7 @@ def test_pairs_that_do_not_do_the_same_are_no_fair_comparison() -> None:
 def test_a_look_is_of_what_happened_since_an_earlier_one() -> None:
     """The live view: ten requests in the first two seconds, and five in the next."""
     before = watched(*TALK)
-    half = dict.fromkeys(("turns", "answers", "sends", "receives"), 15)
+    half: dict[str, Any] = dict.fromkeys(("turns", "answers", "sends", "receives"), 15)
     later = watched(*(end(*each, **half, answer_ns=1_200_000) for each in TALK_ENDS))
     now = later | {"seconds": 4.0, "active_s": 4.0}
     for row in (before, now):

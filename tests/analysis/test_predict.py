@@ -18,7 +18,7 @@ from analysis.predict.observed import CpuUse, Observed, Requests, Waits
 from analysis.predict.page import change_text, heading, row
 from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Described, Price, Prices
-from analysis.predict.remarks import unbound, unseen
+from analysis.predict.remarks import nothing, unbound, unseen
 from analysis.predict.told import Told, change, tell, tell_all
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import PriceList, Watched
@@ -155,8 +155,8 @@ def test_a_pause_makes_a_message_dearer_by_one_curve() -> None:
             listed["cells"].append({**paced, **place, **figures})
     found = Prices(PriceList.model_validate_json(json.dumps(listed)).cells)
     hot = found.over_tcp("pingpong", 1.0, 64)[0]
-    more = [found.over_tcp("pingpong", 1.0, 64, idle_us=us)[0] - hot for us in (50, 1e3, 1e4, 1e6)]
-    assert more == pytest.approx([0, 10, 50, 90])
+    after = [found.over_tcp("pingpong", 1.0, 64, idle_us=us)[0] - hot for us in (50, 1e3, 1e4, 1e6)]
+    assert after == pytest.approx([0, 10, 50, 90])
     gained = found.saved("pingpong", 1.0, 64, idle_us=1e5)[0] - found.saved("pingpong", 1.0, 64)[0]
     assert gained == pytest.approx(45)
     # Connecting has a longer path, and so more of it is forgotten.
@@ -509,6 +509,8 @@ def test_who_was_refused_by_nobody_is_told(prices: Prices) -> None:
     seen = read(*TALK, failures=failures)
     told = [text for text in unseen(seen, told_of(seen, prices), 0) if "connect(2)" in text]
     assert len(told) == 1 and "127.0.0.1:81 failed" in told[0]
+    # With nothing else to say, too.
+    assert "127.0.0.1:81 failed" in nothing(read(failures=failures[:1]))
 
 
 def test_many_that_ended_are_a_sentence(prices: Prices) -> None:
