@@ -23,7 +23,7 @@ from analysis.report.priced import (
     with_sign,
 )
 from analysis.statistics import Estimate
-from analysis.wording import listed, number, place, signed, size_text
+from analysis.wording import listed, place, signed, size_text
 from probes.contract import PRICES
 from probes.messages import RunError, UsageError
 
@@ -72,7 +72,7 @@ def show_upgrade(run: Path, priced: Priced, how: str | None) -> None:
     if how == "json":
         print(written(document(found, priced)))
         return
-    print(*lines(found, priced), textwrap.fill(NOT_TOLD, WIDTH), sep="\n")
+    print(*lines(found, priced), textwrap.fill(NOT_TOLD, WIDTH, break_on_hyphens=False), sep="\n")
 
 
 def upgrades(cells: tuple[ExactCell, ...], priced: Priced) -> list[Upgrade]:
@@ -103,7 +103,7 @@ def lines(found: Sequence[Upgrade], priced: Priced) -> Iterator[str]:
             f"{NOT_RESOLVED if each.time.spans(0) else ''}"
         )
         why = [
-            f"{number(abs(count))} {'more' if count > 0 else 'fewer'} {EVENT_WORDS[name]}"
+            f"{abs(count):,.0f} {'more' if count > 0 else 'fewer'} {EVENT_WORDS[name]}"
             for name, count in each.more.items()
         ]
         yield textwrap.fill(
