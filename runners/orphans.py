@@ -13,21 +13,21 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
-ENDING_SECONDS, ENDING_POLL = 5.0, 0.02
-LIBC = ctypes.CDLL(None)
+SET_SUBREAPER, GET_SUBREAPER = 36, 37
+ENDING_SECONDS, ORPHANS_POLL = 5.0, 0.02
+C_LIBRARY = ctypes.CDLL(None)
 
 
 def adopts() -> bool:
     """Whether orphans below us become our children."""
     answer = ctypes.c_int()
-    LIBC.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    C_LIBRARY.prctl(GET_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
     return bool(answer.value)
 
 
 def adopt(wanted: bool) -> None:
     """Have orphans below us become our children from now on, or those of the next above us."""
-    LIBC.prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
+    C_LIBRARY.prctl(SET_SUBREAPER, int(wanted), 0, 0, 0)
 
 
 def children() -> set[int]:
@@ -54,7 +54,7 @@ def end_orphans(spared: Collection[int] = ()) -> None:
                 os.kill(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        time.sleep(ENDING_POLL)
+        time.sleep(ORPHANS_POLL)
 
 
 @contextmanager

@@ -17,7 +17,9 @@ from analysis.wording import counted
 from probes.contract import BEYOND, UNTOLD, WITHIN
 
 MANY_CALLS = 10  # calls from which on they are compared to the digit
-STEADY = 0.9  # of a shape's calls: those that wait or are woken vary with the scheduler's clock
+STEADY_SHARE = (
+    0.9  # of a shape's calls: those that wait or are woken vary with the scheduler's clock
+)
 LARGE_SHARE = 0.2  # of a call's shapes, of which one has no equal in the other run
 
 
@@ -130,7 +132,7 @@ class BenchDiff:
 
 def is_steady(row: CallRow) -> bool:
     """Return whether calls are made often, and most of them cost the same to the digit."""
-    return row.calls >= MANY_CALLS and row.identical >= STEADY * row.calls
+    return row.calls >= MANY_CALLS and row.identical >= STEADY_SHARE * row.calls
 
 
 def grew(before: int, after: int, tolerance: float) -> bool:

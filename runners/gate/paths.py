@@ -10,7 +10,7 @@ from probes.cell import CellRun
 from probes.files import read_rows
 from runners.exact.cells import impossible, plan
 
-TABLE = Path(__file__).with_suffix(".tsv")
+PATHS_TABLE = Path(__file__).with_suffix(".tsv")
 
 
 class PathRow(NamedTuple):
@@ -48,17 +48,17 @@ def _read() -> tuple[PathRow, ...]:
             sizes=tuple(int(size) for size in row["sizes"].split(",")),
             **{name: tuple(row[name].split(",")) for name in lists},
         )
-        for row in read_rows(TABLE)
+        for row in read_rows(PATHS_TABLE)
     )
 
 
-ROWS = _read()
-SETS = tuple(dict.fromkeys(row.name for row in ROWS))
+PATH_ROWS = _read()
+SETS = tuple(dict.fromkeys(row.name for row in PATH_ROWS))
 
 
 def cells_of_sets(names: Sequence[str], messages: int | None = None) -> tuple[CellRun, ...]:
     """The cells of these sets, each once, numbered."""
-    found = (run for row in ROWS if row.name in names for run in row.cells(messages))
+    found = (run for row in PATH_ROWS if row.name in names for run in row.cells(messages))
     once = {run.cell: run for run in found}
     return tuple(replace(run, id=number) for number, run in enumerate(once.values(), 1))
 
@@ -70,7 +70,7 @@ def sets_touched(files: Iterable[str]) -> tuple[str, ...]:
     """
     touched: dict[str, None] = {}
     for file in files:
-        names = [row.name for row in ROWS if file.startswith(row.folders)]
+        names = [row.name for row in PATH_ROWS if file.startswith(row.folders)]
         if not names:
             return ()
         touched |= dict.fromkeys(names)

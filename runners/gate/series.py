@@ -28,7 +28,7 @@ from runners.options import GateOptions
 from runners.process import RunError, UsageError
 from runners.store.folders import Scratch, publish
 
-RUN = "run"  # the counts, in an entry of the cache
+COUNTED = "run"  # the counts, in an entry of the cache
 
 
 class Series:
@@ -131,11 +131,11 @@ class Series:
             )
             exact.run(
                 counts,
-                partial / RUN,
+                partial / COUNTED,
                 scratch,
-                moved_to=Path(RUN),
+                moved_to=Path(COUNTED),
                 cells=cells_of_sets(self.options.paths, self.options.messages),
             )
             return {"what": f"{state.words} {state.subject}"}
 
-        return self.cache.entry("counts", recipe, count) / RUN
+        return self.cache.entry("counts", recipe, count) / COUNTED

@@ -11,14 +11,14 @@ from probes.messages import PROGRAM
 from runners.exact.kernel_tree import is_tree
 from runners.gate.counting import CELL_FLAGS
 from runners.gate.debian_source import prepare_source
-from runners.gate.sources import HEAD, OURS, GitError, GitTree, SourceState, WorkTree, work_tree
+from runners.gate.sources import OWN_MARK, TIP, GitError, GitTree, SourceState, WorkTree, work_tree
 from runners.guest.kernels import check_name
 from runners.guest.store import Cache
 from runners.host.session import Session
 from runners.options import GateOptions
 from runners.process import UsageError
 
-NEEDS = (
+SIDES_NEEDED = (
     "gate needs --kernel KERNEL, and --against BASE, --against BASE..TIP or --bisect GOOD..BAD "
     f"(see {PROGRAM} gate --help)."
 )
@@ -62,7 +62,7 @@ def repository(tree: Path) -> GitTree | None:
 
     A work tree of ours is built as it is: a bisect has its steps in one.
     """
-    if (tree / ".git" / OURS).exists():
+    if (tree / ".git" / OWN_MARK).exists():
         return None
     found = GitTree(tree.resolve())
     try:
@@ -107,7 +107,7 @@ def states(judged: Judged, tree: WorkTree, against: str) -> list[SourceState]:
         return tree.series(against)
     if ".." in against:
         raise UsageError(f"--against {against} is a range: patches need one commit as their base.")
-    return tree.patched(against or HEAD, judged.patches)
+    return tree.patched(against or TIP, judged.patches)
 
 
 def is_series(judged: Judged, options: GateOptions) -> bool:
@@ -119,13 +119,13 @@ def is_series(judged: Judged, options: GateOptions) -> bool:
 
 def as_it_is(tree: WorkTree) -> SourceState:
     """The developer's tree with what is not committed. Raises GitError."""
-    return tree.uncommitted() or tree.state(tree.origin.commit(HEAD))
+    return tree.uncommitted() or tree.state(tree.origin.commit(TIP))
 
 
 def check(options: GateOptions) -> Judged:
     """Read what is compared, before anything is counted. Raises UsageError."""
     if not options.kernel:
-        raise UsageError(NEEDS)
+        raise UsageError(SIDES_NEEDED)
     judged = read_judged(options.kernel)
     if options.paths and (chosen := options.given & {*CELL_FLAGS}):
         raise UsageError(f"--paths has cells of its own: leave {min(chosen)} out.")
@@ -133,7 +133,7 @@ def check(options: GateOptions) -> Judged:
     if options.bisect and (options.against or judged.patches):
         raise UsageError("--bisect has its own base: leave --against and patches out.")
     if not options.bisect and not against and not judged.patches:
-        raise UsageError(NEEDS)
+        raise UsageError(SIDES_NEEDED)
     if against and not is_kernel(against) and not judged.has_states:
         check_name(against)  # says what there is
     if judged.patches and judged.git is None and against:

@@ -23,13 +23,13 @@ from runners.guest.store import Say
 from runners.process import SEARCH, UsageError, attempt, find_program, last_words
 from runners.store.locks import lock
 
-HEAD, AS_IT_IS = "HEAD", "."  # the second: with what is not committed
+TIP, AS_IT_IS = "HEAD", "."  # the second: with what is not committed
 LARGEST_PATCHES = 1 << 26  # bytes of a file of patches
-OURS = "pathcost"  # a file in the repository of a work tree of ours
+OWN_MARK = "pathcost"  # a file in the repository of a work tree of ours
 MOST_COMMITS = 200  # of a series
 MAIL = re.compile(rb"\A(From |[A-Za-z-]+: )")  # how a mail or a mailbox begins, and no plain diff
 DIFF = re.compile(rb"^(diff --git |--- )", re.MULTILINE)  # a cover letter has none
-SETTINGS = {
+GIT_SETTINGS = {
     "user.name": "pathcost",
     "user.email": "pathcost@localhost",
     "core.hooksPath": os.devnull,
@@ -86,7 +86,7 @@ class GitTree:
 
 def run_git(folder: Path, words: Sequence[object], environment: dict[str, str]) -> str:
     """What a command of git prints in a folder. Raises GitError."""
-    settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+    settings = [word for name, value in GIT_SETTINGS.items() for word in ("-c", f"{name}={value}")]
     done = attempt(
         [find_program("git"), "-C", folder, *settings, *words],
         env={
@@ -116,7 +116,7 @@ class WorkTree:
         self._own = folder / ".git"
         if not (self._own / "HEAD").exists():
             run_git(folder, ["init", "--quiet"], {})
-        (self._own / OURS).touch()
+        (self._own / OWN_MARK).touch()
         (self._own / "objects/info").mkdir(exist_ok=True)
         (self._own / "objects/info/alternates").write_text(f"{tree.objects()}\n", encoding="utf-8")
         shallow = Path(tree.path, tree.git("rev-parse", "--git-path", "shallow"))
@@ -151,7 +151,7 @@ class WorkTree:
         """
         name, dots, tip = wanted.partition("..")
         tree = self.origin
-        base, head = tree.commit(name), tree.commit(HEAD)
+        base, head = tree.commit(name), tree.commit(TIP)
         uncommitted = [self.uncommitted()] if not dots or tip == AS_IT_IS else []
         changed = [state for state in uncommitted if state is not None]
         if not dots:
@@ -186,11 +186,11 @@ class WorkTree:
         }
         shutil.copyfile(Path(tree.path, tree.git("rev-parse", "--git-path", "index")), index)
         tree.git("add", "--update", ".", **apart)
-        files = tree.git("diff", "--cached", "--name-only", HEAD, **apart).splitlines()
+        files = tree.git("diff", "--cached", "--name-only", TIP, **apart).splitlines()
         if not files:
             return None
         what = files[0] if len(files) == 1 else f"{len(files)} files"
-        words = ("commit-tree", "-p", HEAD, "-m", f"not committed: {what}")
+        words = ("commit-tree", "-p", TIP, "-m", f"not committed: {what}")
         commit = tree.git(*words, tree.git("write-tree", **apart), **apart)
         return self.state(commit, AS_IT_IS)
 
@@ -222,10 +222,10 @@ class WorkTree:
             shutil.rmtree(self._own / "rebase-apply", ignore_errors=True)
             which = f"patch {number} of {file}" if number > 1 else str(file)
             why = str(error).partition(": ")[2].rstrip(".")
-            raise GitError(f"{which} does not apply on {self.state(HEAD).words}: {why}.") from None
+            raise GitError(f"{which} does not apply on {self.state(TIP).words}: {why}.") from None
         finally:
             text.unlink()
-        return self.git("rev-parse", HEAD)
+        return self.git("rev-parse", TIP)
 
 
 def dates(when: str) -> dict[str, str]:
