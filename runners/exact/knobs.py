@@ -18,7 +18,16 @@ KNOBS_TABLE = Path(__file__).parent / "knobs.toml"
 KNOB = "/knob"
 TEXT = "/knob.txt"
 # Actions of runners/exact/knob/knob.c, in the guest's program KNOB.
-OWN_ACTIONS = ["expect", "log", "packet", "cgroup-bpf", "tracer", "bpftrace", "seccomp"]
+OWN_ACTIONS = [
+    "expect",
+    "log",
+    "packet",
+    "cgroup-bpf",
+    "cgroup-memory",
+    "tracer",
+    "bpftrace",
+    "seccomp",
+]
 # What `bpftrace = true` stands for.
 BPFTRACE_ROW = {
     "event": "bpf_prog_????????????????_*",

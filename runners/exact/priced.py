@@ -4,6 +4,7 @@
 import json
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,12 +28,18 @@ class Named(NamedTuple):
 
 
 def count_events(
-    session: Session[ExactOptions], cells: Iterable[Named]
+    session: Session[ExactOptions],
+    cells: Iterable[Named],
+    scheduler: str = SCHEDULER,
+    knob: str = "",
 ) -> tuple[str, dict[Named, dict[str, Any]]]:
-    """The kernel's release, and the events of each cell that could be counted. Raises RunError."""
+    """The kernel's release, and the events of each cell that could be counted, with this knob.
+
+    Raises RunError.
+    """
     events: dict[Named, dict[str, Any]] = {}
     release = ""
-    runs = list(cell_runs(cells))
+    runs = list(cell_runs(cells, scheduler, knob))
     with session.scratch(), tempfile.TemporaryDirectory(prefix="pathcost-priced-") as name:
         for work in by_machine(session.options.kernels[:1], runs):
             entry, _ = count(session, Path(name), work)
@@ -44,14 +51,14 @@ def count_events(
     return release, events
 
 
-def cell_runs(cells: Iterable[Named]) -> Iterator[CellRun]:
-    """Exact mode's cells: its own numbers of messages, and the usual scheduler."""
+def cell_runs(cells: Iterable[Named], scheduler: str, knob: str) -> Iterator[CellRun]:
+    """Exact mode's cells: its own numbers of messages."""
     for number, cell in enumerate(cells, 1):
         (run,) = plan(
             [cell.transport],
             [cell.size],
             placements=[cell.placement],
-            schedulers=[SCHEDULER],
+            schedulers=[scheduler],
             patterns=[cell.pattern],
         )
-        yield CellRun(number, run.cell, 0)
+        yield CellRun(number, replace(run.cell, knob=knob), 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from analysis.raw.programs import PriceList
-from analysis.times.events import EventPrices, MachinePrices, fitted
+from analysis.times.events import BLIND_RATIOS, TOLD_TIMES, EventPrices, MachinePrices, fitted
 from probes.messages import UsageError
 
 NAMES = ("instructions", "string_bytes", "switches")
@@ -90,6 +90,15 @@ def test_times_on_one_cpu_and_on_two() -> None:
     for name in ("two CPUs", "CPU time on two"):
         told = machine.tell(name, events | {"hand_overs": 2}).value
         assert told == pytest.approx(2 * path + 2 * 9000)
+
+
+def test_an_interval_is_never_narrower_than_blind_errors_were() -> None:
+    events = {"instructions": 10_000, "hand_overs": 2}
+    for name in TOLD_TIMES:
+        told = machine_prices().tell(name, events)
+        low, high = told.ends
+        least, most = BLIND_RATIOS[name]
+        assert low <= least * told.value < most * told.value <= high
 
 
 def test_no_price_without_counts() -> None:

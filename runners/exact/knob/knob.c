@@ -8,6 +8,7 @@
  *   knob packet                 open a packet socket on lo, and read it
  *   knob bpftrace SCRIPT        attach a script to the workload
  *   knob cgroup-bpf             run an eBPF program for each packet
+ *   knob cgroup-memory          let the workload's memory be that of a control group
  *   knob tracer NAME            switch on a tracer for all functions
  *   knob seccomp                run the workload under the filter of `prove`
  *
@@ -284,6 +285,19 @@ static void attach_cgroup_program(char **words)
 	}
 }
 
+/* We are a child of the guest's first program, whose later children are in its group. */
+static void join_memory_group(char **words)
+{
+	char number[32];
+
+	(void)words;
+	MUST(mount("cgroup2", CGROUPS, "cgroup2", 0, NULL), "mount cgroup2");
+	write_text(CGROUPS "/cgroup.subtree_control", "+memory");
+	MUST(mkdir(CGROUPS "/pathcost", 0755), "make a control group");
+	snprintf(number, sizeof(number), "%d", getppid());
+	write_text(CGROUPS "/pathcost/cgroup.procs", number);
+}
+
 static void set_tracer(char **words)
 {
 	mount_tracefs();
@@ -317,6 +331,7 @@ static const struct {
 	{"log", 1, expect_log},
 	{"packet", 0, open_packet_socket},
 	{"cgroup-bpf", 0, attach_cgroup_program},
+	{"cgroup-memory", 0, join_memory_group},
 	{"tracer", 1, set_tracer},
 	{"bpftrace", 1, attach_script},
 	{"seccomp", 0, stand_in},
