@@ -36,7 +36,7 @@ CONNECTIONS = 600
 COLD_MESSAGES = {"pingpong": 1600, ALONE: 1600, "connect": CONNECTIONS}  # → messages
 SMALL = 64  # bytes
 # Requests a second → how many: one client that sends when it is due, after so long a pause. What a
-# pause makes dearer is told by few, and in a few seconds.
+# pause makes more expensive is told by few, and in a few seconds.
 PACED = {10_000: 200, 1000: 30, 100: 10, 10: 3}
 PACED_REPEATS = 3
 TAKES, EVENTS_TAKE = 25, 4  # seconds, as seen on two cores

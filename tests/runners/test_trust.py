@@ -106,7 +106,7 @@ def ask(channel: socket.socket, *request: str) -> dict[str, object]:
         ("setup", "--environment", "--version", "--y"),
         ("setup", "--no-python", "--dev"),
         ("counting", "counts", "people"),
-        ("pairs", "1", "1", "1"),
+        ("pairs", "1", "1", "1", "1"),
         ("pairs", "1.2.3", "5"),
         ("preflight", "--help"),
     ],
@@ -267,8 +267,8 @@ def test_matplotlibs_settings_are_nobody_elses(
     for name in ("MPLBACKEND", "MPLCONFIGDIR", "OPENBLAS_NUM_THREADS"):
         monkeypatch.setenv(name, "")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(os, "access", lambda *_: False)
     with scratch():
+        monkeypatch.setattr(os, "access", lambda *_: False)
         session.Session(Options(verb="report", no_install=True), root=None).set_up("--analysis")
         fonts = Path(os.environ["MPLCONFIGDIR"])
         assert fonts.parent != tmp_path
