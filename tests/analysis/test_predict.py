@@ -143,13 +143,13 @@ def test_what_a_request_saves_by_hand(prices: Prices) -> None:
     assert time(opened=1.0) == pytest.approx(4 + 50 - 4)  # connecting: 66 - 16, its round trip off
 
 
-def test_a_pause_makes_a_message_dearer_by_one_curve() -> None:
+def test_a_pause_adds_to_a_message_by_one_curve() -> None:
     """TCP takes 10 µs more after 1 ms, and 90 after 100 ms; a Unix socket 5 and 45."""
     listed = price_list()
-    for transport, more expensive in (("unix", 0.5), ("tcp", 1.0)):
+    for transport, share in (("unix", 0.5), ("tcp", 1.0)):
         for rate, more in ((10_000, 0), (1000, 10), (10, 90)):
             paced = {"transport": transport, "pattern": "paced", "size": 64, "rate": rate}
-            took = [30 + more expensive * more] * 3
+            took = [30 + share * more] * 3
             figures = {key: [1.0] for key in ("iteration_us", "client_cpu_us", "server_cpu_us")}
             place = {"placement": "same-cpu", "median_us": took}
             listed["cells"].append({**paced, **place, **figures})
