@@ -49,7 +49,7 @@ def plot(table: pd.DataFrame) -> Figure:
     axes[len(sizes) // 2].set_xlabel("µs a round trip on one CPU, logarithmic")
     more = f"measured; told more than {100 * UNEXPLAINED:.0f} % too long (+) or too short ({MINUS})"
     handles: list[Artist] = [
-        Patch(facecolor=TOLD, alpha=0.6, label="told, 95 % interval"),
+        Patch(facecolor=TOLD, alpha=0.6, label="told, with its interval"),
         Line2D([], [], color=INK, marker="o", linestyle="", label="measured"),
         Line2D([], [], color=OFF, marker="o", linestyle="", label=more),
     ]
