@@ -145,6 +145,17 @@ def event_cells() -> Iterator[Priced]:
         yield Priced(WITHOUT_KERNEL, "pingpong", SMALL, placement, EVENT_SIZES[SMALL])
 
 
+# What prices were measured with, where a word of the fingerprint differs.
+OTHER = {
+    "kernel": "another kernel",
+    "version": "another build of the kernel",
+    "cpu": "another CPU",
+    "cpus": "another number of CPUs",
+    "workload": "another build of the workload",
+    "list": "another version of pathcost",
+}
+
+
 def fingerprint() -> dict[str, Any]:
     """What the prices depend on: they are measured again where any of it changes."""
     uname = os.uname()
@@ -246,9 +257,10 @@ def kept_for_events(cache: Path) -> tuple[dict[str, Any] | None, str]:
         return None, ""
     now = fingerprint()
     if other := [name for name in now if listed["fingerprint"].get(name) != now[name]]:
+        words = " and ".join(OTHER[name] for name in other)
         return None, (
-            f"the prices of events are of another machine or kernel ({', '.join(other)}): "
-            f"{PROGRAM} exact --priced finds this one's."
+            f"the prices of events that are kept are of {words}: "
+            f"{PROGRAM} exact --priced finds new ones."
         )
     counted = [cell for cell in listed["cells"] if cell.get("events")]
     return listed | {"cells": counted}, ""

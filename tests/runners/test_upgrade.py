@@ -49,5 +49,5 @@ def test_without_prices_of_this_machine_nothing_is_counted(
         upgrade(options("--kernel", "7.2"))
     listed = empty_list() | {"kernel": "6.12", "fingerprint": {}}
     (tmp_path / PRICES).write_text(json.dumps(listed))
-    with pytest.raises(UsageError, match="another machine or kernel"):
+    with pytest.raises(UsageError, match="that are kept are of another"):
         upgrade(options("--kernel", "7.2"))
