@@ -357,7 +357,9 @@ def run_in_guest(
         order.write_text((first or plan).text(), encoding="utf-8")
         modules = [(file, f"modules/{n:02}-{file.name}") for n, file in enumerate(machine.modules)]
         pack(payload, [(order, order.name), *modules])
-        command = ["sh", "-c", LOAD_MODULES, "sh", *COLLECT, *(["--wait"] if first else [])]
+        command = ["sh", "-c", LOAD_MODULES, "sh", *COLLECT]
+        if first:
+            command.append("--wait")
         stored: Path | None = None
         if cache and first:
             try:

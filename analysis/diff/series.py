@@ -176,7 +176,8 @@ def mail(result: SeriesResult, times: Sequence[str]) -> str:
     rows = table(result, steps)
     if left_out:
         rows.insert(len(rows) - 1, left_out)
-    return "\n".join(line[:MAIL_WIDTH].rstrip() for line in [*head, *rows, *foot]) + "\n"
+    lines = head + rows + foot
+    return "\n".join(line[:MAIL_WIDTH].rstrip() for line in lines) + "\n"
 
 
 def _folded(line: str) -> list[str]:

@@ -118,7 +118,9 @@ def text(run: BenchRun) -> str:
     about, lines = run.about, []
     for whose in about_whom(run):
         sums = about.sums[whose]
-        lines += [*([f"Calls {WHOSE[whose]}:"] if WHOSE[whose] else []), *table(run, whose)]
+        if WHOSE[whose]:
+            lines.append(f"Calls {WHOSE[whose]}:")
+        lines += table(run, whose)
         lines.append(
             f"{sums.kernel:,} instructions in {counted(sums.calls, 'system call')}, "
             f"{sums.user:,} in user space, {sums.faults:,} in page faults, "

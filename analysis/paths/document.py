@@ -343,7 +343,8 @@ def field_table(cells: Sequence[ExactCell], document: FieldDocument) -> Iterator
             use = found[name]
             tx, rx = _word(use.tx), _word(use.rx)
             if tx or rx:
-                makers = [maker.partition(" ")[2] for maker in (*use.storers, *use.loaders)]
+                accesses = use.storers | use.loaders
+                makers = [maker.partition(" ")[2] for maker in accesses]
                 comment = ",".join([*dict.fromkeys(makers)][:MOST_MAKERS])
                 lines.append([f"{len(extent)}B", name, tx or "-", rx or "-", comment])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

@@ -411,20 +411,27 @@ class BenchReplay:
     def tree(self) -> tuple[CallTree, Counts]:
         """Return who called whom, and how much: whose, functions of user space, the kernel's."""
         tree, counts = CallTree(), Counts()
-        mine = self._machine.tree
         for (whose, function), ran in self.functions.items():
             node = tree.child(tree.child(0, whose), function)
             counts.steps[node] += ran
         for task in self.tasks:
             root = task.whose if task.whose != OF_OTHERS else f"other: {task.name}"
             for (above, number), times in task.parts.items():
-                for name, counter in vars(self._all_parts[number].counts).items():
-                    for node, n in counter.items():
-                        at = tree.child(0, root)
-                        for function in (*above, *mine.path(node)[2:]):
-                            at = tree.child(at, function)
-                        getattr(counts, name)[at] += n * times
+                below = (root, *above)
+                self._add_part(tree, counts, below, self._all_parts[number].counts, times)
         return tree, counts
+
+    def _add_part(
+        self, tree: CallTree, counts: Counts, below: tuple[str, ...], part: Counts, times: int
+    ) -> None:
+        """Add what a part of the kernel's path counts, so many times, below these functions."""
+        for name, counter in vars(part).items():
+            for node, n in counter.items():
+                path = below + tuple(self._machine.tree.path(node)[2:])
+                at = 0
+                for function in path:
+                    at = tree.child(at, function)
+                getattr(counts, name)[at] += n * times
 
     def _shape_name(self, shape: Shape, usual: Shape) -> str:
         """Return what a shape has more than the usual one of its call; empty for that itself."""

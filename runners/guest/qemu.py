@@ -141,7 +141,9 @@ def run_to_end(
     with ExitStack() as stack:
         complaints = stack.enter_context(tempfile.TemporaryFile())
         monitor = QemuMonitor(stack) if snapshot else None
-        passed = [*inherited(), *([monitor.theirs] if monitor else ())]
+        passed = [*inherited()]
+        if monitor:
+            passed.append(monitor.theirs)
         if reading:
             reader = subprocess.Popen(command(reading), stdout=subprocess.PIPE, stderr=complaints)
             stack.enter_context(reader)

@@ -214,16 +214,20 @@ SETUP_WORDS = frozenset(
         "--campaign",
     )
 )
+
+
+def collect_command(who: Invoker, out: Path) -> list[str]:
+    """The collector, which runs the workload as the user behind sudo."""
+    words = [*MODULE, "runners.host", str(out), "--workload", str(WORKLOAD)]
+    if who.drop:
+        words += ["--user", "{}:{}".format(*who.drop)]
+    return words
+
+
 ROOT_COMMANDS: dict[str, RootCommand] = {
     "setup": RootCommand(lambda who, out: [str(REPOSITORY / "runners/setup.sh")], SETUP_WORDS),
     "preflight": RootCommand(lambda who, out: [*MODULE, "runners.host.preflight"]),
-    "collect": RootCommand(
-        lambda who, out: [
-            *(*MODULE, "runners.host", str(out)),
-            *("--workload", str(WORKLOAD)),
-            *(["--user", "{}:{}".format(*who.drop)] if who.drop else []),
-        ]
-    ),
+    "collect": RootCommand(collect_command),
     "counting": RootCommand(
         lambda who, out: [*MODULE, "runners.programs.counting", str(who.uid)],
         frozenset(instrument.WINDOWED),

@@ -198,7 +198,9 @@ class Place:
         if self.packages is None or (self.root == self.packages and not self.program.over):
             return words
         # Some programs read files at a place that was fixed when they were compiled.
-        namespaces = ["--mount", *(["--map-root-user"] if self.root == self.packages else [])]
+        namespaces = ["--mount"]
+        if self.root == self.packages:
+            namespaces.append("--map-root-user")
         places = [str(self.packages), str(self.root), *self.program.over]
         return ["unshare", *namespaces, "sh", "-ec", MOUNT, *places, "--", *words]
 
