@@ -165,6 +165,16 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """An empty folder with a short path, for sockets.
+
+    The path of pytest's own folder grows with the test's name and with the number of sessions.
+    """
+    with tempfile.TemporaryDirectory(prefix="") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 120 MiB."""
     disk = tmp_path / "disk"

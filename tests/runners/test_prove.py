@@ -98,14 +98,14 @@ def test_a_server_may_become_a_daemon() -> None:
     ],
 )
 def test_what_fails_is_one_sentence_and_leaves_nothing(
-    server: str, client: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: str, client: str, reason: str, short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(short_folder))
     monkeypatch.setattr("runners.programs.engine.READY_SECONDS", 0.5 if "sleep" in server else 30)
     with pytest.raises(RunError, match=reason) as caught:
         run(ARMS[-1], server, client)
     assert "\n" not in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
+    assert list(short_folder.iterdir()) == []
     assert descendants(os.getpid()) == []
 
 
