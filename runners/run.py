@@ -51,6 +51,7 @@ from runners.programs.prices import (
     for_report,
     keep_events,
     kept_for_events,
+    knob_of,
     of_events,
 )
 from runners.programs.watch import report_with_own_prices
@@ -267,7 +268,7 @@ def exact_and_prices(options: ExactOptions) -> int:
         with session.progress.step("prices of events"):
             listed = of_events(cache, session.progress.note)
         named = [Named(*cell.names.values()) for cell in event_cells()]
-        keep_events(cache, listed, *count_events(session, named))
+        keep_events(cache, listed, *count_events(session, named, knob=knob_of(listed)))
     return lesion_study.exact(options)
 
 
@@ -447,4 +448,5 @@ def exact_work(
     except RunError as error:
         why = reason("exact-failed", said=str(error).rstrip("."))
         return lambda: ([], [missing(["exact counts"], why)])
-    return lambda: exact.run_fast(session, folder.raw)
+    prices, _ = kept_for_events(session.invoker.cache)
+    return lambda: exact.run_fast(session, folder.raw, knob_of(prices))

@@ -93,7 +93,8 @@ def lines(found: Sequence[Upgrade], priced: Priced) -> Iterator[str]:
     first, second = found[0].pair.before, found[0].pair.after
     yield (
         f"From {kernel_text(first.kernel)} to {kernel_text(second.kernel)}, a round trip of "
-        f"{size_text(second.size)} {place(second.placement)} of {priced.machine}, warm:"
+        f"{size_text(second.size)} {place(second.placement)} of {priced.machine}, warm"
+        f"{priced.counted}:"
     )
     for each in found:
         share = each.time.value / each.first.value
@@ -120,6 +121,7 @@ def document(found: Sequence[Upgrade], priced: Priced) -> dict[str, Any]:
     return {
         "kernels": [first.kernel, second.kernel],
         "machine": priced.machine,
+        "knob": priced.prices.knob,
         "size": second.size,
         "placement": second.placement,
         "round_trips": {

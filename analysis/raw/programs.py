@@ -307,3 +307,8 @@ class PriceList(Model):
     cells: tuple[PricedCell, ...]
     kernel: Name | None = None  # the release on which the cells' events were counted
     fingerprint: dict[str, str | int | list[int]]  # the machine: prices hold for it alone
+
+    @property
+    def knob(self) -> str:
+        """With which knob the cells' events were counted; what the list tells is counted alike."""
+        return str(self.fingerprint.get("knob", ""))

@@ -17,9 +17,9 @@ from analysis.analyse import Analysis
 from analysis.drawing import CARD, FAINT, INK, Drawn, drawn
 from analysis.paths.cells import DEFAULT, ExactCell
 from analysis.paths.tree import layer_of
-from analysis.report.priced import counted_events, priced_run
+from analysis.report.priced import Priced, counted_events, priced_run
 from analysis.statistics import Estimate
-from analysis.times.events import INSTRUCTIONS, ON_ONE, EventPrices
+from analysis.times.events import INSTRUCTIONS, ON_ONE
 from analysis.times.figures import STEP_DOWN, STEP_UP
 from analysis.wording import amount, number, signed, size_text
 from probes.isa import USUAL
@@ -55,6 +55,7 @@ class Explained:
 
     size: int
     kernel: str
+    counted: str  # in which conditions, in words; empty for the usual ones
     measured: Estimate
     told: float
     parts: tuple[TimePart, ...]
@@ -70,7 +71,8 @@ class Explained:
         return (
             f"What TCP executes more than a Unix socket costs {told} a round trip on one CPU, by "
             f"this machine's prices with warm caches (counted on Linux "
-            f"{self.kernel.partition('+')[0]}, emulated). TCP took {more} longer, so {missed}."
+            f"{self.kernel.partition('+')[0]}, emulated{self.counted}). TCP took {more} longer, so "
+            f"{missed}."
         )
 
     @property
@@ -121,15 +123,14 @@ def explain(analysis: Analysis) -> Explained | str:
     measured = found[0].figures["total"] * 2  # messages of a round trip
     try:
         priced = priced_run(analysis.run)
-        unix, tcp = (priced.checked(cell) for cell in cells)
+        unix, tcp = (priced.counted_alike(cell, analysis.cells) for cell in cells)
     except UsageError as error:
         return str(error)
-    return _explained(priced.one_cpu, unix, tcp, measured)
+    return _explained(priced, unix, tcp, measured)
 
 
-def _explained(
-    prices: EventPrices, unix: ExactCell, tcp: ExactCell, measured: Estimate
-) -> Explained:
+def _explained(priced: Priced, unix: ExactCell, tcp: ExactCell, measured: Estimate) -> Explained:
+    prices = priced.one_cpu
     more = Counter(dict(counted_events(tcp)))
     more.subtract(dict(counted_events(unix)))
     price = dict(zip(prices.names, prices.values, strict=True))
@@ -155,7 +156,7 @@ def _explained(
     shown.sort(key=lambda part: -part.ns)
     rest = measured.value - told
     shown.append(TimePart(NOT_EXPLAINED if rest > 0 else TOLD_TOO_MUCH, "", 0.0, rest))
-    return Explained(tcp.size, tcp.kernel, measured, told, tuple(shown))
+    return Explained(tcp.size, tcp.kernel, priced.counted, measured, told, tuple(shown))
 
 
 def _layers(cell: ExactCell) -> Counter[str]:
@@ -189,6 +190,7 @@ def draw_explained(found: Explained) -> Drawn:
         size=size_text(found.size),
         more=amount(found.measured.value, "ns"),
         kernel=found.kernel,
+        counted=found.counted,
         share=found.share,
     )
 

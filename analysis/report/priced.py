@@ -44,6 +44,7 @@ NOT_RESOLVED = " (not resolved)"
 MOST_TOLD = 3  # lines of the gate
 NO_CELL = "There is no exact cell of this round trip with counted events."
 NO_PRICES = "There are no prices of events: `exact --priced` finds them, and later runs store them."
+IN_GROUP = "in a memory control group"
 
 
 @dataclass(frozen=True)
@@ -57,17 +58,43 @@ class Priced:
     def one_cpu(self) -> EventPrices:
         return self.prices.one
 
-    def checked(self, cell: ExactCell | None) -> ExactCell:
-        """The cell. Raises UsageError where these prices do not tell its round trip on one CPU."""
+    @property
+    def counted(self) -> str:
+        """Words for how round trips are counted that these prices tell; none is the usual way."""
+        return f", {IN_GROUP} as this machine's processes are" if self.prices.knob else ""
+
+    def counted_alike(self, cell: ExactCell | None, cells: Iterable[ExactCell]) -> ExactCell:
+        """The round trip of a cell, as one of `cells` counted it in the way of the prices.
+
+        Raises UsageError where none did, or where these prices do not tell it.
+        """
         if cell is None:
             raise UsageError(NO_CELL)
-        counted_events(cell)
         if cell.kernel != self.prices.kernel:
             raise UsageError(
                 f"Events of {self.prices.kernel} have the prices, and the run's are of "
                 f"{cell.kernel}: `exact --priced` with --kernel counts them on another one."
             )
-        return cell
+        wanted = replace(cell.cell, knob=self.prices.knob)
+        found = next(
+            (each for each in cells if (each.kernel, each.cell) == (cell.kernel, wanted)), cell
+        )
+        self.events(found)
+        return found
+
+    def events(self, cell: ExactCell) -> EventCounts:
+        """The events of a cell's round trip. Raises UsageError where they have no prices."""
+        if cell.cell.knob != self.prices.knob:
+            raise UsageError(self._not_alike)
+        return counted_events(cell)
+
+    @property
+    def _not_alike(self) -> str:
+        where = IN_GROUP if self.prices.knob else f"outside of {IN_GROUP[3:]}"
+        return (
+            f"The prices are of processes {where}, and this round trip was not counted so: a run "
+            "that is made after `exact --priced` has both."
+        )
 
     def instruction_ns(self, cell: ExactCell) -> float:
         """What an instruction of the cell costs, warm, with the code that it fetches.
@@ -75,7 +102,7 @@ class Priced:
         Which functions the small cache lacks lines of is not known: each instruction has an even
         part of them. Switches and copied bytes are not in it. Raises UsageError.
         """
-        events = counted_events(self.checked(cell))
+        events = self.events(cell)
         told = self.one_cpu.parts({name: events.get(name, 0) for name in (INSTRUCTIONS, MISSES)})
         return sum(told.values()) / cell.total
 
@@ -137,7 +164,7 @@ def difference(prices: EventPrices, before: EventCounts, after: EventCounts) -> 
 def pair_difference(pair: ExactPair, priced: Priced) -> Estimate:
     """How much longer the second cell's round trip takes, in nanoseconds. Raises UsageError."""
     name = ROUND_TRIPS[pair.after.placement]
-    counts = [dict(counted_events(cell)) for cell in (pair.before, pair.after)]
+    counts = [dict(priced.events(cell)) for cell in (pair.before, pair.after)]
     if name == ON_ONE_CPU:
         for events, cell in zip(counts, (pair.before, pair.after), strict=True):
             events[INSTRUCTIONS] = usual_instructions(cell)  # of the variants that are compared
@@ -154,7 +181,7 @@ def pair_difference(pair: ExactPair, priced: Priced) -> Estimate:
 
 def told_time(cell: ExactCell, priced: Priced) -> Estimate:
     """The time of a cell's round trip, in nanoseconds. Raises UsageError."""
-    return priced.prices.tell(ROUND_TRIPS[cell.placement], counted_events(cell))
+    return priced.prices.tell(ROUND_TRIPS[cell.placement], priced.events(cell))
 
 
 def usual_instructions(cell: ExactCell) -> int:
@@ -196,17 +223,22 @@ def with_sign(time: Estimate) -> str:
     return ("+" if time.value > 0 else "") + spanned(time, "ns")
 
 
-def box_times(run: Run, cells: Sequence[ExactCell]) -> BoxTimes:
-    """What the boxes of drawn cells say of time: on one CPU, where prices and counts are known."""
+def box_times(run: Run, drawn_cells: Sequence[ExactCell], cells: Sequence[ExactCell]) -> BoxTimes:
+    """What the boxes of drawn cells say of time: on one CPU, where prices and counts are known.
+
+    An instruction costs what it does in the same round trip as `cells` have it with the prices.
+    """
+    on_one = [
+        cell for cell in drawn_cells if cell.placement == ON_ONE.placement and not cell.broken
+    ]
     try:
         priced = priced_run(run)
         ns = {
-            cell.cell: priced.instruction_ns(cell)
-            for cell in cells
-            if cell.placement == ON_ONE.placement and not cell.broken
+            cell.cell: priced.instruction_ns(priced.counted_alike(cell, cells)) for cell in on_one
         }
     except UsageError as error:
         return BoxTimes(lack=words("box-times", "untold", why=error))
-    return BoxTimes(
-        lambda cell: ns.get(cell.cell, 0.0), words("box-times", "told", machine=priced.machine)
-    )
+    told = words("box-times", "told", machine=priced.machine)
+    if priced.prices.knob:
+        told += words("box-times", "alike")
+    return BoxTimes(lambda cell: ns.get(cell.cell, 0.0), told)

@@ -56,7 +56,7 @@ class Report:
         self.requested = Requested(analysis, self.answer)
         self.explained = explain(analysis)
         drawn_cells = [cell for each in alike_first(analysis.exact) for cell in each.cells]
-        self.box_times = box_times(analysis.run, drawn_cells)
+        self.box_times = box_times(analysis.run, drawn_cells, analysis.cells)
         two = self.answer if self.answer and len(self.answer.transports) > 1 else None
         # The median of a burst lies between those that get through at once and those that wait.
         burst = two.times[0] if two and two.times and two.pattern == "backlog" else None

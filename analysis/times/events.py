@@ -81,7 +81,7 @@ class MachinePrices:
     """What a price list says of times on one CPU and on two. Raises UsageError where it cannot."""
 
     def __init__(self, listed: PriceList) -> None:
-        self.kernel = listed.kernel
+        self.kernel, self.knob = listed.kernel, listed.knob
         self.cells = {name: counted(listed, told) for name, told in TOLD_TIMES.items()}
         self.one = fitted(self.cells["one CPU"], PRICED)
         self.prices = {"one CPU": self.one} | {

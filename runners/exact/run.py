@@ -316,20 +316,34 @@ def named_guests(
     }
 
 
-def fast_cells(options: RunOptions) -> list[CellRun]:
-    """What the main job counts beside its probes: its transports on one CPU, in ping-pong."""
+def fast_cells(options: RunOptions, knob: str = "") -> list[CellRun]:
+    """What the main job counts beside its probes: its transports on one CPU, in ping-pong.
+
+    The smallest messages are counted again with the `knob` that the prices of events are of.
+    """
     if "pingpong" not in options.patterns:
         return []
     sizes = [size for size in options.sizes if size in FAST]
     runs = plan(options.transports, sizes)
-    return [run for run in runs if run.cell.sched in FAST[run.cell.size]]
+    cells = [run for run in runs if run.cell.sched in FAST[run.cell.size]]
+    if knob:
+        cells += with_knob([run for run in cells if run.cell.size == min(FAST)], knob, len(runs))
+    return cells
 
 
-def run_fast(session: Session[RunOptions], raw: Path) -> tuple[Entries, Entries]:
+def with_knob(cells: Sequence[CellRun], knob: str, numbered: int = 0) -> list[CellRun]:
+    """The same cells with a knob, after so many that have numbers."""
+    return [
+        replace(run, id=number, cell=replace(run.cell, knob=knob))
+        for number, run in enumerate(cells, numbered + 1)
+    ]
+
+
+def run_fast(session: Session[RunOptions], raw: Path, knob: str = "") -> tuple[Entries, Entries]:
     """Count `fast_cells`.
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
-    work = by_machine(session.options.kernels, fast_cells(session.options))
+    work = by_machine(session.options.kernels, fast_cells(session.options, knob))
     counted, failed = count_all(session, raw, work, need=0)
     return [entry for entry, _ in counted], [*missing(counted), *failed]

@@ -56,7 +56,9 @@ def upgrade(options: WhatIfOptions) -> int:
             counting, invoker=session.invoker, progress=session.progress, root=session.root
         )
         run = folder / "run"
-        exact.run(counts, run, scratch, moved_to=run)
+        knob = priced.prices.knob
+        cells = exact.with_knob(exact.plan_cells(counting), knob) if knob else ()
+        exact.run(counts, run, scratch, moved_to=run, cells=cells)
         show_upgrade(run, priced, options.show)
     return Status.DONE
 

@@ -20,6 +20,7 @@ from runners.process import answer
 
 SETTINGS = Path(__file__).with_name("settings.tsv")
 SYSTEM_ROOT = Path("/")  # of their paths
+ALL_GROUPS = "cgroup:[4026531835]"  # the namespace in which the first control group is `/`
 VERSION_COMMANDS = {
     "bpftrace": ("bpftrace", "--version"),
     "bcc": ("/usr/bin/python3", "-c", "import bcc; print('bcc', bcc.__version__)"),
@@ -94,6 +95,27 @@ def _configured(name: str) -> str | None:
 def cpu_model() -> str | None:
     line = re.search(r"^model name\s*:(.*)", _read(Path("/proc/cpuinfo")) or "", re.MULTILINE)
     return line[1].strip() if line else None
+
+
+def in_memory_group() -> bool:
+    """Whether the kernel charges this process's memory to a control group, as in each service.
+
+    The first group of all is charged for nothing. A container sees its own group as `/`.
+    """
+    process = SYSTEM_ROOT / "proc/self"
+    try:
+        if str((process / "ns/cgroup").readlink()) != ALL_GROUPS:
+            return True
+    except OSError:  # no control groups
+        return False
+    groups = {}
+    for line in (_read(process / "cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        groups |= dict.fromkeys(controllers.split(","), path)
+    if "memory" in groups:  # cgroup v1
+        return groups["memory"] != "/"
+    children_have = _read(SYSTEM_ROOT / "sys/fs/cgroup/cgroup.subtree_control") or ""
+    return groups.get("", "/") != "/" and "memory" in children_have.split()
 
 
 def _tool_versions() -> dict[str, str]:

@@ -21,7 +21,7 @@ from probes.contract import PRICES, PRICES_FORMAT
 from probes.messages import PROGRAM
 from probes.transports import PAIR
 from runners.guest.store import read_json, write_json
-from runners.host.environment import cpu_model
+from runners.host.environment import cpu_model, in_memory_group
 from runners.host.session import Session
 from runners.host.workload import private_directory
 from runners.options import Options
@@ -145,6 +145,7 @@ def event_cells() -> Iterator[Priced]:
         yield Priced(WITHOUT_KERNEL, "pingpong", SMALL, placement, EVENT_SIZES[SMALL])
 
 
+MEMORY_GROUP = "cgroup-memory"  # a knob of exact mode
 # What prices were measured with, where a word of the fingerprint differs.
 OTHER = {
     "kernel": "another kernel",
@@ -153,6 +154,7 @@ OTHER = {
     "cpus": "another number of CPUs",
     "workload": "another build of the workload",
     "list": "another version of pathcost",
+    "knob": "processes whose memory is charged otherwise (to a control group, or to none)",
 }
 
 
@@ -166,6 +168,8 @@ def fingerprint() -> dict[str, Any]:
         "cpus": len(os.sched_getaffinity(0)),
         "workload": WORKLOAD.stat().st_size if WORKLOAD.exists() else 0,
         "list": [PRICES_FORMAT, PRICE_REPEATS, *SIZES],
+        # With which events are counted, so that the emulated machine charges memory as this one.
+        "knob": MEMORY_GROUP if in_memory_group() else "",
     }
 
 
@@ -256,7 +260,8 @@ def kept_for_events(cache: Path) -> tuple[dict[str, Any] | None, str]:
     if not listed or not listed.get("kernel"):
         return None, ""
     now = fingerprint()
-    if other := [name for name in now if listed["fingerprint"].get(name) != now[name]]:
+    was = {"knob": ""} | listed["fingerprint"]
+    if other := [name for name in now if was.get(name) != now[name]]:
         words = " and ".join(OTHER[name] for name in other)
         return None, (
             f"the prices of events that are kept are of {words}: "
@@ -264,6 +269,11 @@ def kept_for_events(cache: Path) -> tuple[dict[str, Any] | None, str]:
         )
     counted = [cell for cell in listed["cells"] if cell.get("events")]
     return listed | {"cells": counted}, ""
+
+
+def knob_of(listed: dict[str, Any] | None) -> str:
+    """The knob of exact mode for round trips that this list is to tell; empty without a list."""
+    return str(listed["fingerprint"].get("knob", "")) if listed else ""
 
 
 def has(listed: dict[str, Any], wanted: Priced) -> bool:

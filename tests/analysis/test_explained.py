@@ -22,19 +22,26 @@ EVENTS = {
     "unix": {"instructions": 1000, "switches": 2, "string_bytes": 100},
     "tcp": {"instructions": 6000, "switches": 4, "string_bytes": 300},
 }
+CHARGED = 500  # instructions that a memory control group adds to a round trip over TCP
 ENTRY = "client;[user];entry_SYSCALL_64"
 TREES = [
     {ENTRY: (1, 1000)},
     {ENTRY: (1, 1000), f"{ENTRY};tcp_sendmsg": (2, 5000)},
+    # With the knob:
+    {ENTRY: (1, 1000)},
+    {ENTRY: (1, 1000), f"{ENTRY};tcp_sendmsg": (2, 5000 + CHARGED)},
 ]
 MACHINE = {"kernel": HOST, "version": "#1 MADE UP", "cpu": "Made-up CPU"}
 
 
-def line(number: int, transport: str) -> dict[str, Any]:
+KNOB = {"name": "cgroup-memory", "what": "made up", "one": "", "number": None}
+
+
+def line(number: int, transport: str, **changes: Any) -> dict[str, Any]:
     steps = sum(steps for _, steps in TREES[number - 1].values())
     counted = {"iterations": 300, "shapes": [shape("steady", 300, 300, steps, steps)]}
     events = {"events": {"executed": EVENTS[transport]}}
-    return exact_line(number, transport, size=SIZE, sched="other", **counted, **events)
+    return exact_line(number, transport, size=SIZE, sched="other", **counted, **events, **changes)
 
 
 @pytest.fixture
@@ -46,6 +53,7 @@ def run(tmp_path: Path) -> Path:
 
     folder = make_run(tmp_path, MadeUp(guest=False, repeats=7, rtt=rtt))
     lines = [line(number, transport) for number, transport in enumerate(EVENTS, 1)]
+    lines += [line(number, transport, knob=KNOB) for number, transport in enumerate(EVENTS, 3)]
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["exact"] = [exact_target(folder / "raw", lines, TREES)]
     (folder / MANIFEST).write_text(json.dumps(manifest))
@@ -72,6 +80,29 @@ def test_the_report_says_what_is_not_explained(run: Path) -> None:
     answer = (run / "answer.md").read_text(encoding="utf-8")
     assert "costs 3.00 µs a round trip" in answer
     assert "TCP took 6.00 µs longer, so 3.00 µs (49.9 %) are not explained" in answer
+
+
+def test_in_a_memory_control_group_both_are_counted_in_one(run: Path) -> None:
+    in_a_group(run)
+    found = explain(analyse(read_run(run)))
+    assert isinstance(found, Explained)
+    parts = {part.name: part.ns for part in found.parts}
+    assert parts["tcp"] == pytest.approx((5000 + CHARGED) * TRUE["instructions"])
+    assert "emulated, in a memory control group as" in found.sentence
+
+
+def in_a_group(run: Path) -> None:
+    change(
+        run / "raw/host" / PRICES, lambda listed: listed["fingerprint"].update(knob=KNOB["name"])
+    )
+
+
+def in_a_group_alone(run: Path) -> None:
+    """The prices are of processes in a group, and no round trip was counted in one."""
+    in_a_group(run)
+    cells = run / "raw/exact-6.12.0" / CELLS
+    lines = cells.read_text().splitlines(keepends=True)
+    cells.write_text("".join(each for each in lines if not json.loads(each)["knob"]))
 
 
 def without_prices(run: Path) -> None:
@@ -105,6 +136,7 @@ def change(file: Path, by: Callable[[dict[str, Any]], None]) -> None:
         (of_another_machine, "another machine"),
         (counted_on_another_kernel, "6.1.0"),
         (without_events, "no exact cell"),
+        (in_a_group_alone, "was not counted so"),
     ],
 )
 def test_no_figure_without_prices_and_counts(

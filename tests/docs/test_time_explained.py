@@ -1,27 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The blind table's conditions, and the intervals that stored runs give."""
 
-import pytest
-
 from analysis.times.events import BLIND, TOLD_TIMES
-from tests.docs.time_explained import in_memory_group, nearest, ratios
+from tests.docs.time_explained import nearest, ratios
 
 
 def test_intervals_are_of_the_stored_runs() -> None:
     assert BLIND.read_text(encoding="utf-8") == ratios().to_csv(sep="\t", index=False)
-
-
-@pytest.mark.parametrize(
-    ("groups", "inside"),
-    [
-        ("0::/\n", False),
-        ("0::/system.slice/a.service\n", True),
-        ("4:memory:/a:b\n1:cpu:/\n0::/\n", True),
-        ("2:cpu,cpuacct:/a\n1:memory:/\n0::/\n", False),
-    ],
-)
-def test_memory_group(groups: str, inside: bool) -> None:
-    assert in_memory_group(groups) == inside
 
 
 def test_counts_are_those_whose_switches_are_nearest_to_here() -> None:

@@ -54,13 +54,13 @@ from runners.programs.prices import (
     cpu_us,
     empty_list,
     event_cells,
+    knob_of,
     measured,
 )
 
 SIZES = {64: 2000, 4096: 2000, 65536: 600}  # → messages
 LARGE = 65536  # on one CPU, where the fair scheduler may cut a message in pieces: counted twice
 REPEATS, SWITCHES_REPEATS = 9, 3
-MEMORY_GROUP = "cgroup-memory"  # a knob of exact mode
 COUNTED, SWITCHES = "events.json", "switches.json"
 PREDICTIONS, MEASURED = "predictions.tsv", "measured.json"
 JUDGED, SUMMARY = "judged.tsv", "summary.tsv"
@@ -83,14 +83,13 @@ def count(folder: Path) -> None:
     assert isinstance(options, ExactOptions)
     session = Session(options)
     session.set_up_step("--exact")
-    knob = MEMORY_GROUP if in_memory_group(Path("/proc/self/cgroup").read_text("utf-8")) else ""
-    found = read_json(folder / COUNTED) or {"knob": knob, "cells": []}
+    found = read_json(folder / COUNTED) or {"knob": knob_of(empty_list()), "cells": []}
     for scheduler, wanted in pieces():
         if wanted[0]._asdict() | {"scheduler": scheduler} in [
             {name: cell[name] for name in (*Named._fields, "scheduler")} for cell in found["cells"]
         ]:
             continue
-        found["kernel"], events = count_events(session, wanted, scheduler, knob)
+        found["kernel"], events = count_events(session, wanted, scheduler, found["knob"])
         for cell, counts in events.items():
             found["cells"].append(cell._asdict() | {"scheduler": scheduler, "events": counts})
         write_json(folder / COUNTED, found)
@@ -117,15 +116,6 @@ def judged_cells(placement: str) -> list[Priced]:
             if transport not in (*EVENT_TRANSPORTS, WITHOUT_KERNEL) and not impossible(run.cell):
                 cells.append(Priced(*named, messages))
     return cells
-
-
-def in_memory_group(groups: str) -> bool:
-    """Whether /proc/self/cgroup names another memory control group than the first one."""
-    for line in groups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if path != "/" and (not controllers or "memory" in controllers.split(",")):
-            return True
-    return False
 
 
 def price(folder: Path) -> None:

@@ -46,6 +46,16 @@ def test_beside_probes_large_messages_are_counted_once_and_those_between_never()
     assert not fast_cells(run_options(["--patterns", "stream"]))
 
 
+def test_small_cells_are_counted_again_as_the_prices_of_events_were() -> None:
+    cells = fast_cells(run_options(["--sizes", "64,64K", "--transports", "tcp"]), "cgroup-memory")
+    again = [run.cell for run in cells if run.cell.knob]
+    assert [(cell.knob, cell.size, cell.sched) for cell in again] == [
+        ("cgroup-memory", 64, "fifo"),
+        ("cgroup-memory", 64, "other"),
+    ]
+    assert len({run.id for run in cells}) == len(cells) == 5
+
+
 @pytest.mark.parametrize(
     ("counted", "nanoseconds", "agrees"),
     [

@@ -53,6 +53,38 @@ def test_whether_interrupts_are_accounted_apart(
     assert environment.environment()["settings"]["CONFIG_IRQ_TIME_ACCOUNTING"] == value
 
 
+@pytest.mark.parametrize(
+    ("groups", "namespace", "enabled", "inside"),
+    [
+        ("0::/", environment.ALL_GROUPS, "memory pids", False),
+        ("0::/system.slice/a.service", environment.ALL_GROUPS, "cpu memory", True),
+        ("0::/system.slice/a.service", environment.ALL_GROUPS, "cpu", False),
+        ("4:memory:/a:b\n1:cpu:/\n0::/", environment.ALL_GROUPS, None, True),
+        ("2:cpu,cpuacct:/a\n1:memory:/\n0::/a", environment.ALL_GROUPS, None, False),
+        ("0::/", "cgroup:[4026532200]", None, True),  # a container's own view
+        (None, None, None, False),  # a kernel without control groups
+    ],
+)
+def test_who_is_in_a_memory_control_group(
+    groups: str | None,
+    namespace: str | None,
+    enabled: str | None,
+    inside: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(environment, "SYSTEM_ROOT", tmp_path)
+    for folder in ("proc/self/ns", "sys/fs/cgroup"):
+        (tmp_path / folder).mkdir(parents=True)
+    if groups:
+        (tmp_path / "proc/self/cgroup").write_text(f"{groups}\n")
+    if namespace:
+        (tmp_path / "proc/self/ns/cgroup").symlink_to(namespace)
+    if enabled:
+        (tmp_path / "sys/fs/cgroup/cgroup.subtree_control").write_text(f"{enabled}\n")
+    assert environment.in_memory_group() == inside
+
+
 @pytest.fixture(scope="module")
 def built() -> Path:
     make(WORKLOAD.parents[1], "all")

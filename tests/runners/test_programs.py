@@ -176,6 +176,22 @@ def test_kept_prices_of_events_are_of_this_machine(tmp_path: Path) -> None:
     assert found is None and "of another CPU:" in why
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_prices_are_not_kept_for_processes_in_another_kind_of_group(
+    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prices, "in_memory_group", lambda: not inside)
+    listed = prices.empty_list() | {"cells": [{"events": {"executed": {}}}], "kernel": "6.12"}
+    (tmp_path / PRICES).write_text(json.dumps(listed))
+    assert prices.knob_of(prices.kept_for_events(tmp_path)[0]) == (
+        "" if inside else "cgroup-memory"
+    )
+    monkeypatch.setattr(prices, "in_memory_group", lambda: inside)
+    assert prices.kept(tmp_path) is None
+    found, why = prices.kept_for_events(tmp_path)
+    assert found is None and "whose memory is charged otherwise" in why
+
+
 def test_a_run_without_prices_is_told_before_anything_is_measured() -> None:
     """Its raw files are packed, so what `watch` sees would not be judged."""
     run = REPOSITORY / "reports/reference/default"
