@@ -36,7 +36,7 @@ from analysis.wording import (
     size_text,
     source_text,
 )
-from probes.contract import GATE, MANIFEST, PRICES
+from probes.contract import GATE, MANIFEST
 from probes.messages import UsageError, one_line
 
 MOST_CHANGES = 40  # in the terminal
@@ -105,7 +105,7 @@ def write_diff(
         cells = [cell for comparison in diff.after.exact for cell in comparison.cells]
         judged = gate.judge(diff.exact, (diff.before.run, diff.after.run), cells, allowed)
         told = [result.pair for result in judged.results if result.pair]
-        times = changed_times(target / PRICES, told)
+        times = changed_times(target, told)
         files |= {GATE: gate.text(judged, str(path), times), "gate.ktap": gate.ktap(judged, times)}
         files["gate.csv"] = df_parts(told)
     try:

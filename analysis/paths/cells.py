@@ -61,6 +61,7 @@ class ExactCell(ExactLine):
     kernel: str
     qemu: str
     cpu: str
+    memory_groups: bool = True  # whether the kernel has them
     tree: tuple[Span, ...]
     broken: tuple[str, ...]
     order: tuple[Span, ...] = ()
@@ -274,7 +275,7 @@ def read_exact(run: Run) -> tuple[ExactCell, ...]:
         raw = run.path / "raw" / entry.folder
         environment = read_object(raw / ENVIRONMENT, ExactEnvironment)
         check_kernel(entry, environment.kernel, raw)
-        more = environment.model_dump(include={"kernel", "qemu", "cpu"})
+        more = environment.model_dump(include={"kernel", "qemu", "cpu", "memory_groups"})
         for line in read_cells(raw, entry, EXACT_LINES):
             if isinstance(line, ExactLine):
                 tree = more["tree"] = _tree(raw / f"tree/{line.id}.tsv")

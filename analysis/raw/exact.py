@@ -23,6 +23,8 @@ class ExactEnvironment(Model):
     cpu: str  # QEMU's model
     machine: tuple[str, ...]  # QEMU's options
     command_line: str  # the kernel's
+    # Whether the kernel was built with memory control groups; older runs do not say
+    memory_groups: bool = True
     # Program → digest of the guest's init and of the workload, as loaded: without debug information
     # and build id
     sha256: dict[str, str]

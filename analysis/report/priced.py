@@ -7,18 +7,19 @@ sentence, a UsageError.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 
 from analysis.drawing import words
 from analysis.machine import kernel_text
-from analysis.paths.cells import ExactCell
-from analysis.paths.changes import ExactPair, cell_name
+from analysis.paths.cells import ExactCell, read_exact
+from analysis.paths.changes import ExactPair, cell_name, exact_pairs
 from analysis.paths.figures import BoxTimes
 from analysis.raw.programs import PriceList
 from analysis.raw.record import read_object
-from analysis.raw.run import Run, Target
+from analysis.raw.run import Run, Target, read_run
 from analysis.statistics import Estimate, student
 from analysis.times.events import (
     INSTRUCTIONS,
@@ -32,7 +33,8 @@ from analysis.times.events import (
     row,
 )
 from analysis.wording import counted, spanned
-from probes.contract import PRICES
+from probes.cell import Cell
+from probes.contract import GATE_RUNS, PRICES, TOLD
 from probes.isa import USUAL
 from probes.messages import SentenceError, UsageError
 
@@ -42,9 +44,12 @@ ROUND_TRIPS = {told.placement: name for name, told in TOLD_TIMES.items() if told
 ON_ONE_CPU = ROUND_TRIPS[ON_ONE.placement]
 NOT_RESOLVED = " (not resolved)"
 MOST_TOLD = 3  # lines of the gate
+IN_GROUP = "in a memory control group"
+CHARGED = f"Counted {IN_GROUP}, as this machine's processes are in one."
+UNCHARGED = "Counted outside of a memory control group: the kernel was built without them."
+CELL_OF = attrgetter("cell")
 NO_CELL = "There is no exact cell of this round trip with counted events."
 NO_PRICES = "There are no prices of events: `exact --priced` finds them, and later runs store them."
-IN_GROUP = "in a memory control group"
 
 
 @dataclass(frozen=True)
@@ -83,14 +88,17 @@ class Priced:
         return found
 
     def events(self, cell: ExactCell) -> EventCounts:
-        """The events of a cell's round trip. Raises UsageError where they have no prices."""
-        if cell.cell.knob != self.prices.knob:
+        """The events of a cell's round trip. Raises UsageError where they have no prices.
+
+        A kernel that was built without memory control groups charges nothing anywhere.
+        """
+        if cell.cell.knob != self.prices.knob and cell.memory_groups:
             raise UsageError(self._not_alike)
         return counted_events(cell)
 
     @property
     def _not_alike(self) -> str:
-        where = IN_GROUP if self.prices.knob else f"outside of {IN_GROUP[3:]}"
+        where = IN_GROUP if self.prices.knob else "outside of memory control groups"
         return (
             f"The prices are of processes {where}, and this round trip was not counted so: a run "
             "that is made after `exact --priced` has both."
@@ -189,21 +197,38 @@ def usual_instructions(cell: ExactCell) -> int:
     return sum(span.instructions for span in cell.tree if span.path[-1] not in USUAL.fills)
 
 
-def changed_times(file: Path, pairs: Iterable[ExactPair]) -> list[str]:
-    """What the gate says of time, below its verdict: a line for each changed round trip.
-
-    The most changed ones come first. Where the file is missing nothing is said, and where it tells
-    nothing one sentence says why.
-    """
-    changed = [
+def changed_pairs(pairs: Iterable[ExactPair]) -> list[ExactPair]:
+    """The round trips whose time a gate tells: those on one CPU that changed."""
+    return [
         pair
         for pair in pairs
         if pair.after.placement == ON_ONE.placement and (pair.functions() or pair.more)
     ]
-    if not file.exists() or not changed:
+
+
+def cells_to_charge(before: Path, after: Path) -> list[Cell]:
+    """The changed cells of two exact runs, of kernels that can charge memory. Raises RunError."""
+    pairs = exact_pairs(read_exact(read_run(before)), read_exact(read_run(after)), CELL_OF)
+    return [
+        pair.after.cell
+        for pair in changed_pairs(pairs)
+        if pair.before.memory_groups and pair.after.memory_groups
+    ]
+
+
+def changed_times(folder: Path, pairs: Iterable[ExactPair]) -> list[str]:
+    """What the gate says of time, below its verdict: a line for each changed round trip.
+
+    The most changed ones come first. Where its folder has no prices nothing is said, and where they
+    tell nothing one sentence says why.
+    """
+    changed = changed_pairs(pairs)
+    if not (folder / PRICES).exists() or not changed:
         return []
     try:
-        priced = read_priced(file)
+        priced = read_priced(folder / PRICES)
+        charged = charged_pairs(folder / TOLD)
+        changed = [charged.get(pair.after.cell, pair) for pair in changed]
         times = [(pair_difference(pair, priced), pair) for pair in changed]
     except SentenceError as error:
         return [f"What that takes is not told. {error}"]
@@ -215,7 +240,19 @@ def changed_times(file: Path, pairs: Iterable[ExactPair]) -> list[str]:
     ]
     if len(times) > MOST_TOLD:
         lines.append(f"And {counted(len(times) - MOST_TOLD, 'round trip')} that changed less.")
+    if priced.prices.knob:
+        has_groups = times[0][1].after.memory_groups
+        lines.append(CHARGED if has_groups else UNCHARGED)
     return lines
+
+
+def charged_pairs(folder: Path) -> dict[Cell, ExactPair]:
+    """By its cell without the knob, each round trip that a gate counted again as the prices are."""
+    if not folder.exists():
+        return {}
+    before, after = (read_exact(read_run(folder / name)) for name in GATE_RUNS)
+    pairs = exact_pairs(before, after, CELL_OF)
+    return {replace(pair.after.cell, knob=""): pair for pair in pairs}
 
 
 def with_sign(time: Estimate) -> str:

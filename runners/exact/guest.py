@@ -106,6 +106,7 @@ class ExactGuest:
             "cpu": machine.cpu or machine.isa.cpu,
             "machine": machine.hardware,
             "command_line": machine.command_line,
+            "memory_groups": self.symbols.has("mem_cgroup_from_task"),
             "sha256": self.programs,
         }
 

@@ -78,6 +78,9 @@ class Symbols:
         start = self._starts[index]
         return start, next((after for after in self._starts[index:] if after > start), start + 4096)
 
+    def has(self, name: str) -> bool:
+        return name in self._names
+
     def with_modules_at(self, bases: Mapping[str, int]) -> "Symbols":
         """Return the symbols of a boot in which the modules lie elsewhere. Raises RunError."""
         if bases == {module: base for module, (base, _) in self._modules.items()}:

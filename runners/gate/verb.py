@@ -5,15 +5,18 @@ What fails between the options and the judgement is UntoldError, so exit status 
 does not build, boot or run a cell says nothing about its path.
 """
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from probes.contract import BEYOND, GATE, MANIFEST, PRICES, UNTOLD
+from probes.cell import CellRun
+from probes.contract import BEYOND, GATE, GATE_RUNS, MANIFEST, PRICES, TOLD, UNTOLD
 from runners.exact import run as exact
 from runners.exact.kernel_tree import TreeConfig
+from runners.exact.run import with_knob
 from runners.gate import sides
 from runners.gate.bisect import bisect
 from runners.gate.counting import CELL_FLAGS, cells_of, counting
@@ -24,10 +27,11 @@ from runners.guest.store import write_json
 from runners.host.session import Session
 from runners.options import GateOptions
 from runners.process import RunError, UntoldError, UsageError
+from runners.programs.prices import knob_of
 from runners.store.folders import Scratch, publish
 from runners.store.report import place
 
-BASE, JUDGED = "against", "kernel"  # folders of the two runs
+BASE, JUDGED = GATE_RUNS
 
 
 def gate(options: GateOptions, prices: Mapping[str, Any] | None = None) -> int:
@@ -112,22 +116,12 @@ def judge_pair(
     # Until both are there, a folder that is cleared: half a pair judges nothing.
     destination.parent.mkdir(parents=True, exist_ok=True)
     pair = scratch.folder(destination.parent, f".{destination.name}")
-    for name, each in kernels.items():
-        counts = Session(
-            counting(options, each),
-            invoker=session.invoker,
-            progress=session.progress,
-            root=session.root,
-        )
-        exact.run(
-            counts,
-            pair / name,
-            scratch,
-            moved_to=destination / name,
-            cells=cells_of_sets(options.paths, options.messages),
-        )
+    cells = cells_of_sets(options.paths, options.messages)
+    count_both(session, kernels, pair, destination, scratch, cells)
     if prices:
         write_json(pair / PRICES, prices)
+        if (knob := knob_of(prices)) and BASE in kernels:
+            charge(session, kernels, pair, destination, scratch, knob)
     publish(pair)
     pair.rename(destination)
     base = destination / BASE if BASE in kernels else stored
@@ -136,3 +130,45 @@ def judge_pair(
     status = judge(base, destination / JUDGED, destination, options.show, options.allowance)
     # A status of 1 without a judgement is a failure of the analysis, and no kernel's.
     return UNTOLD if status == BEYOND and not (destination / GATE).exists() else status
+
+
+def count_both(
+    session: Session[GateOptions],
+    kernels: Mapping[str, str],
+    folder: Path,
+    moved_to: Path,
+    scratch: Scratch,
+    cells: Sequence[CellRun],
+) -> None:
+    """Count these cells, or those of the options, on each kernel. Raises UsageError, RunError."""
+    for name, kernel in kernels.items():
+        counts = Session(
+            counting(session.options, kernel),
+            invoker=session.invoker,
+            progress=session.progress,
+            root=session.root,
+        )
+        exact.run(counts, folder / name, scratch, moved_to=moved_to / name, cells=cells)
+
+
+def charge(
+    session: Session[GateOptions],
+    kernels: Mapping[str, str],
+    pair: Path,
+    destination: Path,
+    scratch: Scratch,
+    knob: str,
+) -> None:
+    """Count what changed again, as the prices of events are: they tell nothing else.
+
+    The verdict needs none of it. Raises RunError for a damaged run.
+    """
+    from analysis.report.priced import cells_to_charge
+
+    if changed := cells_to_charge(pair / BASE, pair / JUDGED):
+        cells = with_knob([CellRun(0, cell, 0) for cell in changed], knob)
+        try:
+            count_both(session, kernels, pair / TOLD, destination / TOLD, scratch, cells)
+        except (RunError, UsageError) as error:
+            session.progress.note(f"no time is told: {error}")
+            shutil.rmtree(pair / TOLD, ignore_errors=True)

@@ -2,6 +2,7 @@
 """What the prices of events tell of a difference, and what is said where they tell nothing."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ from analysis.paths.changes import exact_pairs
 from analysis.predict.upgrade import lines, priced_folder, upgrades
 from analysis.raw.run import read_run
 from analysis.report.priced import Priced, changed_times, difference
-from probes.contract import BEYOND, PRICES
+from probes.contract import BEYOND, PRICES, TOLD
 from probes.messages import RunError, UsageError
 from tests.analysis.test_events import TRUE, noisy, price_list
 from tests.exact.test_analysis import BASE, TCP, write_run
 
 EVENTS = {"executed": {"instructions": 1, "switches": 2}}
 MORE = 1000
+KNOB = {"name": "cgroup-memory", "what": "made up", "one": "", "number": None}
+IN_A_GROUP = {"fingerprint": {"knob": KNOB["name"]}}
 COUNTED: dict[str, Any] = {"events": EVENTS}
 
 
@@ -38,6 +41,26 @@ def test_a_gate_says_below_its_verdict_that_a_thousand_instructions_take_a_thous
     below = said[next(n for n, line in enumerate(said) if line.startswith("FAIL")) + 1]
     assert below.startswith(f"About +{MORE * TRUE['instructions']:.0f} ns a round trip of tcp")
     assert not any("unix" in line for line in said if line.startswith("About"))
+
+
+def test_a_gate_tells_what_was_counted_in_a_memory_control_group_where_the_prices_were(
+    tmp_path: Path,
+) -> None:
+    cells = two_kernels(tmp_path)
+    pairs = exact_pairs(cells[:2], cells[2:], lambda cell: cell.transport)
+    (tmp_path / PRICES).write_text(json.dumps(price_list() | IN_A_GROUP))
+    for name, more in (("against", 0), ("kernel", 2 * MORE)):
+        tree = {**TCP, f"{BASE};tcp_sendmsg": (2, 50 + more)}
+        write_run(tmp_path / TOLD / name, tcp=tree, knob=KNOB, **COUNTED)
+    about, how = changed_times(tmp_path, pairs)
+    assert about.startswith(f"About +{2 * MORE * TRUE['instructions']:.0f} ns")
+    assert "Counted in a memory control group" in how
+    uncharged = [cell.model_copy(update={"memory_groups": False}) for cell in cells]
+    shutil.rmtree(tmp_path / TOLD)
+    pairs = exact_pairs(uncharged[:2], uncharged[2:], lambda cell: cell.transport)
+    about, how = changed_times(tmp_path, pairs)
+    assert about.startswith(f"About +{MORE * TRUE['instructions']:.0f} ns")
+    assert "built without them" in how
 
 
 def two_kernels(folder: Path, **second: Any) -> tuple[ExactCell, ...]:
@@ -77,6 +100,7 @@ def made_up_prices(folder: Path) -> Priced:
         (price_list() | {"kernel": None}, COUNTED, "no prices of events"),
         (price_list(events=None), COUNTED, "too few"),
         (price_list(), {"events": None}, "no exact cell"),
+        (price_list() | IN_A_GROUP, COUNTED, "was not counted so"),
     ],
 )
 def test_a_gate_that_cannot_tell_a_time_says_so_in_one_sentence(
@@ -85,10 +109,9 @@ def test_a_gate_that_cannot_tell_a_time_says_so_in_one_sentence(
     """Without a list of prices it says nothing."""
     cells = two_kernels(tmp_path, **second)
     pairs = exact_pairs(cells[:2], cells[2:], lambda cell: cell.transport)
-    file = tmp_path / PRICES
     if listed:
-        file.write_text(json.dumps(listed))
-    found = changed_times(file, pairs)
+        (tmp_path / PRICES).write_text(json.dumps(listed))
+    found = changed_times(tmp_path, pairs)
     assert len(found) == bool(listed)
     assert said in "".join(found)
     assert " ns" not in "".join(found)
