@@ -108,7 +108,7 @@ def in_memory_group() -> bool:
             return True
     except OSError:  # no control groups
         return False
-    groups = {}
+    groups: dict[str, str] = {}
     for line in (_read(process / "cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         groups |= dict.fromkeys(controllers.split(","), path)

@@ -271,7 +271,7 @@ def kept_for_events(cache: Path) -> tuple[dict[str, Any] | None, str]:
     return listed | {"cells": counted}, ""
 
 
-def knob_of(listed: dict[str, Any] | None) -> str:
+def knob_of(listed: Mapping[str, Any] | None) -> str:
     """The knob of exact mode for round trips that this list is to tell; empty without a list."""
     return str(listed["fingerprint"].get("knob", "")) if listed else ""
 

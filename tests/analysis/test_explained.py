@@ -99,7 +99,7 @@ def in_a_group_alone(run: Path) -> None:
     """The prices are of processes in a group, and no round trip was counted in one."""
     in_a_group(run)
     cells = run / "raw/exact-6.12.0" / CELLS
-    cells.write_text(cells.read_text().replace(KNOB["name"], "another-knob"))
+    cells.write_text(cells.read_text().replace("cgroup-memory", "another-knob"))
 
 
 def without_prices(run: Path) -> None:
