@@ -19,7 +19,7 @@ from analysis.predict.told import change, tell_all
 from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
 from analysis.report import output
-from analysis.report.render import sentence as worded
+from analysis.report.sentences import sentence as worded
 from analysis.times.cold import after_work, colder, hot_difference, one_percent_ns
 from analysis.wording import capital, number
 from probes.contract import WATCH

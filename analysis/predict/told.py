@@ -11,7 +11,7 @@ from analysis.predict.pairs import Pair, Party, known_programs, pairs
 from analysis.predict.prices import Prices
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import Watched
-from analysis.report.render import sentence as worded
+from analysis.report.sentences import sentence as worded
 from analysis.statistics import Estimate
 from analysis.wording import amounts, number, size_text
 from probes.messages import PROGRAM
