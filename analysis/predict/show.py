@@ -8,10 +8,10 @@ the first of them.
 import textwrap
 from pathlib import Path
 
+from analysis.predict.connections import unpaired
 from analysis.predict.document import document, figures, written
 from analysis.predict.model import predict, read_fitted
 from analysis.predict.page import watch_page
-from analysis.predict.pairs import unpaired
 from analysis.predict.prices import CPUS, Described, Prices, read_prices
 from analysis.predict.remarks import remark
 from analysis.predict.terminal import WIDTH, lines, width

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from analysis.predict.columns import Cells, cells
 from analysis.predict.first import First, first
 from analysis.predict.model import Prediction, Verdict, predict, read_fitted, transport_us
-from analysis.predict.pairs import Pair, Party, known_programs, pairs
+from analysis.predict.pairs import Pair, known_programs, pairs
+from analysis.predict.party import Party
 from analysis.predict.prices import Prices
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import Watched
