@@ -7,7 +7,8 @@ function of this file, by the line's name.
 
 from collections.abc import Callable
 
-from analysis.predict.pairs import Pair, Party
+from analysis.predict.pairs import Pair
+from analysis.predict.party import Party
 from analysis.predict.waits import a_second
 from analysis.wording import ABSENT, number, size_text
 from probes.watch import COLUMNS, Column

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis.predict.model import Prediction
-from analysis.predict.pairs import Pair, Party
+from analysis.predict.pairs import Pair
+from analysis.predict.party import Party
 from analysis.predict.told import Told
 from analysis.raw.programs import Watched
 from analysis.statistics import Estimate

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from analysis.predict.model import BUSY, IDLE, WANTED, Prediction, Verdict
-from analysis.predict.pairs import Pair, Party
+from analysis.predict.pairs import Pair
+from analysis.predict.party import Party
 from analysis.wording import amount, listed, number, size_text
 from probes.transports import PAIR
 

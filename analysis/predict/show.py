@@ -8,10 +8,10 @@ the first of them.
 import textwrap
 from pathlib import Path
 
+from analysis.predict.connections import unpaired
 from analysis.predict.document import document, figures, written
 from analysis.predict.model import predict, read_fitted
 from analysis.predict.page import watch_page
-from analysis.predict.pairs import unpaired
 from analysis.predict.prices import CPUS, Described, Prices, read_prices
 from analysis.predict.remarks import remark
 from analysis.predict.terminal import WIDTH, lines, width
@@ -19,7 +19,7 @@ from analysis.predict.told import change, tell_all
 from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
 from analysis.report import output
-from analysis.report.render import sentence as worded
+from analysis.report.sentences import sentence as worded
 from analysis.times.cold import after_work, colder, hot_difference, one_percent_ns
 from analysis.wording import capital, number
 from probes.contract import WATCH

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from analysis.predict.columns import Cells, cells
 from analysis.predict.first import First, first
 from analysis.predict.model import Prediction, Verdict, predict, read_fitted, transport_us
-from analysis.predict.pairs import Pair, Party, known_programs, pairs
+from analysis.predict.pairs import Pair, known_programs, pairs
+from analysis.predict.party import Party
 from analysis.predict.prices import Prices
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import Watched
-from analysis.report.render import sentence as worded
+from analysis.report.sentences import sentence as worded
 from analysis.statistics import Estimate
 from analysis.wording import amounts, number, size_text
 from probes.messages import PROGRAM

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from analysis.predict.pairs import Pair, Party, timer_waits, window_us
+from analysis.predict.pairs import Pair
+from analysis.predict.party import Party
+from analysis.predict.request_time import timer_waits, window_us
 from analysis.raw.programs import End
 from analysis.wording import ABSENT, number
 

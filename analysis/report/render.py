@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
@@ -29,9 +28,8 @@ from analysis.claims.verdict import (
 )
 from analysis.drawing import Drawn
 from analysis.paths.cells import scheduling_text
-from analysis.times.cold import OTHER_CODE
+from analysis.report.sentences import templates
 
-TEMPLATES = Path(__file__).parent / "templates"
 PICTURE = re.compile(r'<p><img src="figures/([\w.-]+)\.svg" alt="[^"]*" ?/?></p>')
 NUMERIC = re.compile(rf"[(+<{wording.MINUS}]?\d|{wording.DASH}$|$")
 MOST_NARROW = 4  # columns of a table that a narrow screen shows as it is
@@ -122,22 +120,13 @@ def table(rows: pd.DataFrame, caption: str = "") -> Markup:
 
 
 @cache
-def environment(*, plain: bool = False) -> Environment:
-    """The templates; `plain`: of text for a terminal or JSON, where nothing is escaped."""
-    made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=not plain,
-        finalize=str if plain else escape,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    words = {name: tool for name, tool in vars(wording).items() if callable(tool)}
+def environment() -> Environment:
+    """The templates of Markdown and of pages."""
+    made = templates(escape, autoescape=True)
     tools = (by_verdict, by_source, tally, kind_text, more_text, steadiness, scheduling_text)
-    words |= {tool.__name__: tool for tool in tools}
-    made.globals |= words | {"table": table, "link": link, "preformatted": preformatted}
-    made.globals["other_code"] = OTHER_CODE
-    made.filters |= words | {"code": code, "slug": slug}
+    made.globals |= {tool.__name__: tool for tool in tools}
+    made.globals |= {"table": table, "link": link, "preformatted": preformatted}
+    made.filters |= {tool.__name__: tool for tool in tools} | {"code": code, "slug": slug}
     return made
 
 
@@ -145,12 +134,6 @@ def render(template: str, **context: Any) -> str:
     """A template as Markdown, with at most one empty line between its blocks."""
     text = environment().get_template(template).render(**context)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
-
-
-def sentence(name: str, *arguments: Any) -> str:
-    """What a macro of sentences.j2 says, on one line and without markup."""
-    macros: Any = environment(plain=True).get_template("sentences.j2").module
-    return " ".join(str(getattr(macros, name)(*arguments)).split())
 
 
 def page(text: str, title: str, figures: Iterable[Drawn] = ()) -> str:

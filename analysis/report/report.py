@@ -21,8 +21,9 @@ from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, d
 from analysis.report.decision import decision
 from analysis.report.explained import Explained, explain
 from analysis.report.priced import box_times
-from analysis.report.render import render, sentence
+from analysis.report.render import render
 from analysis.report.requested import Requested
+from analysis.report.sentences import sentence
 from analysis.statistics import LEAST_REPEATS, Compared, Estimate
 from analysis.times.cold import priced_before
 from analysis.times.timing import Times

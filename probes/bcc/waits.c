@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Connections that open, close or fail, and what waits for a timer of TCP: pairs.py compiles this
+ * Connections that open, close or fail, and what waits for a timer of TCP: compiled
  * behind pairs.c.
  */
 struct failure {

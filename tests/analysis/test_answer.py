@@ -20,8 +20,8 @@ from analysis.raw.run import read_run
 from analysis.report import terminal
 from analysis.report.answer import PLACES, Answer, Document, LedgerCount, Placed, build_answer
 from analysis.report.decision import decision
-from analysis.report.render import sentence
 from analysis.report.report import Report, overlap
+from analysis.report.sentences import sentence
 from analysis.report.terminal import WIDTH, table
 from analysis.statistics import Estimate, compared
 from analysis.wording import extent

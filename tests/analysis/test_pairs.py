@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from analysis.predict.connections import unpaired
 from analysis.predict.first import First, first, unfair
 from analysis.predict.live import screen, since
-from analysis.predict.pairs import Pair, pairs, unpaired
+from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Prices
 from analysis.predict.waits import notes
 from analysis.raw.programs import PriceList, Watched

@@ -12,8 +12,9 @@ import pytest
 from analysis.__main__ import main
 from analysis.analyse import Analysis
 from analysis.drawing import Drawn
-from analysis.report.render import TEMPLATES, escape, page, table
+from analysis.report.render import escape, page, table
 from analysis.report.report import Report
+from analysis.report.sentences import TEMPLATES
 from probes.reasons import missing, reason
 from runners.process import REPOSITORY
 from tests.analysis.make_run import Cell, MadeUp, make_run

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "address.h"
+#include "listeners.h"
 #include "options.h"
 
 enum { KEEPERS = 1024 };
