@@ -174,7 +174,7 @@ def judge(
     results += [CellResult(cell_name(name), UNTOLD, why=why) for name, why in reasons.items()]
     if not results:
         raise UsageError("the two runs have no exact cell that could be compared.")
-    machine = next((f"qemu64 of QEMU {pair.after.qemu}" for pair in pairs), "")
+    machine = next((f"{pair.after.cpu} of QEMU {pair.after.qemu}" for pair in pairs), "")
     return Gate(tuple(results), allowed, (kernel_name(runs[0]), kernel_name(runs[1])), machine)
 
 

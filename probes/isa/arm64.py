@@ -103,10 +103,8 @@ class Arm64(Isa):
     )
     no_moments = "its timer asks a counter whether it is due, which cannot be moved"
 
-    classes = ()
-    sends_interrupt = frozenset(
-        {"arch_smp_send_reschedule", "smp_send_reschedule", "arch_send_call_function_single_ipi"}
-    )
+    classes = ()  # events have prices on real processors alone, and none of those was measured
+    sends_interrupt = frozenset()
     fills = frozenset()
 
     call_size = 4

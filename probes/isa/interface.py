@@ -70,7 +70,8 @@ class Isa(ABC):
     needed: Sequence[str]
     no_moments: str  # why its timer cannot interrupt at every moment; empty where it can
 
-    # Instructions that cost more time than others: what class_of() tells apart.
+    # Instructions that cost more time than others: what class_of() tells apart; none: no events are
+    # counted, and what follows here is empty.
     classes: Sequence[str]
     sends_interrupt: frozenset[str]  # functions of the kernel: each interrupts another CPU
     # Loops of the kernel in whose place a real processor has one string instruction, unlike `cpu`.

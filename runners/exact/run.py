@@ -87,6 +87,19 @@ def check_machines(options: ExactOptions) -> None:
                 check_name(kernel, isa)
         if options.every_moment and isa.no_moments:
             raise UsageError(f"--every-moment is not for {isa.name}: {isa.no_moments}.")
+    for knob in options.knobs:
+        lacks = [why for name in options.archs if (why := _lacking(knob, ISAS[name]))]
+        if len(lacks) == len(options.archs):
+            raise UsageError(f"--knob {lacks[0]}.")
+
+
+def _lacking(knob: str, isa: Isa) -> str:
+    """Say why an architecture has not this knob; nothing where it has."""
+    try:
+        find(knob, isa)
+    except LackingError as error:
+        return str(error)
+    return ""
 
 
 def set_up(session: Session[Any], archs: Sequence[str]) -> None:
@@ -310,12 +323,12 @@ def prepare(
             path = path_of(run.cell)
             groups.setdefault((run.cell.knob, path.modules, path.programs), []).append(run)
     for (name, *_), group in groups.items():
-        knob = find(str(name), base.machine.isa)
         try:
+            knob = find(str(name), base.machine.isa)
             guest = guest_for(cache, base, path_of(group[0].cell), knob, say)
         except LackingError as error:
-            if knob.name:
-                lacking[knob.name] = str(error)
+            if name:
+                lacking[str(name)] = str(error)
             else:
                 absent |= {run.cell: reason("exact-refused", said=str(error)) for run in group}
             continue

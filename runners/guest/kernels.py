@@ -47,7 +47,8 @@ DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 class Kernel:
     """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, None without.
 
-    `isa` is its architecture. `orders` has the names of the modules to load for each of MODULES; None where it has none such.
+    `isa` is its architecture. `orders` has the names of the modules to load for each of MODULES;
+    None where it has none such.
     """
 
     file: Path
