@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from analysis.raw.run import Run, Target
 from analysis.wording import EXACT, listed
+from probes.isa import ISAS, USUAL
 
 CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
 CPU, VIRTUAL = "CPU", "virtual: "  # the preflight check, and how its detail begins in a VM
@@ -36,9 +37,10 @@ def target_text(kind: str, kernel: str) -> str:
 
 
 def kernel_text(kernel: str) -> str:
-    """`Linux 6.12.117` of 6.12.117+deb13-cloud-amd64."""
+    """`Linux 6.12.117` of 6.12.117+deb13-cloud-amd64; another architecture is named."""
     number = re.match(r"\d+(\.\d+)*", kernel)
-    return f"Linux {number[0] if number else kernel}"
+    named = (name for name, isa in ISAS.items() if isa is not USUAL and name in kernel)
+    return " for ".join([f"Linux {number[0] if number else kernel}", *named])
 
 
 def counter_text(run: Run, kind: str, kernel: str, cpu: str, one_cpu: bool) -> str:

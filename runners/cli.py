@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from probes import cell
 from probes.contract import BENCH, MANIFEST, PROOF, WATCH, Status
 from probes.files import read_rows
+from probes.isa import ISAS, USUAL
 from probes.messages import PROGRAM, Parser, failure, is_plain, named, shown
 from probes.scripts import instruments, read_scripts
 from runners import guest, show
@@ -126,15 +127,21 @@ existing = holding("")
 def kernel(word: str) -> str:
     """Read a series or a release of Debian's kernels, or a bzImage."""
     try:
-        guest.check_name(text(word))
+        guest.check_name(text(word), USUAL)
     except UsageError as error:
         raise ArgumentTypeError(str(error)) from None
     return word
 
 
 def exact_kernel(word: str) -> str:
-    """Read a kernel, or the folder of a built kernel tree."""
-    return word if is_tree(text(word)) else kernel(word)
+    """Read a kernel, an Image for another architecture too, or the folder of a kernel tree."""
+    if is_tree(text(word)):
+        return word
+    try:
+        guest.check_name(word)
+    except UsageError as error:
+        raise ArgumentTypeError(str(error)) from None
+    return word
 
 
 def allowance(word: str) -> str:
@@ -198,6 +205,8 @@ CHOICES: dict[str, tuple[str, Collection[str]]] = {
     "exact kernel": ("kernel", guest.SERIES),
     "judged kernel": ("kernel", guest.SERIES),
     "paths": ("set of paths", SETS),
+    "arch": ("architecture", ISAS),
+    "archs": ("architecture", ISAS),
 }
 BPFTRACE_SCRIPTS = [name for name, row in read_scripts().items() if row.instrument == "bpftrace"]
 ATTACHED = ("headline", "all", *CHOICES["instruments"][1], *read_scripts())
@@ -216,7 +225,7 @@ READERS: dict[str, ValueReader] = {
     "text": text,
     "regex": regex,
     "path": path,
-    **{name: partial(word_of, *CHOICES[name]) for name in ("cpus", "target")},
+    **{name: partial(word_of, *CHOICES[name]) for name in ("cpus", "target", "arch")},
     "stored": existing,
     "allowance": allowance,
     "layout": layout,
@@ -239,7 +248,13 @@ READERS: dict[str, ValueReader] = {
     "ports": several(whole(1, 65535)),
 }
 # What a default and a help in options.tsv may name; `{}` are the words of the option's kind.
-NAMED = {**vars(cell), "DEFAULT": DEFAULT, "MESSAGES": MESSAGES, "REPORTS": REPORTS.name}
+NAMED = {
+    **vars(cell),
+    "USUAL": USUAL,
+    "DEFAULT": DEFAULT,
+    "MESSAGES": MESSAGES,
+    "REPORTS": REPORTS.name,
+}
 
 
 REPEATED = "PATH …"  # the metavar of an option that may be there several times

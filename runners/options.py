@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from probes.cell import USUAL_CLIENTS, USUAL_IN_FLIGHT
+from probes.isa import USUAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +86,7 @@ class ExactOptions(CellOptions):
     layout: str | None = None
     knobs: tuple[str, ...] = ()
     kernels: tuple[str, ...]
+    archs: tuple[str, ...] = (USUAL.name,)
     config: Path | None = None
     lesions: tuple[str, ...] | None = None
     dry_run: bool = False
@@ -103,6 +105,7 @@ class GateOptions(CellOptions):
     kernel: str | None
     against: str | None
     allowance: str
+    arch: str = USUAL.name
     lines: bool = False
     config: Path | None = None
     paths: tuple[str, ...] = ()

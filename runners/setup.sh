@@ -6,7 +6,7 @@
 # made by the user who runs pathcost first. packages.tsv has the packages by these words.
 #
 #   setup.sh [--no-install] [--unprobed] [--no-python] [--guest] [--claims] [--programs] [--images] [--dev] [--campaign] [--tools]
-#   setup.sh --exact | --analysis | --watch | --site: what these need, and no more; watch installs nothing
+#   setup.sh --exact [--arm64] | --analysis | --watch | --site: what these need, and no more; watch installs nothing
 #
 # --no-install names the packages that are missing, and stops with status 1. --unprobed, the first word but that,
 # leaves out what only probes need. --dev is what the tests need.
@@ -22,7 +22,7 @@ groups=${home:+init} groups=${groups:-clear}        # without an entry the user 
 manager=apt how=(apt-get install -y --no-install-recommends --no-remove)
 ! rpm -q --quiet bash 2>/dev/null || manager=dnf how=(dnf install -y --setopt=install_weak_deps=False)
 ! pacman -Qq bash >/dev/null 2>&1 || manager=pacman how=(pacman -S --noconfirm --needed)
-lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|probes|perf' browser='|browser' elsewhere=
+lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|probes|perf' browser='|browser' elsewhere= other=()
 grep -q '^ID=debian' /etc/os-release || elsewhere='|elsewhere'
 [ -z "$elsewhere" ] || [ $manager != apt ] || kinds='run|probes' browser=
 source "$here/environment.sh"
@@ -57,7 +57,7 @@ install_packages() {
 	# shellcheck disable=SC2034 # the manager's name is also the column's
 	while IFS=$'\t' read -r package sign dnf pacman _; do
 		# In a package the programs are compiled.
-		[ -e "$here/c.mk" ] || [[ ! $package =~ ^(gcc|libc6-dev|make|python3-venv)$ ]] || continue
+		[ -e "$here/c.mk" ] || [[ ! $package =~ ^(gcc.*|libc6-dev.*|make|python3-venv)$ ]] || continue
 		apt=$package
 		[ "${!manager}" = - ] || has "$sign" || missing+=("${!manager}")
 	done < <(grep -E "[[:blank:]]($kinds)( |$)" "$here/packages.tsv")
@@ -72,10 +72,10 @@ install_packages() {
 		fail "$manager could not install ${missing[*]} ($(why "$words")): without a package mirror, install them by hand and try again."
 }
 
-# Compile a part, alone: two would write the same files. The lock is a file that no other user can open: a folder's
+# Compile a part, with further words for make, alone: two would write the same files. The lock is a file that no other user can open: a folder's
 # anybody could hold. Who may not write there compiles nothing.
 compile() {
-	local part=$1 name=${1##*/} lock=$1/.lock status=0 words make=(make --silent -j "$(nproc)" -C "$1")
+	local part=$1 name=${1##*/} lock=$1/.lock status=0 words make=(make --silent -j "$(nproc)" -C "$1" "${@:2}")
 	# shellcheck disable=SC2016 # the inner shell's $0
 	if (become_owner "$part" sh -c '[ -w "$0" ] && umask 077 && : >>"$0/.lock" && chmod 600 "$0/.lock"' "$part") 2>/dev/null; then
 		words=$(become_owner "$part" flock -E 75 --nonblock "$lock" "${make[@]}" 2>&1) || status=$?
@@ -105,6 +105,7 @@ for word in "$@"; do
 	unprobed) kinds=run ;;
 	no-python) lock= ;;
 	exact) kinds=exact parts+=("$here/exact/init" "$here/exact/knob" "$here/exact/launch" "$here/../probes/exact") ;;
+	arm64) kinds+="|$word" other=("BUILD=build/$word" "CC=aarch64-linux-gnu-gcc") ;; # for emulated machines
 	watch) kinds=watch install=never ;;
 	analysis) kinds=analysis parts=() ;;
 	site) kinds=site parts=() lock=$here/requirements-site.lock ;;
@@ -134,6 +135,7 @@ if [ "${PATHCOST_SETTING_UP-}" != $PPID ]; then
 fi
 for part in "${parts[@]}"; do
 	compile "$part"
+	[ ${#other[@]} = 0 ] || [[ $part = */probes/exact ]] || compile "$part" "${other[@]}"
 done
 [ -n "$lock" ] || exit 0
 PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store.folders import invoker; print(invoker().cache)' "${here%/*}" 2>&1) ||

@@ -27,7 +27,7 @@ from analysis.raw.run import ExactEntry, Missing, Run, check_kernel, read_cells
 from analysis.wording import listed, number, size_text, transport_text
 from probes.cell import WHOLE, Conditions
 from probes.contract import ENVIRONMENT
-from probes.isa import ISAS
+from probes.isa import ISAS, USUAL
 
 PROCESSES = ("client", "server")
 MOST_IN_SENTENCE = 4  # transports
@@ -41,7 +41,9 @@ EVENT_QUANTITIES = {
 }
 SYSTEM_CALLS = frozenset(isa.system_call for isa in ISAS.values())
 # schedule() on the way back to user space or out of an interrupt, and where preemption is tried.
-PREEMPTION = re.compile(r"exit_to_user_?mode[^;]*;schedule;|;irqentry_exit|preempt_schedule")
+PREEMPTION = re.compile(
+    r"(?:exit_to_user_?mode|do_notify_resume)[^;]*;schedule;|;irqentry_exit|preempt_schedule"
+)
 TREE_HEAD, ORDER_HEAD = "path\tcalls\tsteps\tinstructions", "cpu\tline\tinstructions"
 TREE: TypeAdapter[list[Any]] = TypeAdapter(list[tuple[str, Count, Count, Count]])
 ORDER: TypeAdapter[list[Any]] = TypeAdapter(list[tuple[Count, Positive, Count]])
@@ -62,6 +64,7 @@ class ExactCell(ExactLine):
     qemu: str
     cpu: str
     memory_groups: bool = True  # whether the kernel has them
+    arch: str = USUAL.name
     tree: tuple[Span, ...]
     broken: tuple[str, ...]
     order: tuple[Span, ...] = ()
@@ -275,7 +278,8 @@ def read_exact(run: Run) -> tuple[ExactCell, ...]:
         raw = run.path / "raw" / entry.folder
         environment = read_object(raw / ENVIRONMENT, ExactEnvironment)
         check_kernel(entry, environment.kernel, raw)
-        more = environment.model_dump(include={"kernel", "qemu", "cpu", "memory_groups"})
+        more = environment.model_dump(include={"qemu", "cpu", "arch", "memory_groups"})
+        more["kernel"] = _kernel_name(environment)
         for line in read_cells(raw, entry, EXACT_LINES):
             if isinstance(line, ExactLine):
                 tree = more["tree"] = _tree(raw / f"tree/{line.id}.tsv")
@@ -286,6 +290,12 @@ def read_exact(run: Run) -> tuple[ExactCell, ...]:
                 more["moved"] = read_moves(raw, line)
                 cells.append(ExactCell(**dict(line), **more))
     return tuple(cells)
+
+
+def _kernel_name(environment: ExactEnvironment) -> str:
+    """Return the release; of a tree's kernel for another architecture also that."""
+    kernel, arch = environment.kernel, environment.arch
+    return kernel if arch == USUAL.name or arch in kernel else f"{kernel} ({arch})"
 
 
 def failures(run: Run) -> Iterator[Missing]:

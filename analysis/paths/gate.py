@@ -154,6 +154,11 @@ def judge(
     allowed: Allowance,
 ) -> Gate:
     """Judge the cells of both runs, of which the `second` has these. Raises UsageError for none."""
+    archs = sorted({cell.arch for pair in pairs for cell in (pair.before, pair.after)})
+    if len(archs) > 1:
+        raise UsageError(
+            f"the two runs are of {' and '.join(archs)}: a gate judges by its own kind."
+        )
     results = []
     reasons = dict(_lacking(runs))
     for cell in second:
@@ -174,7 +179,7 @@ def judge(
     results += [CellResult(cell_name(name), UNTOLD, why=why) for name, why in reasons.items()]
     if not results:
         raise UsageError("the two runs have no exact cell that could be compared.")
-    machine = next((f"qemu64 of QEMU {pair.after.qemu}" for pair in pairs), "")
+    machine = next((f"{pair.after.cpu} of QEMU {pair.after.qemu}" for pair in pairs), "")
     return Gate(tuple(results), allowed, (kernel_name(runs[0]), kernel_name(runs[1])), machine)
 
 

@@ -21,6 +21,7 @@ class ExactEnvironment(Model):
     package: str | None  # the kernel package's version; null for a bzImage
     qemu: str  # version of QEMU's package
     cpu: str  # QEMU's model
+    arch: Word = "x86-64"  # of the machine; older runs know no other
     machine: tuple[str, ...]  # QEMU's options
     command_line: str  # the kernel's
     # Whether the kernel was built with memory control groups; older runs do not say

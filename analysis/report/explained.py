@@ -174,7 +174,8 @@ def _exact(cells: Sequence[ExactCell], transport: str, size: int) -> ExactCell |
         (
             cell
             for cell in cells
-            if wanted
+            if cell.arch == USUAL.name
+            and wanted
             == (cell.transport, cell.size, cell.pattern, cell.placement, cell.sched, cell.cell.knob)
         ),
         None,

@@ -151,6 +151,8 @@ def counted_events(cell: ExactCell) -> EventCounts:
     """
     if cell.broken:
         raise UsageError("The exact cell of this round trip is invalid.")
+    if cell.arch != USUAL.name:
+        raise UsageError(f"Counts of an emulated {cell.arch} CPU have no prices: it has no times.")
     if not (events := events_of(cell.events, TOLD_TIMES[ROUND_TRIPS[cell.placement]])):
         raise UsageError(NO_CELL)
     return events

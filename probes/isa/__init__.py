@@ -12,12 +12,16 @@ What runs beside the workload on a host knows x86-64 in four more places: probes
 probes/bpf.py, probes/bcc/syscount.py and runners/workload/work.c.
 """
 
+import platform
 from collections.abc import Mapping
 
+from probes.isa.arm64 import Arm64
 from probes.isa.interface import OTHER, STRING, Isa, Jump, Return
 from probes.isa.x86_64 import X8664
 
-__all__ = ["ISAS", "OTHER", "STRING", "USUAL", "Isa", "Jump", "Return"]
+__all__ = ["HOST", "ISAS", "OTHER", "STRING", "USUAL", "Isa", "Jump", "Return"]
 
 USUAL: Isa = X8664()
-ISAS: Mapping[str, Isa] = {isa.name: isa for isa in (USUAL,)}
+ISAS: Mapping[str, Isa] = {isa.name: isa for isa in (USUAL, Arm64())}
+# The architecture of this machine; the usual one where it is none of these.
+HOST = next((isa for isa in ISAS.values() if isa.machine == platform.machine()), USUAL)

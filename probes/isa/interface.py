@@ -36,10 +36,11 @@ class Isa(ABC):
     # Names.
     name: str  # ours
     debian: str
-    libraries: str  # the folder of the libraries in Debian's packages
+    machine: str  # what uname(2) says
+    linux: str  # the ARCH of a build of the kernel
     loader: str  # what its programs name as theirs: a path without the first slash
     elf_machine: int  # in the head of its programs
-    qemu: str  # the emulator
+    qemu_package: str  # Debian's, with the emulator
     cpu: str  # QEMU's model that cells are counted on, where no knob asks for another
 
     # The kernel's file.
@@ -67,8 +68,10 @@ class Isa(ABC):
     traps: frozenset[str]  # it enters there from a uprobe
     # Patterns of names that lesions leave out: without them nobody enters or leaves the kernel.
     needed: Sequence[str]
+    no_moments: str  # why its timer cannot interrupt at every moment; empty where it can
 
-    # Instructions that cost more time than others: what class_of() tells apart.
+    # Instructions that cost more time than others: what class_of() tells apart; none: no events are
+    # counted, and what follows here is empty.
     classes: Sequence[str]
     sends_interrupt: frozenset[str]  # functions of the kernel: each interrupts another CPU
     # Loops of the kernel in whose place a real processor has one string instruction, unlike `cpu`.
@@ -79,6 +82,21 @@ class Isa(ABC):
     returns: Mapping[str, Return]  # by what is given: 0, 1, -1, or the first argument
     move_width: int  # bytes of the widest move that carries payload
     copy_back: int  # bytes that the kernel's memcpy() goes back at most, to copy them again
+
+    @property
+    def qemu(self) -> str:
+        """Return the emulator's name."""
+        return f"qemu-system-{self.machine}"
+
+    @property
+    def libraries(self) -> str:
+        """Return the folder of the libraries in Debian's packages."""
+        return f"usr/lib/{self.machine}-linux-gnu"
+
+    @property
+    def tools(self) -> str:
+        """Return how a compiler and its tools for it are called, on any machine, up to `gcc`."""
+        return f"{self.machine}-linux-gnu-"
 
     @abstractmethod
     def cpu_option(self, model: str, name: str, features: Sequence[str]) -> str:
@@ -103,6 +121,10 @@ class Isa(ABC):
     @abstractmethod
     def enters(self, function: str, distance: int) -> bool:
         """Return whether the processor by itself enters the function so far from its beginning."""
+
+    @abstractmethod
+    def second_place(self, address: int) -> tuple[str, int] | None:
+        """Return function and distance of code that the kernel has a second time elsewhere."""
 
     @abstractmethod
     def interrupt(self, function: str) -> str | None:

@@ -48,11 +48,14 @@ struct isa {
 	uint32_t timer_message;
 };
 
+#include "arm64.h"
 #include "x86_64.h"
 
 /* Each needs a row. */
-static const struct isa *const every_isa[] = {&x86_64};
+static const struct isa *const every_isa[] = {&x86_64, &arm64};
 
+#elif defined(__aarch64__)
+#include "arm64.h"
 #elif defined(__x86_64__)
 #include "x86_64.h"
 #endif

@@ -49,10 +49,11 @@ CPU_NAME_LENGTH = 47  # CPUID has room for 48 bytes with the last NUL
 class X8664(Isa):
     name = "x86-64"
     debian = "amd64"
-    libraries = "usr/lib/x86_64-linux-gnu"
+    machine = "x86_64"
+    linux = "x86"
     loader = "lib64/ld-linux-x86-64.so.2"
     elf_machine = 62
-    qemu = "qemu-system-x86_64"
+    qemu_package = "qemu-system-x86"
     cpu = "qemu64"
 
     image = "bzImage"
@@ -98,6 +99,7 @@ class X8664(Isa):
         "srso_*",
         "rep_*",
     )
+    no_moments = ""
 
     classes = ("locked", *CLASSES.values(), "spaces", "halts")
     sends_interrupt = frozenset({"native_smp_send_reschedule", "native_send_call_func_single_ipi"})
@@ -151,6 +153,9 @@ class X8664(Isa):
 
     def enters(self, function: str, distance: int) -> bool:
         return distance == 0 and function.startswith(ENTRIES)
+
+    def second_place(self, address: int) -> tuple[str, int] | None:
+        return None
 
     def interrupt(self, function: str) -> str | None:
         match = INTERRUPT.match(function)

@@ -43,7 +43,7 @@ def describe(
         },
         "iterations": window.iterations,
         "messages_per_iteration": cell.messages // iterations_of(cell),
-        "events": window.events,
+        "events": window.events or None,
         "shapes": [
             {
                 "name": name_shape(window, shape),

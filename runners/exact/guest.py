@@ -18,7 +18,17 @@ from probes.isa import USUAL, Isa
 from probes.transports import Transport
 from runners.exact.kernel_tree import MINIMAL_BUILD, TreeConfig, build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
-from runners.exact.machine import EmulatedMachine, Order, boot, cpu_option, digest, scratch, store
+from runners.exact.machine import (
+    EmulatedMachine,
+    Order,
+    boot,
+    built_for,
+    cpu_option,
+    digest,
+    scratch,
+    store,
+    tool_for,
+)
 from runners.exact.symbols import Symbols, read_modules, read_symbols
 from runners.guest.debian import TRIXIE, PackageSources
 from runners.guest.image import strip_elf
@@ -104,6 +114,7 @@ class ExactGuest:
             "package": machine.kernel.version,
             "qemu": machine.qemu.version,
             "cpu": machine.cpu or machine.isa.cpu,
+            "arch": machine.isa.name,
             "machine": machine.hardware,
             "command_line": machine.command_line,
             "memory_groups": self.symbols.has("mem_cgroup_from_task"),
@@ -112,20 +123,26 @@ class ExactGuest:
 
 
 def prepare_guest(
-    cache: Path, kernel: str, say: Say, *, cpus: int = 1, how: TreeConfig = MINIMAL_BUILD
+    cache: Path,
+    kernel: str,
+    say: Say,
+    *,
+    cpus: int = 1,
+    how: TreeConfig = MINIMAL_BUILD,
+    isa: Isa = USUAL,
 ) -> ExactGuest:
-    """Everything that counting needs, from the cache or made and put there.
+    """Everything that counting on `isa` needs, from the cache or made and put there.
 
     `how` a kernel that is a source tree is configured. Raises RunError.
     """
     cached = Cache(cache, say)
     with PackageSources(cached) as sources:
-        qemu = prepare_qemu(cached, sources)
+        qemu = prepare_qemu(cached, sources, isa)
         name = kernel
         if is_tree(kernel):
-            name = str(build_tree(cached.folder, Path(kernel), say, how=how))
-        prepared = prepare_kernel(cached, sources, qemu, name)
-        return ready_guest(cached, EmulatedMachine(qemu, prepared, cpus=cpus))
+            name = str(build_tree(cached.folder, Path(kernel), say, isa, how))
+        prepared = prepare_kernel(cached, sources, qemu, name, isa)
+        return ready_guest(cached, EmulatedMachine(qemu, prepared, isa, cpus=cpus))
 
 
 def ready_guest(cache: Cache, machine: EmulatedMachine) -> ExactGuest:
@@ -217,7 +234,7 @@ def guest_for(
     with PackageSources(cached) as sources:
         kernel = base.machine.kernel
         theirs = path.modules if kernel.version else ()  # a user's kernel has them built in
-        files = lean_modules(kernel.modules((*theirs, *knob.modules)))
+        files = lean_modules(kernel.modules((*theirs, *knob.modules)), isa)
         load: Order = [("run", KNOB, "load", *files)] if files else []
         for name in (*knob.programs, *path.programs):
             found = program_files(cached, sources, name, isa).items()
@@ -232,7 +249,7 @@ def guest_for(
             guest = ready_guest(cached, machine)
         steps = [*load, *knob.steps]
         if any(KNOB in step for step in steps):
-            files[KNOB] = strip_elf(KNOB_PROGRAM.read_bytes())
+            files[KNOB] = strip_elf(built_for(isa, KNOB_PROGRAM).read_bytes())
         if load:
             entry = symbols_entry(cached, guest.machine, guest.stored, load, files)
             symbols = read_symbols(isa, entry / "symbols", entry / "modules")
@@ -242,7 +259,7 @@ def guest_for(
     return replace(guest, files=files, steps=steps, knob=knob)
 
 
-def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
+def lean_modules(modules: Sequence[Path], isa: Isa) -> dict[str, bytes]:
     """Return the path in the guest → kernel module, without its signature and its types (BTF).
 
     An emulated CPU takes longer to check and to read these than to do all else at loading.
@@ -251,8 +268,8 @@ def lean_modules(modules: Sequence[Path]) -> dict[str, bytes]:
         return {}
     with tempfile.TemporaryDirectory(prefix="pathcost-modules-") as name:
         copies = [Path(shutil.copy(module, name)) for module in modules]
-        words = ["strip", "--strip-debug", "--remove-section=.BTF", *map(str, copies)]
-        run_tool(words, "strip the kernel's modules")
+        words = [tool_for(isa, "strip"), "--strip-debug", "--remove-section=.BTF"]
+        run_tool([*words, *map(str, copies)], "strip the kernel's modules")
         return {f"/modules/{copy.name}": copy.read_bytes() for copy in copies}
 
 

@@ -117,7 +117,8 @@ def replay(
         _add_outside(window, machine, record, mark, bounds, states)
     usual = next(n for n, iteration in enumerate(counts) if iteration is window.steady.counts)
     machine.run(states[usual], parts[usual], window.order)
-    window.events = EventCounter(record, symbols).steady(states[usual], parts[usual])
+    if record.isa.classes:  # else nothing has a price
+        window.events = EventCounter(record, symbols).steady(states[usual], parts[usual])
     return window
 
 

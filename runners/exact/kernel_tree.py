@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.files import open_folder, read_regular
-from probes.isa import USUAL, Isa
+from probes.isa import HOST, USUAL, Isa
 from probes.messages import shown
 from runners.guest.store import Say, remove
 from runners.process import SEARCH, RunError, UsageError, attempt, command
@@ -102,6 +102,7 @@ def build_tree(
     config = how.wanted(isa)
     need_build_programs(tree)
     key = "\0".join([str(tree), str(how.own or ""), "types" if how.types else ""])
+    key += "" if isa is USUAL else f"\0{isa.name}"
     folder = cache / f"build-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}"
     cache.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -110,8 +111,8 @@ def build_tree(
         say(f"building {tree}")
         # Without this the kernel would be the last one that did build.
         (folder / isa.image_path).unlink(missing_ok=True)
-        _configure(tree, folder, held, config, by_user=how.own is not None)
-        _make(tree, folder, held, f"-j{len(os.sched_getaffinity(0))}", isa.image)
+        _configure(tree, folder, held, config, isa, by_user=how.own is not None)
+        _make(tree, folder, held, f"-j{len(os.sched_getaffinity(0))}", isa.image, isa=isa)
     return folder / isa.image_path
 
 
@@ -122,7 +123,9 @@ def need_build_programs(tree: Path) -> None:
         raise RunError(f"to build {tree}, these are missing: apt-get install {names}")
 
 
-def _configure(tree: Path, folder: Path, held: int, config: str, *, by_user: bool) -> None:
+def _configure(
+    tree: Path, folder: Path, held: int, config: str, isa: Isa, *, by_user: bool
+) -> None:
     """Have make write .config. What a user's own file leaves open is as the kernel's default.
 
     A .config of the same options is not written again: make would take all for changed.
@@ -133,14 +136,15 @@ def _configure(tree: Path, folder: Path, held: int, config: str, *, by_user: boo
         (folder / ".config").write_text(config, encoding="utf-8")
     all_config.write_text(config, encoding="utf-8")
     if by_user:
-        _make(tree, folder, held, "olddefconfig")
+        _make(tree, folder, held, "olddefconfig", isa=isa)
     else:
-        _make(tree, folder, held, "allnoconfig", f"KCONFIG_ALLCONFIG={all_config}")
+        _make(tree, folder, held, "allnoconfig", f"KCONFIG_ALLCONFIG={all_config}", isa=isa)
 
 
-def compiler() -> str:
+def compiler(isa: Isa = USUAL) -> str:
     """Name the compiler that builds trees, with its version: it decides the path, too."""
-    return attempt(["gcc", "--version"]).stdout.partition("\n")[0]
+    gcc = "gcc" if isa is HOST else f"{isa.tools}gcc"
+    return attempt([gcc, "--version"]).stdout.partition("\n")[0]
 
 
 @contextmanager
@@ -169,10 +173,13 @@ def alone(folder: Path, taken: str, say: Say) -> Iterator[int]:
         os.close(held)
 
 
-def _make(tree: Path, folder: Path, held: int, *words: str) -> None:
+def _make(tree: Path, folder: Path, held: int, *words: str, isa: Isa = USUAL) -> None:
     """Run make, niced. Raises BuildError."""
-    compiler = ["CC=ccache gcc"] if shutil.which("ccache", path=SEARCH) else []
-    argv = ["nice", "-n", "10", "make", "-C", str(tree), f"O={folder}", *compiler, *words]
+    cross = "" if isa is HOST else isa.tools
+    target = [f"ARCH={isa.linux}", f"CROSS_COMPILE={cross}"] if cross else []
+    ccache = "ccache " if shutil.which("ccache", path=SEARCH) else ""
+    compiler = [f"CC={ccache}{cross}gcc"] if ccache else []
+    argv = ["nice", "-n", "10", "make", "-C", str(tree), f"O={folder}", *target, *compiler, *words]
     kept = {name: os.environ[name] for name in ("HOME", "CCACHE_DIR") if name in os.environ}
     # Whatever ends us, make is told to end, and tells its children: killed, it would leave them.
     with subprocess.Popen(

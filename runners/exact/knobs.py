@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from probes import program
-from probes.isa import USUAL, Isa
+from probes.isa import ISAS, USUAL, Isa
 from probes.scripts import read_scripts
+from runners.guest.store import LackingError
 
 KNOBS_TABLE = Path(__file__).parent / "knobs.toml"
 KNOB = "/knob"
@@ -80,8 +81,11 @@ class Knob:
 NOTHING = Knob()
 
 
-def find(name: str, isa: Isa = USUAL) -> Knob:
-    """The knob called `name`; NOTHING without a name. Raises KeyError, which lists all knobs."""
+def find(name: str, isa: Isa | None = None) -> Knob:
+    """The knob called `name`, on a machine of `isa`; NOTHING without a name.
+
+    Raises KeyError, which lists all knobs, and LackingError where the architecture has it not.
+    """
     if not name:
         return NOTHING
     table = read_table()
@@ -90,8 +94,16 @@ def find(name: str, isa: Isa = USUAL) -> Knob:
         stem, value = name, ""
     elif not equals or not _fits(value, table.get(stem, {}).get("value")):
         raise KeyError(f"unknown knob '{name}': there is {', '.join(described())}")
-    words = json.dumps(table[stem]).replace("{start}", isa.cpu_name(value))
+    start = json.dumps((isa or USUAL).cpu_name(value))[1:-1]
+    words = json.dumps(table[stem]).replace("{start}", start)
     row = json.loads(words.replace("{value}", value))
+    only = row.pop("arch", "")
+    for other in ISAS:
+        differs = row.pop(other, {})
+        if isa and other == isa.name:
+            row |= differs
+    if isa and only not in ("", isa.name):
+        raise LackingError(f"{name} is of {only}, and the machine is {isa.name}")
     if row.pop("bpftrace", False):
         row |= BPFTRACE_ROW
     steps = [["run", KNOB, *s] if s[0] in OWN_ACTIONS else s for s in row.pop("steps", ())]

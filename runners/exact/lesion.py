@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.cell import CellRun
-from probes.isa import Isa
+from probes.isa import Isa, Jump
 from runners.exact.cells import order, path_of
 from runners.exact.count import replay_record
 from runners.exact.digest import checks
@@ -184,7 +184,9 @@ class Patient:
             function, is_start, _ = self.window.symbols.place(block.address)
             if is_start:
                 self._entries[function] = block.address
-            if unchanged and (target := self.isa.target(block.instruction(-1), block.end)):
+            last = block.instruction(-1)
+            calls = unchanged and self.isa.jump(last) is Jump.CALL
+            if calls and (target := self.isa.target(last, block.end)):
                 offset = block.end - self.isa.call_size - self._entries.get(function, 0)
                 callee = self.window.symbols.place(target).function
                 self.calls[f"{function}+{offset:#x}>{callee}"] = (

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.isa import USUAL, Isa
+from probes.isa import HOST, USUAL, Isa
 from runners.guest.image import initramfs, strip_elf
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import MACHINES, Ended, Qemu, explain, run_to_end, value
@@ -80,10 +80,11 @@ class EmulatedMachine:
 
     def files(self) -> dict[str, bytes]:
         """Return the first file system (path → contents)."""
+        files = programs(self.isa)
         if not self.image:
-            return programs()
+            return files
         image = {path.lstrip("/"): file.read_bytes() for path, file in self.image.items()}
-        return programs() | {WORKLOAD.name: _with_symbols(WORKLOAD)} | image
+        return files | {WORKLOAD.name: _with_symbols(WORKLOAD, self.isa)} | image
 
     def recipe(self) -> dict[str, object]:
         """Everything that decides the guest's state when it is about to read its order."""
@@ -225,16 +226,35 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def programs() -> dict[str, bytes]:
-    """Return the guest's two programs, by their names in the guest."""
-    return {file.name: strip_elf(file.read_bytes()) for file in (INIT_PROGRAM, WORKLOAD)}
+def built_for(isa: Isa, program: Path) -> Path:
+    """Return a program of ours for `isa`, by the place of this machine's own. Raises RunError."""
+    if isa is HOST:
+        return program
+    program = program.parent / isa.name / program.name
+    if not program.exists():
+        raise RunError(
+            f"there is no {program}, which a clone compiles and a package has not: "
+            f"use a clone for {isa.name}"
+        )
+    return program
 
 
-def _with_symbols(path: Path) -> bytes:
+def tool_for(isa: Isa, name: str) -> str:
+    """Return what the program of binutils for `isa` is called here."""
+    return name if isa is HOST else f"{isa.tools}{name}"
+
+
+def programs(isa: Isa) -> dict[str, bytes]:
+    """Return the guest's two programs, by their names in the guest. Raises RunError."""
+    files = [built_for(isa, file) for file in (INIT_PROGRAM, WORKLOAD)]
+    return {file.name: strip_elf(file.read_bytes()) for file in files}
+
+
+def _with_symbols(program: Path, isa: Isa) -> bytes:
     """Return a program with its symbols, but without what depends on where it was built."""
     with tempfile.NamedTemporaryFile(prefix="pathcost-named-") as out:
-        words = ["strip", "--strip-debug", "--remove-section=.note.gnu.build-id"]
-        run_tool([*words, "-o", out.name, str(path)], "strip the workload")
+        words = [tool_for(isa, "strip"), "--strip-debug", "--remove-section=.note.gnu.build-id"]
+        run_tool([*words, "-o", out.name, str(built_for(isa, program))], "strip the workload")
         return Path(out.name).read_bytes()
 
 

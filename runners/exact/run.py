@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from probes import contract, reasons
 from probes.cell import Cell, CellRun
+from probes.isa import HOST, ISAS, USUAL, Isa
 from probes.reasons import Reason, reason
 from runners.exact.cells import CPUS, LARGEST_EXACT, SCHEDULERS, cpus_of, impossible, path_of, plan
 from runners.exact.count import count_cells
 from runners.exact.guest import ExactGuest, guest_for, prepare_guest
-from runners.exact.kernel_tree import TreeConfig
+from runners.exact.kernel_tree import TreeConfig, is_tree
 from runners.exact.knobs import find
 from runners.exact.layouts import LayoutStudy, parse_layout
 from runners.exact.line_files import named_knob, types_of
 from runners.exact.moments import study
 from runners.exact.payload import LEAST_SIZE
+from runners.guest.kernels import check_name
 from runners.guest.store import Cache, LackingError
 from runners.host.session import Session
 from runners.options import ExactOptions, Options, RunOptions
@@ -34,15 +36,17 @@ FAST = {64: SCHEDULERS, LARGEST_EXACT: ("other",)}
 
 
 class MachineCells(NamedTuple):
-    """A kernel, a number of CPUs, and the cells to count on such a machine."""
+    """A kernel, a number of CPUs, an architecture, and the cells to count on such a machine."""
 
     kernel: str
     cpus: int
     cells: tuple[CellRun, ...]
+    isa: Isa = USUAL
 
     @property
     def name(self) -> str:
-        return self.kernel if self.cpus == 1 else f"{self.kernel} on {self.cpus} CPUs"
+        arch = "" if self.isa is USUAL else f" for {self.isa.name}"
+        return f"{self.kernel}{arch}{'' if self.cpus == 1 else f' on {self.cpus} CPUs'}"
 
     @property
     def short(self) -> str:
@@ -59,7 +63,7 @@ def exact(options: ExactOptions) -> int:
     """Count, and make the report: the exit status. Raises UsageError, RunError."""
     destination, session = place(options.out), Session(options)
     plan_cells(options)
-    session.set_up_step("--exact")
+    set_up(session, options.archs)
     documents = read_documents(options.document) if options.document else []
     layouts = LayoutStudy(parse_layout(options.layout)) if options.layout else None
     with session.scratch() as scratch:
@@ -72,6 +76,37 @@ def exact(options: ExactOptions) -> int:
     if documents:
         show_differences(session, destination, documents)
     return status
+
+
+def check_machines(options: ExactOptions) -> None:
+    """Raises UsageError where a kernel is not for an architecture, or that cannot do something."""
+    for isa in (ISAS[name] for name in options.archs):
+        for kernel in options.kernels:
+            if not is_tree(kernel):
+                check_name(kernel, isa)
+        if options.every_moment and isa.no_moments:
+            raise UsageError(f"--every-moment is not for {isa.name}: {isa.no_moments}.")
+        if options.priced and isa is not HOST:
+            raise UsageError(f"--priced is of this machine's CPU, and counts are of {isa.name}.")
+    for knob in options.knobs:
+        lacks = [why for name in options.archs if (why := _lacking(knob, ISAS[name]))]
+        if len(lacks) == len(options.archs):
+            raise UsageError(f"--knob {lacks[0]}.")
+
+
+def _lacking(knob: str, isa: Isa) -> str:
+    """Say why an architecture has not this knob; nothing where it has."""
+    try:
+        find(knob, isa)
+    except LackingError as error:
+        return str(error)
+    return ""
+
+
+def set_up(session: Session[Any], archs: Sequence[str]) -> None:
+    """Make what exact mode needs, with the programs for other architectures. Raises RunError."""
+    others = [f"--{name}" for name in archs if ISAS[name] is not HOST]
+    session.set_up_step("--exact", *others)
 
 
 def read_documents(place: Path) -> "list[FieldDocument]":
@@ -126,7 +161,7 @@ def run(
     all. Raises UsageError, RunError.
     """
     options = session.options
-    todo = by_machine(options.kernels, cells or plan_cells(options), options.knobs)
+    todo = by_machine(options.kernels, cells or plan_cells(options), options.knobs, options.archs)
     folder = RunFolder(destination, scratch)
     folder.raw.mkdir()
     manifest = Manifest(options.recorded, options.argv)
@@ -185,14 +220,17 @@ def missing(counted: list[Counted], sizes: Sequence[int] = ()) -> Entries:
 
 
 def by_machine(
-    kernels: Sequence[str], cells: Sequence[CellRun], knobs: Sequence[str] = ()
+    kernels: Sequence[str],
+    cells: Sequence[CellRun],
+    knobs: Sequence[str] = (),
+    archs: Sequence[str] = (USUAL.name,),
 ) -> list[MachineCells]:
     """Each kernel's cells by the machine that they need, without and then with each knob.
 
     The cells with a knob, of those that can be counted, have numbers of their own.
     """
     works = []
-    for kernel, cpus in itertools.product(kernels, sorted(set(CPUS.values()))):
+    for kernel, arch, cpus in itertools.product(kernels, archs, sorted(set(CPUS.values()))):
         chosen = [run for run in cells if cpus_of(run.cell) == cpus]
         if possible := [run for run in chosen if not impossible(run.cell)]:
             numbers = itertools.count(max(run.id for run in chosen) + 1)
@@ -201,7 +239,7 @@ def by_machine(
                 for name in knobs
                 for run in possible
             ]
-            works.append(MachineCells(kernel, cpus, tuple(chosen)))
+            works.append(MachineCells(kernel, cpus, tuple(chosen), ISAS[arch]))
     return works
 
 
@@ -242,7 +280,8 @@ def count(
         if layouts:
             layouts.check(guest.machine.kernel.release, types_of(guest.machine))
     release, total = guest.machine.kernel.release, len(todo)
-    out = raw / f"exact-{release}{'' if work.cpus == 1 else f'-{work.cpus}cpus'}"
+    arch = "" if work.isa is USUAL or work.isa.debian in release else f"-{work.isa.name}"
+    out = raw / f"exact-{release}{arch}{'' if work.cpus == 1 else f'-{work.cpus}cpus'}"
     with progress.step(f"exact {work.short}: counting"):
         refused = count_cells(
             guest,
@@ -275,7 +314,7 @@ def prepare(
     how = TreeConfig()
     if isinstance(options, ExactOptions):
         how = TreeConfig(own=options.config, types=options.lines)
-    base = prepare_guest(cache, work.kernel, say, cpus=work.cpus, how=how)
+    base = prepare_guest(cache, work.kernel, say, cpus=work.cpus, how=how, isa=work.isa)
     todo: list[tuple[ExactGuest, CellRun]] = []
     lacking: dict[str, str] = {}
     # Those with one knob that need the same kernel modules and programs, together.
@@ -285,12 +324,12 @@ def prepare(
             path = path_of(run.cell)
             groups.setdefault((run.cell.knob, path.modules, path.programs), []).append(run)
     for (name, *_), group in groups.items():
-        knob = find(str(name), base.machine.isa)
         try:
+            knob = find(str(name), base.machine.isa)
             guest = guest_for(cache, base, path_of(group[0].cell), knob, say)
         except LackingError as error:
-            if knob.name:
-                lacking[knob.name] = str(error)
+            if name:
+                lacking[str(name)] = str(error)
             else:
                 absent |= {run.cell: reason("exact-refused", said=str(error)) for run in group}
             continue

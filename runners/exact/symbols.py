@@ -61,6 +61,8 @@ class Symbols:
         """Return the function at `address`; all of user space is one function."""
         if address < self._isa.user_limit:
             return CodePlace(USER_SPACE, False)
+        if second := self._isa.second_place(address):
+            return CodePlace(second[0], False, self._isa.enters(*second))
         index = bisect_right(self._starts, address) - 1
         if index < 0:
             return CodePlace(UNKNOWN, False)

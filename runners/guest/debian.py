@@ -18,22 +18,24 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from probes.files import read_toml
+from probes.isa import USUAL, Isa
 from runners.guest.store import Cache, LackingError, Say
 from runners.process import RunError, attempt, command, find_program, plain_environment, run_tool
 
 TABLES = read_toml(Path(__file__).with_name("packages.toml"))
 TRIXIE = ("trixie", "trixie-security")
-LIBRARIES = "usr/lib/x86_64-linux-gnu"  # in a folder of unpacked packages
+LIBRARIES = USUAL.libraries  # in a folder of unpacked packages
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
 ENDED = ("bullseye-security",)  # suites whose lists may be past their date
 URI_LINE = re.compile(r"^'[^']*' (\S+)_([^_\s]+)_(\w+)\.deb (\d+) ", re.MULTILINE)
-# Nothing of the machine's apt but what kept_configuration() takes.
+# Nothing of the machine's apt but what kept_configuration() takes. Packages may be of another
+# architecture than the machine: to this apt it is its own, and no program of theirs runs.
 CONFIGURATION = """\
 Dir "FOLDER";
 Dir::State::status "FOLDER/status";
-APT::Architecture "amd64";
-APT::Architectures "amd64";
+APT::Architecture "ARCHITECTURE";
+APT::Architectures "ARCHITECTURE";
 APT::Install-Recommends "false";
 APT::Sandbox::User "root";
 APT::Update::Error-Mode "any";
@@ -52,11 +54,11 @@ def packages(name: str) -> tuple[list[str], list[str]]:
     return TABLES[name]["packages"], TABLES[name]["unused"]
 
 
-def source_line(mirror: Mirror, suite: str) -> str:
+def source_line(mirror: Mirror, suite: str, architecture: str) -> str:
     """The line of sources.list for a suite."""
     late = " check-valid-until=no" if suite in ENDED else ""
     site = mirror[suite.endswith("-security")]
-    return f"deb [arch=amd64 signed-by={KEYRING}{late}] {site} {suite} main\n"
+    return f"deb [arch={architecture} signed-by={KEYRING}{late}] {site} {suite} main\n"
 
 
 def find_mirror() -> Mirror:
@@ -99,9 +101,11 @@ def kept_configuration() -> list[str]:
 
 
 class Archive:
-    """The packages of some suites, through a private apt in `folder`."""
+    """The packages of some suites for an architecture, through a private apt in `folder`."""
 
-    def __init__(self, folder: Path, mirror: Mirror, suites: Sequence[str], say: Say) -> None:
+    def __init__(
+        self, folder: Path, mirror: Mirror, suites: Sequence[str], say: Say, isa: Isa
+    ) -> None:
         self._folder, self._suites, self._say = folder, ", ".join(suites), say
         if not KEYRING.exists():
             raise RunError(
@@ -110,9 +114,10 @@ class Archive:
         for name in (ETC, LISTS, f"{ARCHIVES}/partial", "empty/partial"):
             (folder / name).mkdir(parents=True)
         (folder / "status").touch()
-        sources = "".join(source_line(mirror, suite) for suite in suites)
+        sources = "".join(source_line(mirror, suite, isa.debian) for suite in suites)
         (folder / ETC / "sources.list").write_text(sources)
-        lines = [*kept_configuration(), CONFIGURATION.replace("FOLDER", str(folder))]
+        ours = CONFIGURATION.replace("ARCHITECTURE", isa.debian).replace("FOLDER", str(folder))
+        lines = [*kept_configuration(), ours]
         (folder / "apt.conf").write_text("\n".join(lines))
         self._env = plain_environment(APT_CONFIG=str(folder / "apt.conf"))
         say(f"reading the package lists of {self._suites}")
@@ -193,12 +198,12 @@ class PackageSources(ExitStack):
     def __init__(self, cache: Cache) -> None:
         super().__init__()
         self._cache = cache
-        self._archives: dict[tuple[str, ...], Archive] = {}
+        self._archives: dict[tuple[str, ...], Archive] = {}  # by architecture and suites
         self._opening = threading.Lock()
 
-    def archive(self, suites: Sequence[str]) -> Archive:
-        """The packages of these suites. For builders only. Raises RunError."""
-        key = tuple(suites)
+    def archive(self, suites: Sequence[str], isa: Isa = USUAL) -> Archive:
+        """The packages of these suites for `isa`. For builders only. Raises RunError."""
+        key = (isa.debian, *suites)
         with self._opening:
             if key not in self._archives:
                 try:
@@ -207,5 +212,5 @@ class PackageSources(ExitStack):
                     why = "it is not in the cache, and without apt nothing is fetched"
                     raise LackingError(why) from None
                 folder = self.enter_context(self._cache.scratch())
-                self._archives[key] = Archive(folder, find_mirror(), key, self._cache.say)
+                self._archives[key] = Archive(folder, find_mirror(), suites, self._cache.say, isa)
             return self._archives[key]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from probes.files import read_regular
-from probes.isa import USUAL
+from probes.isa import ISAS, USUAL, Isa
 from probes.transports import every_module
 from runners.guest.debian import TABLES, Archive, PackageSources
 from runners.guest.qemu import NEEDS, Qemu
@@ -29,7 +29,7 @@ DEFAULT = "6.12"
 KERNEL_SUITES: Mapping[str, Sequence[str]] = TABLES["kernels"]
 SERIES = tuple(KERNEL_SUITES)
 PROBED = SERIES[1:]  # exact mode alone is tested on 5.10
-KERNEL_PACKAGE = rf"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-{USUAL.debian})"
+KERNEL_PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-{})"  # with an architecture
 DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
 # Modules of transports and of exact mode's knobs.
 MODULES = (*every_module(), "nf_tables", "tcp_bbr", "tcp_dctcp", "tcp_vegas", "tcp_westwood")
@@ -47,7 +47,8 @@ DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 class Kernel:
     """A bootable kernel: `file` for QEMU's -kernel; `version` is its package's, None without.
 
-    `orders` has the names of the modules to load for each of MODULES; None where it has none such.
+    `isa` is its architecture. `orders` has the names of the modules to load for each of MODULES;
+    None where it has none such.
     """
 
     file: Path
@@ -55,6 +56,7 @@ class Kernel:
     version: str | None
     key: str
     orders: Mapping[str, list[str] | None] = field(default_factory=dict)
+    isa: Isa = USUAL
 
     def modules(self, wanted: Sequence[str], *, all_or_none: bool = True) -> tuple[Path, ...]:
         """The files of the `wanted` modules and of all on which they depend, in loading order.
@@ -81,23 +83,25 @@ class Offer(NamedTuple):
     packages: list[str]
 
 
-def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str) -> Kernel:
-    """The kernel called `name`, fetched first if need be.
+def prepare_kernel(
+    cache: Cache, sources: PackageSources, qemu: Qemu, name: str, isa: Isa = USUAL
+) -> Kernel:
+    """The kernel for `isa` called `name`, fetched first if need be.
 
     `name` is a series ("6.12"), a release or a package version of one of Debian's cloud kernels,
     or the path of a bzImage with what the guest needs built in.
     Raises UsageError if nobody offers it, RunError if it cannot be had.
     """
-    if own := check_name(name):
+    if own := check_name(name, isa):
         return own
 
     def build(partial: Path) -> dict[str, object]:
-        archive, offer = _find(sources, name)
+        archive, offer = _find(sources, name, isa)
         release = offer.release
         with cache.scratch() as root:
             archive.unpack(offer.packages, root, f"kernel {release}", dependencies=False)
             image = next(root.rglob("vmlinuz*"))
-            write_sparse(partial / "kernel", unpack_kernel(image.read_bytes(), qemu))
+            write_sparse(partial / "kernel", unpack_kernel(image.read_bytes(), qemu, isa))
             (partial / "modules").mkdir()
             tree = next(root.rglob(f"lib/modules/{release}"))
             files = {_module(path): path for path in tree.rglob("*.ko*")}
@@ -108,17 +112,21 @@ def prepare_kernel(cache: Cache, sources: PackageSources, qemu: Qemu, name: str)
         return {"release": release, "version": offer.version, "what": release, "orders": orders}
 
     recipe = {"version": 2, "name": name, "suites": KERNEL_SUITES, "modules": MODULES}
+    if isa is not USUAL:
+        recipe["isa"] = isa.name
     entry = cache.entry("kernel", recipe, build)
     made = read_manifest(entry)
-    return Kernel(entry / "kernel", made["release"], made["version"], entry.name, made["orders"])
+    release, version, orders = (made[name] for name in ("release", "version", "orders"))
+    return Kernel(entry / "kernel", release, version, entry.name, orders, isa)
 
 
-def _find(sources: PackageSources, name: str) -> tuple[Archive, Offer]:
+def _find(sources: PackageSources, name: str, isa: Isa) -> tuple[Archive, Offer]:
     """The archive that offers a kernel. Raises UsageError."""
+    package = KERNEL_PACKAGE.format(isa.debian)
     likely = KERNEL_SUITES.get(".".join(name.split(".")[:2]))
     for suites in sorted(KERNEL_SUITES.values(), key=lambda suites: suites != likely):
-        archive = sources.archive(suites)
-        if offer := choose(archive.versions(KERNEL_PACKAGE), name):
+        archive = sources.archive(suites, isa)
+        if offer := choose(archive.versions(package), name, isa):
             return archive, offer
     raise unknown(name)
 
@@ -150,14 +158,20 @@ def _in_order(name: str, files: Mapping[str, Path], target: Path) -> list[str] |
     return list(dict.fromkeys([*order, name]))
 
 
-def check_name(name: str) -> Kernel | None:
-    """The user's own kernel, where `name` is one; else None. Raises UsageError.
+def check_name(name: str, isa: Isa | None = None) -> Kernel | None:
+    """The user's own kernel for `isa`, or any, where `name` is one; else None. Raises UsageError.
 
     Asks no archive: of Debian's kernels only what is older than the newest series is refused here,
     since only backports move on to another series, which is newer.
     """
     if "/" in name or Path(name).is_file():
-        return own_kernel(Path(name))
+        kernel = own_kernel(Path(name))
+        if isa not in (None, kernel.isa):
+            raise UsageError(
+                f"{name} is a kernel for {kernel.isa.name}, and not for {isa.name}: "
+                f"exact and gate count on it with --arch {kernel.isa.name}."
+            )
+        return kernel
     series = re.match(r"\d+\.\d+", name) if RELEASE.fullmatch(name) else None
     if series is None or (
         series[0] not in KERNEL_SUITES and _numbers(series[0]) < _numbers(SERIES[-1])
@@ -174,11 +188,11 @@ def unknown(name: str) -> UsageError:
     )
 
 
-def choose(versions: Mapping[str, str], name: str) -> Offer | None:
+def choose(versions: Mapping[str, str], name: str, isa: Isa = USUAL) -> Offer | None:
     """The newest kernel that `name` fits: a release, a package version, or the start of either."""
     offers: dict[str, Offer] = {}
     for package, version in sorted(versions.items()):  # where there is a binary, no image counts
-        if match := re.fullmatch(KERNEL_PACKAGE, package):
+        if match := re.fullmatch(KERNEL_PACKAGE.format(isa.debian), package):
             kind, release = match.groups()
             more = [f"linux-modules-{release}", f"linux-base-{release}"] if kind == "binary" else []
             offers.setdefault(release, Offer(version, release, [package, *more]))
@@ -192,19 +206,23 @@ def _numbers(version: str) -> list[int]:
 
 
 def own_kernel(path: Path) -> Kernel:
-    """The user's own bzImage. Raises UsageError if the file is no bzImage."""
+    """The user's own kernel: a bzImage or its like. Raises UsageError if the file is none."""
     try:
         data = read_regular(path, LARGEST_KERNEL)
     except OSError as error:
         raise UsageError(f"cannot read the kernel {path}: {error.strerror}.") from None
-    release = USUAL.release_of(data)
+    found = ((isa, isa.release_of(data)) for isa in ISAS.values())
+    isa, release = next((pair for pair in found if pair[1] is not None), (USUAL, None))
     if release is None:
+        others = [f"nor {isa.image_path}" for isa in ISAS.values() if isa is not USUAL]
         raise UsageError(
-            f"{path} is not a {USUAL.image} ({USUAL.image_path} of a build with {NEEDS} built in)."
+            f"{path} is not a {USUAL.image} ({USUAL.image_path} of a build with {NEEDS} built in), "
+            f"{', '.join(others)}."
         )
     if not RELEASE.fullmatch(release):
-        raise UsageError(f"{path} is a damaged {USUAL.image}: it names no kernel release.")
-    return Kernel(path.resolve(), release, None, hashlib.sha256(data).hexdigest()[:16])
+        raise UsageError(f"{path} is a damaged {isa.image}: it names no kernel release.")
+    key = hashlib.sha256(data).hexdigest()[:16]
+    return Kernel(path.resolve(), release, None, key, isa=isa)
 
 
 def write_sparse(file: Path, data: bytes) -> None:
@@ -217,20 +235,20 @@ def write_sparse(file: Path, data: bytes) -> None:
         out.truncate(len(data))
 
 
-def unpack_kernel(image: bytes, qemu: Qemu) -> bytes:
+def unpack_kernel(image: bytes, qemu: Qemu, isa: Isa = USUAL) -> bytes:
     """The ELF kernel inside a kernel's file, or the file itself where it cannot be unpacked.
 
     QEMU boots the ELF directly.
     """
-    inside = elf_kernel(image, qemu)
-    return inside if inside and USUAL.boots_directly(inside) else image
+    inside = elf_kernel(image, qemu, isa)
+    return inside if inside and isa.boots_directly(inside) else image
 
 
-def elf_kernel(image: bytes, qemu: Qemu) -> bytes:
+def elf_kernel(image: bytes, qemu: Qemu, isa: Isa = USUAL) -> bytes:
     """The ELF kernel inside a kernel's file; nothing where it cannot be unpacked."""
     if image[:4] == ELF:
         return image
-    packed, size = USUAL.packed_kernel(image)
+    packed, size = isa.packed_kernel(image)
     if packed[:2] == GZIP:
         inside = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed)
         return inside if inside[:4] == ELF else b""

@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from probes.bcc.people import stat_fields
 from probes.files import read_toml
-from probes.isa import USUAL, Isa
+from probes.isa import ISAS, USUAL, Isa
 from runners.guest.debian import LIBRARIES, TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
 from runners.guest.stored import SILENT, QemuMonitor, Snapshot
@@ -30,12 +30,13 @@ from runners.process import RunError, command, plain_environment, stopping
 from runners.store.locks import inherited
 
 QEMU_PACKAGES, QEMU_UNUSED = packages("qemu")
-RECIPE = {"version": 1, "suites": TRIXIE, "packages": QEMU_PACKAGES, "unused": QEMU_UNUSED}
+EMULATOR = "EMULATOR"  # among the packages: the architecture's own
 
 MACHINES = read_toml(Path(__file__).with_name("machines.toml"))
 # Options that a guest's kernel must have built in.
 NEEDS = f"CONFIG_BLK_DEV_NVME, CONFIG_EXT4_FS, CONFIG_DEVTMPFS and {USUAL.console}"
-HAS_CONSOLE = f"has it {USUAL.console}?"
+HAS_CONSOLE = f"has it {' or '.join(isa.console for isa in ISAS.values())}?"
+OF_QEMU = re.compile(r"^.*qemu-system-\w+: ")  # before what it complains of
 NO_ROOT = "Unable to mount root"  # of the reason of a panic
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 POLL_SECONDS = 0.5
@@ -59,7 +60,7 @@ class Qemu:
     def program(self, name: str) -> list[str]:
         """The command that starts a program of this folder, whichever libraries the host has."""
         libraries = self.root / LIBRARIES
-        loader = libraries / "ld-linux-x86-64.so.2"
+        loader = libraries / Path(USUAL.loader).name
         return [str(loader), "--library-path", str(libraries), str(self.root / "usr/bin" / name)]
 
     def emulator(self, isa: Isa = USUAL) -> list[str]:
@@ -78,17 +79,19 @@ class Qemu:
         return [*self.program("zstd"), "--quiet", "-dcf", str(state)]
 
 
-def prepare_qemu(cache: Cache, sources: PackageSources) -> Qemu:
-    """QEMU from the cache; it is unpacked there first if need be. Raises RunError."""
+def prepare_qemu(cache: Cache, sources: PackageSources, isa: Isa = USUAL) -> Qemu:
+    """QEMU for `isa` from the cache; it is unpacked there first if need be. Raises RunError."""
+    wanted = [isa.qemu_package if name == EMULATOR else name for name in QEMU_PACKAGES]
+    recipe = {"version": 1, "suites": TRIXIE, "packages": wanted, "unused": QEMU_UNUSED}
 
     def build(partial: Path) -> dict[str, object]:
         left_out = [f"--exclude={path}" for path in QEMU_UNUSED]
         archive = sources.archive(TRIXIE)
-        versions = archive.unpack(QEMU_PACKAGES, partial / "root", "QEMU", tar_options=left_out)
-        return {"packages": versions, "what": versions["qemu-system-x86"]}
+        versions = archive.unpack(wanted, partial / "root", "QEMU", tar_options=left_out)
+        return {"packages": versions, "what": versions[isa.qemu_package]}
 
-    entry = cache.entry("qemu", RECIPE, build)
-    version = read_manifest(entry)["packages"]["qemu-system-x86"]
+    entry = cache.entry("qemu", recipe, build)
+    version = read_manifest(entry)["packages"][isa.qemu_package]
     return Qemu(entry / "root", version, entry.name)
 
 
@@ -252,11 +255,11 @@ def explain(ended: Ended) -> RunError:
         return RunError(f"QEMU ended by {name}", ended.tail)
     if ended.status != 0:
         lines = [line for line in ended.complaints.splitlines() if "warning:" not in line]
-        last = lines[-1].rpartition(f"{USUAL.qemu}: ")[2] if lines else "it gave no reason"
+        last = OF_QEMU.sub("", lines[-1]) if lines else "it gave no reason"
         return RunError(f"QEMU ended with status {ended.status}: {last}", ended.tail)
     if not any(ended.lines):
         return RunError(
             "the kernel ended its machine without a word on the console: is its file whole, and "
-            f"for {USUAL.name}?"
+            "for this architecture?"
         )
     return RunError("the guest stopped before its command ended", ended.tail)

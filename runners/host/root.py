@@ -209,6 +209,7 @@ SETUP_WORDS = frozenset(
         "--programs",
         "--tools",
         "--exact",
+        "--arm64",
         "--analysis",
         "--watch",
         "--campaign",

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <sys/socket.h> /* before linux/vm_sockets.h, which may take its types for granted */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>

@@ -17,6 +17,12 @@
 
 #include "stops.h"
 
+#ifdef __aarch64__
+#define AUDIT_ARCH_OURS AUDIT_ARCH_AARCH64
+#else
+#define AUDIT_ARCH_OURS AUDIT_ARCH_X86_64
+#endif
+
 /* Rows of one call follow each other. */
 static const struct stop calls[] = {
 	{__NR_sendto, IF_NOT, 4, 0},
@@ -34,11 +40,15 @@ static const struct stop calls[] = {
 	{__NR_getsockopt, IF_NOT, 1, SOL_SOCKET},
 	{__NR_getsockopt, IF_NOT, 2, SO_ERROR},
 	{__NR_dup, ALWAYS, 0, 0},
+#ifdef __NR_dup2 /* an old call, which younger architectures lack */
 	{__NR_dup2, ALWAYS, 0, 0},
+#endif
 	{__NR_dup3, ALWAYS, 0, 0},
 	{__NR_fcntl, IF_IT_IS, 1, F_DUPFD},
 	{__NR_fcntl, IF_IT_IS, 1, F_DUPFD_CLOEXEC},
+#ifdef __NR_epoll_create
 	{__NR_epoll_create, ALWAYS, 0, 0},
+#endif
 	{__NR_epoll_create1, ALWAYS, 0, 0},
 	{__NR_seccomp, ALWAYS, 0, 0},
 };
@@ -73,7 +83,7 @@ static int install(unsigned int action, unsigned int flags, const struct stop mo
 	const struct sock_filter allow = STATEMENT(RET, SECCOMP_RET_ALLOW);
 
 	*next++ = LOAD(arch);
-	*next++ = IF(JEQ, AUDIT_ARCH_X86_64, 1, 0);
+	*next++ = IF(JEQ, AUDIT_ARCH_OURS, 1, 0);
 	*next++ = allow;
 	*next++ = LOAD(nr);
 	for (int i = 0; i < count; i++)
