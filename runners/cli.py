@@ -28,6 +28,7 @@ from runners.exact.layouts import parse_layout
 from runners.gate.paths import SETS
 from runners.gate.upgrade import what_if
 from runners.guest.kernels import DEFAULT
+from runners.labs.verb import lab
 from runners.options import CLASSES, Options
 from runners.process import REPORTS, REPOSITORY, Progress, UsageError, version
 from runners.programs import PROGRAMS
@@ -317,6 +318,7 @@ WORK: dict[str, Callable[[Any], object]] = {
     "watch": watch,
     "what-if": what_if,
     "prove": prove,
+    "lab": lab,
     "diff": diff,
     "report": report,
     "campaign": lambda options: campaign(options, parse),
@@ -329,6 +331,7 @@ LEFT_FILES = MANIFEST, WATCH, PROOF, BENCH  # of which verbs leave one
 ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("command", {"nargs": "*", "metavar": OWN_PROGRAM}),
     "watch": ("seconds", {"nargs": "?", "type": quantity(1, 3600, ONE, 0), "default": 0.0}),
+    "lab": ("words", {"nargs": "+", "type": text, "metavar": "WORD"}),
     "diff": ("runs", {"nargs": 2, "type": holding(MANIFEST), "metavar": "RUN"}),
     "report": ("runs", {"nargs": "+", "type": holding(*LEFT_FILES), "metavar": "RUN"}),
     "campaign": ("plan", {"type": existing, "metavar": "PLAN"}),

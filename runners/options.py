@@ -21,7 +21,7 @@ class Options:
 
     `argv` are the words as they were given, `given` the flags among them. `recorded` are the
     options that have an effect on what is measured, by field, for run.json. `show` is how the
-    result is printed: `json`, `quiet`, `ktap`, `record`, or None for a terminal.
+    result is printed: `json`, `quiet`, `csv`, `ktap`, `record`, or None for a terminal.
     """
 
     verb: str
@@ -157,6 +157,15 @@ class ProveOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabOptions(Options):
+    """Of `lab`: start, check or grade, and what that takes."""
+
+    words: tuple[str, ...]
+    student: str | None = None
+    out: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class DiffOptions(Options):
     """Of `diff`: two stored runs."""
 
@@ -208,6 +217,7 @@ CLASSES: dict[str, type[Options]] = {
     "watch": WatchOptions,
     "what-if": WhatIfOptions,
     "prove": ProveOptions,
+    "lab": LabOptions,
     "diff": DiffOptions,
     "report": ReportOptions,
     "campaign": CampaignOptions,

@@ -31,7 +31,7 @@ def test_the_headline_is_a_matter_of_the_target() -> None:
         assert names == tuple(n for n, script in TABLE.items() if target in script.headline)
 
 
-FOLDERS = {"diff": 2, "report": 1, "campaign": 1}  # what a verb cannot do without
+FOLDERS = {"lab": 1, "diff": 2, "report": 1, "campaign": 1}  # what a verb cannot do without
 
 
 @pytest.mark.parametrize("verb", CLASSES)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Figures that the labs ask for, computed of what a run has left: of a student's run as of ours.
+
+instructions FUNCTION      of one round trip, with all that the function calls
+steps FUNCTION             the same, where each repetition of a string instruction is a step
+rest FUNCTION OTHER …      the first's instructions without those of the others below it
+calls FUNCTION             of one round trip
+share FUNCTION FUNCTION    the first's part of the second's instructions, in per cent
+functions                  how many different functions a round trip calls
+largest FUNCTION           which function that it calls takes the most instructions
+outcome FUNCTION           of a lesion that returns 0
+saved FUNCTION             instructions of a round trip that this lesion saves
+"""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from probes.contract import CELLS, ENVIRONMENT, MANIFEST
+from probes.files import read_regular
+from runners.labs.lab import Truth
+
+LESIONS = "lesions.csv"
+LARGEST_FILE = 16 << 20
+MOST_TARGETS = 8  # folders of a run's raw/
+MOST_CELLS = 500
+RETURNS = "0"  # what a lesion returns that the labs ask about
+
+
+@dataclass(frozen=True)
+class TreeLine:
+    """A line of a call tree: the functions from the outermost in, and what the innermost did."""
+
+    path: tuple[str, ...]
+    calls: int
+    steps: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class CountedCell:
+    """A cell of a run: its name (`unix 64 psi=0`), the kernel, and its call tree or lesions."""
+
+    name: str
+    kernel: str
+    lines: tuple[TreeLine, ...] = ()
+    lesions: tuple[dict[str, str], ...] = ()
+
+    def figure(self, wanted: str) -> Truth | None:
+        """One of the figures above; None where the cell does not have it."""
+        kind, *names = wanted.split()
+        if kind in ("outcome", "saved"):
+            return self._lesion(kind, names[0])
+        if kind == "instructions":
+            return self._inclusive(names[0])
+        if kind == "rest":
+            return self._inclusive(names[0]) - sum(map(self._inclusive, names[1:]))
+        if kind == "steps":
+            return sum(line.steps for line in self.lines if names[0] in line.path)
+        if kind == "share":
+            whole = self._inclusive(names[1])
+            return round(100 * self._inclusive(names[0]) / whole) if whole else None
+        if kind == "calls":
+            return sum(line.calls for line in self.lines if line.path[-1] == names[0])
+        if kind == "functions":
+            return len({line.path[-1] for line in self.lines if line.calls})
+        if kind == "largest":
+            return self._largest(names[0])
+        return None
+
+    def _inclusive(self, function: str) -> int:
+        return sum(line.instructions for line in self.lines if function in line.path)
+
+    def _largest(self, function: str) -> str | None:
+        below: Counter[str] = Counter()
+        for line in self.lines:
+            if function in line.path[:-1]:
+                below[line.path[line.path.index(function) + 1]] += line.instructions
+        return below.most_common(1)[0][0] if below else None
+
+    def _lesion(self, kind: str, function: str) -> Truth | None:
+        for row in self.lesions:
+            if row.get("function") == function and row.get("gives") == RETURNS:
+                return str(row["outcome"]) if kind == "outcome" else int(row["saved"] or 0)
+        return None
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run's folder: when it began, its cells; a copy has the same `mark`, and no other run."""
+
+    folder: Path
+    started: str
+    mark: str
+    cells: tuple[CountedCell, ...]
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file. Raises OSError, ValueError."""
+    try:
+        return json.loads(read_own(path))
+    except RecursionError:
+        raise ValueError("its brackets are too deep") from None
+
+
+def read_own(path: Path) -> str:
+    """The text of a regular file that is no link, up to a limit. Raises OSError, ValueError."""
+    if path.is_symlink():
+        raise ValueError("it is a link")
+    return read_regular(path, LARGEST_FILE).decode()
+
+
+def read_run(folder: Path) -> FoundRun:
+    """Read what a run has left, of which nothing is executed. Raises OSError, ValueError."""
+    manifest = read_json(folder / MANIFEST)
+    try:
+        started, seconds = str(manifest["started"]), manifest["seconds_by_step"]
+        mark = f"{started} {json.dumps(seconds, sort_keys=True)}"
+        return FoundRun(folder, started, mark, tuple(_cells(folder)))
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"it has no {error}") from None
+
+
+def _cells(folder: Path) -> Iterator[CountedCell]:
+    for target in sorted((folder / "raw").glob("exact-*"))[:MOST_TARGETS]:
+        kernel = str(read_json(target / ENVIRONMENT)["version"])
+        for text in read_own(target / CELLS).splitlines()[:MOST_CELLS]:
+            cell = json.loads(text)
+            if cell["error"] is None and cell["sched"] == "fifo" and cell["pattern"] == "pingpong":
+                tree = read_own(target / "tree" / f"{int(cell['id'])}.tsv")
+                yield CountedCell(name_of(cell), kernel, tuple(_tree(tree)))
+    if (folder / LESIONS).exists():
+        yield from _lesions(folder / LESIONS)
+
+
+def name_of(cell: dict[str, Any]) -> str:
+    """What questions call a cell: `unix 64`, `unix 64 cross-cpu`, `unix 64 psi=0`."""
+    words = [cell["transport"], str(cell["size"])]
+    if cell["placement"] != "same-cpu":
+        words.append(cell["placement"])
+    if cell["knob"]:
+        words.append(cell["knob"]["name"])
+    return " ".join(words)
+
+
+def _tree(text: str) -> Iterator[TreeLine]:
+    rows = csv.DictReader(StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
+    for row in rows:
+        numbers = (int(row[name]) for name in ("calls", "steps", "instructions"))
+        yield TreeLine(tuple(row["path"].split(";")), *numbers)
+
+
+def _lesions(path: Path) -> Iterator[CountedCell]:
+    rows = list(csv.DictReader(StringIO(read_own(path))))
+    for transport, size, kernel in sorted({(r["transport"], r["size"], r["kernel"]) for r in rows}):
+        own = tuple(row for row in rows if (row["transport"], row["size"]) == (transport, size))
+        yield CountedCell(f"{transport} {size} lesions", kernel, lesions=own)

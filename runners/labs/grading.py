@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Points for a student's folder, and what a class's folders have that they should not share."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runners.labs.figures import CountedCell
+from runners.labs.handed_in import FolderError, HandedIn, read_folder
+from runners.labs.lab import BY_RUN, PREDICTED, Answer, Question, Truth
+
+LEAST_SHARED = 4  # predictions that are the same by more than chance
+KERNEL_RECORDED = ("", "kernel")  # of a lab's recording: the version of the kernel that was counted
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What an answer is worth; `why` says why it is not worth all its points."""
+
+    question: Question
+    given: Answer | None
+    truth: Truth
+    share: float
+    why: str = ""
+
+    @property
+    def points(self) -> float:
+        """To a tenth, as the tables show them: their sums are what a reader adds up."""
+        return round(self.share * self.question.points, 1)
+
+    @property
+    def is_full(self) -> bool:
+        return self.points == self.question.points
+
+
+@dataclass
+class Grade:
+    """A folder's marks and notes; `found` is None where the folder cannot be read."""
+
+    folder: Path
+    found: HandedIn | None
+    marks: list[Mark] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def student(self) -> str:
+        return self.found.student if self.found else self.folder.name
+
+    def points(self, *parts: str) -> float:
+        """The points of these parts, or of all."""
+        marks = (m for m in self.marks if not parts or m.question.part in parts)
+        return round(sum(mark.points for mark in marks), 1)
+
+
+def grade(folder: Path) -> Grade:
+    """Grade one folder by itself."""
+    try:
+        found = read_folder(folder)
+    except FolderError as error:
+        return Grade(folder, None, notes=[str(error)])
+    marks = [mark(found, question) for question in found.questions]
+    return Grade(folder, found, marks, [*found.faults, *_notes(found)])
+
+
+def mark(found: HandedIn, question: Question) -> Mark:
+    """What an answer is worth."""
+    given, truth = found.answers[question.id], found.lab.truth(question)
+    if given is None:
+        return Mark(question, given, truth, 0, "no answer")
+    if question.part == PREDICTED:
+        if why := _not_before(found):
+            return Mark(question, given, truth, 0, why)
+        return Mark(question, given, truth, question.nearness(given, truth))
+    if question.cell and not _counted(found, question.cell):
+        return Mark(question, given, truth, 0, f"no run here counts {question.cell}")
+    share = question.nearness(given, truth)
+    return Mark(question, given, truth, share, "" if share == 1 else question.hint)
+
+
+def _not_before(found: HandedIn) -> str:
+    """Why predictions are none; empty where they are."""
+    if not found.sealed:
+        return "the predictions are not sealed"
+    if found.first_run and str(found.sealed.get("time")) > found.first_run:
+        return "the predictions were sealed after the first run"
+    return ""
+
+
+def _counted(found: HandedIn, name: str) -> list[CountedCell]:
+    """The cells of this name in all runs, of the kernel that is recorded."""
+    return [
+        cell
+        for run in found.runs
+        for cell in run.cells
+        if cell.name == name and cell.kernel in str(found.lab.recorded[KERNEL_RECORDED])
+    ]
+
+
+def _notes(found: HandedIn) -> Iterator[str]:
+    """What a teacher should know of the runs: another kernel, and figures that none counts."""
+    recorded = str(found.lab.recorded[KERNEL_RECORDED])
+    kernels = {cell.kernel for run in found.runs for cell in run.cells}
+    for kernel in sorted(kernel for kernel in kernels if kernel not in recorded):
+        yield f"counted on another kernel than is recorded: {kernel}"
+    figures = dict.fromkeys((q.cell, q.figure) for q in found.questions if q.cell)
+    for name, figure in figures:
+        for cell in _counted(found, name):
+            if cell.figure(figure) not in (None, found.lab.recorded[name, figure]):
+                yield (
+                    f"tampered with: a run has {cell.figure(figure)} for {figure} of {name}, which "
+                    "no count gives"
+                )
+
+
+def compare(grades: Sequence[Grade]) -> None:
+    """Note what the folders of a class share: a student, a run, predictions."""
+    marks: dict[tuple[str, str], list[Grade]] = defaultdict(list)
+    for each in grades:
+        found = each.found
+        if found is None:
+            continue
+        lab = str(found.lab.number)
+        marks["the student", f"{lab} {found.student}"].append(each)
+        for run in found.runs:
+            marks["a run", run.mark].append(each)
+        if len(found.predictions) >= LEAST_SHARED:
+            predictions = f"{lab} {sorted(found.predictions.items())}"
+            marks["all predictions", predictions].append(each)
+    for (what, _), sharing in marks.items():
+        for each in sharing:
+            others = sorted({str(other.folder) for other in sharing} - {str(each.folder)})
+            note = f"copied: {what} also in {', '.join(others)}"
+            if others and note not in each.notes:
+                each.notes.append(note)
+
+
+def answered(each: Grade) -> int:
+    """How many of the questions that are measured hold."""
+    return sum(mark.is_full for mark in each.marks if mark.question.part == BY_RUN)
