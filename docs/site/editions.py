@@ -3,7 +3,7 @@
 
 What a student is to find out is found by a page's structure, so no page marks it: what a command
 of a transcript printed, the sections of SOLVED, and each answer. A browser shows them folded, and
-print leaves them out (static/course.css). Print has lines to write on below the sections of WRITTEN.
+print leaves them out (static/course.css), but has lines to write on below the sections of WRITTEN.
 """
 
 import posixpath
