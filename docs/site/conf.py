@@ -10,14 +10,14 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from docs.site.editions import left_out
+from docs.site.editions import SLIDES, left_out
 
 project = html_title = "pathcost"
 extensions = ["myst_parser", "docs.site.editions"]
 myst_heading_anchors = 6  # as a forge has them
 include_patterns = ["*.md", "claims/*.md", "reports/README.md", "reports/**/README.md"]
 include_patterns += [f"{folder}/**.md" for folder in ("docs", "probes", "runners")]
-exclude_patterns = ["README.md"]  # which is index.md
+exclude_patterns = ["README.md", f"{SLIDES}*"]  # the first is index.md
 highlight_language = "text"
 smartquotes = False  # of --option it would make a dash
 html_theme = "furo"

@@ -15,6 +15,7 @@ from sphinx.config import Config
 
 STUDENT = "student"
 COURSE = ("docs/lessons/", "docs/labs/", "docs/course/")
+SLIDES = "docs/course/slides/"  # docs/build.sh slides shows them
 SOLVED = {"Read", "Explain"}
 WRITTEN = {"Predict", "Exercise"}
 ANSWER = "<details><summary>Answer</summary>"
@@ -36,7 +37,9 @@ def is_teachers(page: str | Path) -> bool:
 
 
 def left_out(app: Sphinx, page: Path) -> bool:
-    return app.tags.has(STUDENT) and is_teachers(page)
+    """Whether the edition has no such page."""
+    slides = posixpath.normpath(page).startswith(SLIDES)
+    return slides or (app.tags.has(STUDENT) and is_teachers(page))
 
 
 def _name(app: Sphinx, config: Config) -> None:
