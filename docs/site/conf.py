@@ -10,15 +10,18 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
+from docs.site.editions import SLIDES, left_out
+
 project = html_title = "pathcost"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "docs.site.editions"]
 myst_heading_anchors = 6  # as a forge has them
 include_patterns = ["*.md", "claims/*.md", "reports/README.md", "reports/**/README.md"]
 include_patterns += [f"{folder}/**.md" for folder in ("docs", "probes", "runners")]
-exclude_patterns = ["README.md"]  # which is index.md
+exclude_patterns = ["README.md", f"{SLIDES}*"]  # the first is index.md
 highlight_language = "text"
 smartquotes = False  # of --option it would make a dash
 html_theme = "furo"
+html_static_path = ["static"]
 html_show_copyright = html_copy_source = False
 
 REPORT = "reports/reference/default/answer"
@@ -54,5 +57,5 @@ def _mend_links(app: Sphinx, tree: nodes.document) -> None:
             link.replace_self(nodes.reference("", "", *link.children, refuri=url))
         elif target == "README":
             link["reftarget"] = "index"
-        elif (Path(app.srcdir) / here / target).is_dir():
+        elif (Path(app.srcdir) / here / target).is_dir() or left_out(app, here / target):
             link.replace_self(link.children)

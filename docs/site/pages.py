@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The pages of the site: a copy of the tree, with those that are made and not kept.
 
-    python -m docs.site.pages TREE
+    python -m docs.site.pages TREE [--student]
 
-Made are the reference run's report, a page for each claim, and the list of all pages.
+Made are the reference run's report, a page for each claim, and the list of all pages. The student's
+edition lacks what only a teacher has.
 """
 
 import posixpath
@@ -23,6 +24,7 @@ from analysis.claims.verdict import by_verdict, tally
 from analysis.machine import machine_text
 from analysis.report.render import escape
 from analysis.wording import spanned
+from docs.site.editions import is_teachers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = "reports/reference/default"
@@ -31,13 +33,15 @@ OTHERS = ("*.md", "docs/*.md", "probes/**/*.md", "runners/**/*.md")
 PAGE = re.compile(r"\]\((?!http)([^)#]+)\.md\b")
 
 
-def prepare(tree: Path) -> None:
+def prepare(tree: Path, student: bool) -> None:
     """Fill `tree`, a new folder."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=REPOSITORY, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    for name in filter(lambda name: (REPOSITORY / name).is_file(), listed.split("\0")):
+    for name in listed.split("\0"):
+        if not (REPOSITORY / name).is_file() or (student and is_teachers(name)):
+            continue
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(REPOSITORY / name, tree / name)
     run = tree / "published" / RUN
@@ -104,4 +108,4 @@ def _append(page: Path, *texts: str) -> None:
 
 
 if __name__ == "__main__":
-    prepare(Path(sys.argv[1]))
+    prepare(Path(sys.argv[1]), "--student" in sys.argv[2:])

@@ -197,6 +197,17 @@ def events(begin: str) -> list[float]:
     return [float(cost) for cost in own["steps"] / own["events"]]
 
 
+def needs(transport: str, purpose: str) -> int:
+    """Instructions of a round trip that no lesion may take (`left`), that those of a purpose take
+    where no state may differ, or `all`."""
+    table = rows("reports/reference/lesions/needs.csv")
+    where = "kernel.str.startswith('6.12') and transport == @transport and size == 64"
+    where += " and placement == 'same-cpu' and knob.isna()"
+    where += " and order == 'largest first' and form == 'no state differs'"
+    own = table.query(where).set_index("purpose")["instructions"]
+    return int(own.sum() if purpose == "all" else own[purpose])
+
+
 def said(kernel: str, transport: str, size: int) -> float:
     """Somebody's median round trip, in µs."""
     where = {"kernel": kernel, "transport": transport, "size": size, "pattern": "pingpong"}
@@ -278,7 +289,7 @@ def seconds(run: str, step: str = "") -> float:
 
 SOURCES = (
     after, cell, claims, code, events, extra, gate, gates, grown, held, knob, longer, missed,
-    opened, overlaps, pairs, said, seconds, shown, slower, stored, tree, unsettled, woken,
+    needs, opened, overlaps, pairs, said, seconds, shown, slower, stored, tree, unsettled, woken,
 )  # fmt: skip
 # Lines of transcripts, with a group for each figure.
 LINES = {
