@@ -132,7 +132,7 @@ def run_to_end(
 
     The machine goes on from the stored one that the command `reading` prints, if there is one.
     It is killed, and RunError raised, after so many `seconds`; HangError after `idle` seconds
-    without processor time (on a busy host, who waits for a processor gets some), and after `work`
+    in which it sleeps (on a busy host it may wait as long for a processor), and after `work`
     seconds of processor time between two lines, however busy the host is. Once `stopping` is set,
     it is killed, and KeyboardInterrupt raised. It dies with the thread that called, whatever kills
     it.
@@ -192,6 +192,15 @@ def _give_way(pid: int) -> None:
             Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
 
 
+def _sleeps(pid: int) -> bool:
+    """Whether all its threads sleep: none waits for a processor, or is stopped or frozen."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # a thread that has ended
+            states.add(stat.read_text(encoding="utf-8", errors="replace").rpartition(") ")[2][:1])
+    return states <= {"S"}
+
+
 def _lines(
     process: subprocess.Popen[bytes],
     console: BinaryIO | None,
@@ -214,7 +223,8 @@ def _lines(
             if not ready:
                 fields = stat_fields(process.pid)
                 now = sum(map(int, fields[11:15])) / TICKS  # with those that it waited for
-                first, idle = first or now, idle + POLL_SECONDS
+                first = first or now
+                idle = idle + POLL_SECONDS if _sleeps(process.pid) else 0.0
                 if now > used + HOUSE_KEEPING:
                     used, idle = now, 0.0
                 if idle > most_idle:
