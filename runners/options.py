@@ -76,6 +76,7 @@ class ExactOptions(CellOptions):
     server's command line.
     """
 
+    also: tuple[str, ...] = ("none",)
     in_flight: int = USUAL_IN_FLIGHT
     clients: int = USUAL_CLIENTS
     every_moment: int | None = None
@@ -103,6 +104,7 @@ class GateOptions(CellOptions):
     kernel: str | None
     against: str | None
     allowance: str
+    also: tuple[str, ...] = ("none",)
     lines: bool = False
     config: Path | None = None
     paths: tuple[str, ...] = ()
