@@ -157,6 +157,18 @@ def test_a_record_that_ends_too_early_is_refused() -> None:
         replayed(record, ends=False)
 
 
+def test_callgrind_keeps_the_calls_of_two_functions_apart() -> None:
+    entry = ("entry_SYSCALL_64", "do_syscall_64")
+    spans = (
+        Span(("program", "get", *entry, "__x64_sys_read"), 7, 1),
+        Span(("program", "put", *entry, "__x64_sys_write"), 5, 1),
+    )
+    lines = callgrind(BenchRun(Path(), BENCH, spans)).splitlines()
+    at = lines.index("fn=do_syscall_64'get")
+    assert lines[at + 1 : at + 5] == ["0 0", "cfi=kernel", "cfn=__x64_sys_read", "calls=1 0"]
+    assert lines[at + 6] == ""
+
+
 def test_callgrind_has_each_instruction_once_in_a_function_that_calls_itself() -> None:
     spans = (
         Span(("program", "main"), 5),
