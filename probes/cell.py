@@ -19,9 +19,9 @@ from probes.transports import read_transports
 TRANSPORTS = {name: transport.words for name, transport in read_transports().items()}
 _ROWS = read_rows(Path(__file__).with_name("factors.tsv"))
 # Each factor's values, and what each is; and what a report calls them.
-PATTERNS, PLACEMENTS, WAITS, SCHEDULERS, TOPOLOGIES = (
+PATTERNS, PLACEMENTS, WAITS, SCHEDULERS, TOPOLOGIES, ADDITIONS = (
     {row["value"]: row["words"] for row in _ROWS if row["factor"] == factor}
-    for factor in ("pattern", "placement", "wait", "sched", "topology")
+    for factor in ("pattern", "placement", "wait", "sched", "topology", "also")
 )
 ROUND_TRIP_PATTERNS, WHOLE, ONE_THREAD, MANY_CLIENTS, ONE_WAY = (
     tuple(row["value"] for row in _ROWS if kind in row["kinds"].split())
@@ -37,7 +37,8 @@ LARGEST = 1 << 30  # bytes of payload
 MOST_TIMEOUT = 3_600  # seconds
 
 # A condition that is not usual → its field. Numbers end in the name of theirs: 256-in-flight.
-WORDS = {"epoll": "wait", "spin": "wait", "batch": "sched", "fifo": "sched", "two": "topology"}
+_FACTORS = {"wait": WAITS, "sched": SCHEDULERS, "topology": TOPOLOGIES, "also": ADDITIONS}
+WORDS = {word: factor for factor, values in _FACTORS.items() for word in [*values]}
 ENDINGS = {"in_flight": "-in-flight", "clients": "-clients", "backlog": "-backlog",
            "rate": "-per-s", "work": "-us-work"}  # fmt: skip
 NUMBERED = re.compile(r"([1-9][0-9]{0,8})(-[a-z-]+)")
@@ -54,6 +55,7 @@ class Conditions:
     wait: str = "block"
     sched: str = "other"
     topology: str = "one"
+    also: str = "none"  # what the calls of a message do beside carrying it
     in_flight: int | None = None  # pipeline
     clients: int | None = None  # clients, paced, backlog, writers, threads
     backlog: int | None = None  # backlog: that listen() is given

@@ -198,6 +198,7 @@ CHOICES: dict[str, tuple[str, Collection[str]]] = {
     "scheds": ("scheduler", cell.SCHEDULERS),
     "exact scheds": ("scheduler", SCHEDULERS),
     "topologies": ("topology", cell.TOPOLOGIES),
+    "additions": ("addition", cell.ADDITIONS),
     "cpus": ("number of CPUs", ("1", "2", "free")),
     "target": ("target", ("auto", "host", "guest")),
     "instruments": ("instrument", (*instruments(), "kernel")),

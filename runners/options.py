@@ -77,6 +77,7 @@ class ExactOptions(CellOptions):
     server's command line.
     """
 
+    also: tuple[str, ...] = ("none",)
     in_flight: int = USUAL_IN_FLIGHT
     clients: int = USUAL_CLIENTS
     every_moment: int | None = None
@@ -106,6 +107,7 @@ class GateOptions(CellOptions):
     against: str | None
     allowance: str
     arch: str = USUAL.name
+    also: tuple[str, ...] = ("none",)
     lines: bool = False
     config: Path | None = None
     paths: tuple[str, ...] = ()

@@ -63,7 +63,12 @@ class Workload:
 
 
 # What one sample of a pattern is, where it is not a round trip.
-SAMPLED = {"selfloop": "message_ns", **dict.fromkeys(ONE_WAY, "send_ns"), "paced": "due_ns"}
+SAMPLED = {
+    "selfloop": "message_ns",
+    "full": "message_ns",
+    **dict.fromkeys(ONE_WAY, "send_ns"),
+    "paced": "due_ns",
+}
 TIMES, MACHINE_WIDE, HARDWARE = (
     frozenset(
         row["quantity"]

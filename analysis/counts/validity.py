@@ -92,7 +92,7 @@ def _payload(cell: Cell, result: Result) -> Iterator[str]:
 
 def _window(cell: Cell, result: Result) -> Iterator[str]:
     """The workload's iterations, and its intervals, are all of the window."""
-    per_trip = {"selfloop": 1, **dict.fromkeys(ROUND_TRIP_PATTERNS, 2)}.get(cell.pattern)
+    per_trip = {"selfloop": 1, "full": 1, **dict.fromkeys(ROUND_TRIP_PATTERNS, 2)}.get(cell.pattern)
     if per_trip and result.round_trips * per_trip != cell.messages:
         yield f"{result.round_trips} round trips do not make the window's {cell.messages} messages"
     if result.intervals:

@@ -17,7 +17,14 @@ from analysis.analyse import Analysis, analyse
 from analysis.diff.compare import compare
 from analysis.diff.report import write_diff
 from analysis.paths.changes import df_parts
-from analysis.paths.gate import NOT_TIME, CellResult, Gate, judge, parse_allowance
+from analysis.paths.gate import (
+    NOT_TIME,
+    CellResult,
+    Gate,
+    judge,
+    ktap_left_out,
+    parse_allowance,
+)
 from analysis.paths.line_changes import LINE_QUANTITIES
 from analysis.raw.run import read_run
 from analysis.report import output
@@ -143,6 +150,7 @@ def text(result: SeriesResult, page: str, times: Sequence[str]) -> str:
         "Instructions of a steady round trip, each commit against the one before",
         *table(result, result.steps),
         result.verdict,
+        *result.whole.not_judged,
         *times,
         *functions(result),
         _made(result),
@@ -287,6 +295,9 @@ def df_series(result: SeriesResult) -> pd.DataFrame:
         elif step.gate:
             rows += [known | _figures(cell) for cell in step.gate.results]
     rows += [{"commit": "all"} | _figures(cell) for cell in result.whole.results]
+    for cell in result.whole.left_out:
+        left_out = {"cell": cell.name, "status": "not judged", "why": cell.why}
+        rows.append({"commit": "all"} | left_out)
     counts = ["first", "second", "difference"]
     heads = ["commit", "subject", "cell", *counts, *LINE_QUANTITIES, "status", "why"]
     return pd.DataFrame(rows, columns=heads).astype(dict.fromkeys(counts, "Int64"))
@@ -319,12 +330,18 @@ def df_functions(result: SeriesResult) -> pd.DataFrame:
 def ktap(result: SeriesResult) -> str:
     """KTAP version 1: a test for each path of the whole series, the commits below it."""
     results = result.whole.results
-    lines = ["KTAP version 1", f"1..{len(results)}", f"# {_made(result)}", f"# {NOT_TIME}"]
+    lines = [
+        "KTAP version 1",
+        f"1..{len(results) + len(result.whole.left_out)}",
+        f"# {_made(result)}",
+        f"# {NOT_TIME}",
+    ]
     for number, whole in enumerate(results, 1):
         lines += [f"# {line}" for line in _ktap_rows(result, whole)]
         outcome = "ok" if whole.status == WITHIN else "not ok"
         error = f" # ERROR {whole.why.replace('#', '')}" if whole.why else ""
         lines.append(f"{outcome} {number} - {whole.name}{error}")
+    lines += ktap_left_out(result.whole)
     return "\n".join(lines) + "\n"
 
 

@@ -4,14 +4,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from analysis.drawing import Drawn
 from analysis.paths import tree
 from analysis.paths.figures import graphs, palette
-from analysis.paths.functions import ENTRY
+from analysis.paths.functions import DISPATCHES, ENTRY
 from analysis.paths.tree import Span
 from analysis.raw.bench import Bench, CallRow, Whose
 from analysis.raw.record import damaged, read_object, read_text
@@ -184,12 +184,21 @@ class PlacedFunction(NamedTuple):
 
 
 def placed(path: tree.Path) -> list[PlacedFunction]:
-    """Return the functions of a path, whose first name is the task's."""
+    """Return the functions of a path, whose first name is the task's.
+
+    The format knows who calls whom, and no whole path. So what all system calls pass has the caller
+    in its name, as `callgrind --separate-callers` writes it: else a reader such as speedscope shows
+    every call below every function of user space.
+    """
     inside = next((at for at, name in enumerate(path) if ENTRY.match(name)), len(path))
     if path[0].startswith(OTHER):
         inside = 1
     names = [PlacedFunction("user", name) for name in path[1:inside]]
-    return [*names, *(PlacedFunction("kernel", name) for name in path[inside:])] or [
+    shared = list(takewhile(DISPATCHES.match, path[inside:]))
+    if names:
+        shared = [f"{name}'{names[-1].name}" for name in shared]
+    below = [*shared, *path[inside + len(shared) :]]
+    return [*names, *(PlacedFunction("kernel", name) for name in below)] or [
         PlacedFunction("task", *path)
     ]
 

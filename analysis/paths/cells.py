@@ -115,6 +115,15 @@ class ExactCell(ExactLine):
         return self.shapes[0].identical if self.shapes else 0
 
     @property
+    def is_steady(self) -> bool:
+        """Whether half of the iterations or more call the same functions equally often.
+
+        Where one way's messages queue up, the iterations that fill the queue are the usual ones.
+        """
+        alike = self.shapes[0].iterations if self.shapes else 0
+        return 2 * alike >= self.iterations
+
+    @property
     def of_message(self) -> float:
         """The instructions of a message, the mean over the window."""
         return self.window.instructions / self.messages

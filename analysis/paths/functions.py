@@ -18,6 +18,8 @@ from probes.isa import ISAS
 
 # Where user space ends; what is above is the workload's own and the C library's.
 ENTRY = re.compile("|".join(isa.outside for isa in ISAS.values()))
+# What every system call passes, up to the function that has its number.
+DISPATCHES = re.compile(r"entry_SYSCALL|do_syscall|x64_sys_call|el0t?_|do_el0_svc|invoke_syscall")
 STACK = re.compile(r"([^;]+);(.+) ([0-9]{1,15})")
 
 

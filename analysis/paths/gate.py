@@ -14,10 +14,11 @@ from analysis.paths.line_changes import LINE_QUANTITIES, LineChange, LineCounts,
 from analysis.raw.run import Run
 from analysis.wording import counted
 from probes.contract import BEYOND, UNTOLD, WITHIN
-from probes.messages import UsageError, shown
+from probes.messages import RunError, UsageError, shown
 
 EXACT_CELL = "exact cell "  # in run.json's missing
 MOST_SUMMARY_LINES = 20  # of the summary
+MOST_LEFT_OUT = 3  # cells named in the summary that are not judged
 COMMIT_WIDTH = 72  # of a line, as in a commit's message
 ALLOWED = r"\d{1,9}(?:\.\d{1,6})?"
 ALLOWANCE = re.compile(
@@ -117,9 +118,13 @@ class CellResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Gate:
-    """All cells; each kernel is called as the user called it, with its release."""
+    """All cells; each kernel is called as the user called it, with its release.
+
+    Those of `left_out` have no steady round trip, or neither kernel can run them.
+    """
 
     results: tuple[CellResult, ...]
+    left_out: tuple[CellResult, ...]
     allowance: Allowance
     names: tuple[str, str]
     machine: str
@@ -146,6 +151,16 @@ class Gate:
         beyond = f"{self.count(BEYOND)} of {cells} beyond the allowance of {self.words}"
         return f"FAIL: {beyond}{f'; {untold} cannot be told' if untold else ''}."
 
+    @property
+    def not_judged(self) -> list[str]:
+        """A sentence with the cells that are left out, if there are any."""
+        if not self.left_out:
+            return []
+        names = "; ".join(f"{cell.name} ({cell.why})" for cell in self.left_out[:MOST_LEFT_OUT])
+        more = len(self.left_out) - MOST_LEFT_OUT
+        rest = f"; and {counted(more, 'more cell')}" if more > 0 else ""
+        return [f"Not judged: {names}{rest}."]
+
 
 def judge(
     pairs: Sequence[ExactPair],
@@ -153,47 +168,79 @@ def judge(
     second: Iterable[ExactCell],
     allowed: Allowance,
 ) -> Gate:
-    """Judge the cells of both runs, of which the `second` has these. Raises UsageError for none."""
+    """Judge the cells of both runs, of which the `second` has these.
+
+    Raises UsageError, RunError where none can be judged.
+    """
     archs = sorted({cell.arch for pair in pairs for cell in (pair.before, pair.after)})
     if len(archs) > 1:
         raise UsageError(
             f"the two runs are of {' and '.join(archs)}: a gate judges by its own kind."
         )
-    results = []
-    reasons = dict(_lacking(runs))
+    results, left_out = [], []
+    reasons, neither = lacking(runs)
     for cell in second:
         reasons.setdefault(str(cell.cell), "the first run has no such cell")
     for pair in pairs:
         name = str(pair.after.cell)
         reasons.pop(name, None)
-        cells = {"first": pair.before, "second": pair.after}
-        broken = next((which for which, cell in cells.items() if cell.broken), "")
-        if broken:
-            why = f"the {broken} kernel's is invalid: {cells[broken].broken[0]}"
-            results.append(CellResult(cell_name(name), UNTOLD, why=why))
+        result = _compared(pair, cell_name(name), allowed)
+        if result.pair is None and result.status == WITHIN:
+            left_out.append(result)
         else:
-            change = line_change(pair.before, pair.after)
-            holds = allowed.holds(pair) and allowed.holds_lines(change)
-            status = WITHIN if holds else BEYOND
-            results.append(CellResult(cell_name(name), status, pair, change=change))
+            results.append(result)
     results += [CellResult(cell_name(name), UNTOLD, why=why) for name, why in reasons.items()]
+    left_out += [CellResult(cell_name(name), WITHIN, why=why) for name, why in neither.items()]
     if not results:
+        if left_out:
+            raise RunError(f"no cell can be judged: {left_out[0].name} ({left_out[0].why}).")
         raise UsageError("the two runs have no exact cell that could be compared.")
     machine = next((f"{pair.after.cpu} of QEMU {pair.after.qemu}" for pair in pairs), "")
-    return Gate(tuple(results), allowed, (kernel_name(runs[0]), kernel_name(runs[1])), machine)
+    return Gate(
+        tuple(results),
+        tuple(left_out),
+        allowed,
+        (kernel_name(runs[0]), kernel_name(runs[1])),
+        machine,
+    )
 
 
-def _lacking(runs: tuple[Run, Run]) -> Iterator[tuple[str, str]]:
-    """Cells that could not be counted, and why: the first kernel's last, whose reason stays."""
-    for which, run in (("second", runs[1]), ("first", runs[0])):
-        lacks = [(str(line.cell), line.error.split("\n")[0]) for line in failed_cells(run)]
-        lacks += [
-            (name.removeprefix(EXACT_CELL), lack.why)
-            for lack in run.missing
-            for name in lack.quantities
-            if name.startswith(EXACT_CELL)
-        ]
-        yield from ((name, f"on the {which} kernel: {why}") for name, why in lacks)
+def _compared(pair: ExactPair, name: str, allowed: Allowance) -> CellResult:
+    """A cell of both runs; one that is not steady is WITHIN, and without its pair."""
+    cells = {"first": pair.before, "second": pair.after}
+    if broken := next((which for which, cell in cells.items() if cell.broken), ""):
+        why = f"the {broken} kernel's is invalid: {cells[broken].broken[0]}"
+        return CellResult(name, UNTOLD, why=why)
+    for which, cell in cells.items():
+        if not cell.is_steady:
+            why = f"not steady on the {which} kernel, alike {cell.frequency}"
+            return CellResult(name, WITHIN, why=why)
+    change = line_change(pair.before, pair.after)
+    holds = allowed.holds(pair) and allowed.holds_lines(change)
+    return CellResult(name, WITHIN if holds else BEYOND, pair, change=change)
+
+
+def lacking(runs: tuple[Run, Run]) -> tuple[dict[str, str], dict[str, str]]:
+    """Cells that could not be counted on one of the kernels, and why; and what neither can run."""
+    refused = [_refused(run) for run in runs]
+    neither = {name: why for name, why in refused[0].items() if name in refused[1]}
+    lacks: dict[str, str] = {}
+    for which, run, cells in zip(("first", "second"), runs, refused, strict=True):
+        failed = {str(line.cell): line.error.split("\n")[0] for line in failed_cells(run)}
+        for name, why in (failed | cells).items():
+            if name not in neither:
+                lacks.setdefault(name, f"on the {which} kernel: {why}")
+    return lacks, neither
+
+
+def _refused(run: Run) -> dict[str, str]:
+    """The cells that a kernel cannot run, and why."""
+    return {
+        name.removeprefix(EXACT_CELL): lack.why
+        for lack in run.missing
+        for name in lack.quantities
+        if name.startswith(EXACT_CELL)
+    }
 
 
 def kernel_name(run: Run) -> str:
@@ -210,7 +257,14 @@ def text(gate: Gate, page: str, times: Sequence[str] = ()) -> str:
     and what is behind the first of them. `times` stand below the verdict."""
     first, second = gate.names
     head = [f"Instructions of a steady round trip: {second} against {first}"]
-    foot = [gate.verdict, *times, f"Counted on {gate.machine}.", NOT_TIME, f"All functions: {page}"]
+    foot = [
+        gate.verdict,
+        *gate.not_judged,
+        *times,
+        f"Counted on {gate.machine}.",
+        NOT_TIME,
+        f"All functions: {page}",
+    ]
     space = MOST_SUMMARY_LINES - len(head) - len(foot)
     results = list(gate.results)
     if len(results) > space:
@@ -238,9 +292,15 @@ def _most(line: str, moved: Sequence[Moved]) -> str:
     return line
 
 
+def ktap_left_out(gate: Gate) -> Iterator[str]:
+    """What comes behind the tests of a gate's results."""
+    for number, cell in enumerate(gate.left_out, len(gate.results) + 1):
+        yield f"ok {number} - {cell.name} # SKIP {cell.why.replace('#', '')}"
+
+
 def ktap(gate: Gate, times: Sequence[str] = ()) -> str:
     """KTAP version 1 (docs.kernel.org/dev-tools/ktap.html): a test for each cell."""
-    lines = ["KTAP version 1", f"1..{len(gate.results)}"]
+    lines = ["KTAP version 1", f"1..{len(gate.results) + len(gate.left_out)}"]
     lines.append(f"# {gate.names[1]} against {gate.names[0]}, allowance {gate.words}")
     lines += [f"# {line}" for line in (*times, NOT_TIME)]
     for number, result in enumerate(gate.results, 1):
@@ -250,4 +310,5 @@ def ktap(gate: Gate, times: Sequence[str] = ()) -> str:
         outcome = "ok" if result.status == WITHIN else "not ok"
         error = f" # ERROR {result.why.replace('#', '')}" if result.why else ""
         lines.append(f"{outcome} {number} - {result.name}{error}")
+    lines += ktap_left_out(gate)
     return "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ from pydantic import model_validator
 from analysis.raw.record import Count, Model, NotNegative, Positive, Word
 from probes.cell import Conditions
 
-Wait = Literal["block", "epoll", "spin"]
+Wait = Literal["block", "epoll", "edge", "poll", "select", "spin"]
 Sched = Literal["other", "batch", "fifo"]
 Topology = Literal["one", "two"]
 
@@ -157,6 +157,7 @@ class Cell(PlannedCell):
     wait: Wait
     sched: Sched
     topology: Topology  # how many connections
+    also: Word = "none"  # what the calls of a message do besides; older runs lack it
     in_flight: Positive | None  # messages that pattern `pipeline` has on the way
     clients: Positive | None  # connections, in patterns that have several
     backlog: Positive | None = None  # that listen(2) is given in pattern `backlog`

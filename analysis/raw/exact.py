@@ -157,6 +157,7 @@ class ExactPlan(PlannedCell):
     # `fifo`: SCHED_FIFO; `other`: the default scheduler. Older runs call it `scheduling`
     sched: Word = Field(validation_alias=AliasChoices("sched", "scheduling"))
     wait: Word = "block"
+    also: Word = "none"
     in_flight: Count | None = None  # of pipeline
     clients: Count | None = None  # of clients and backlog
     backlog: Count | None = None  # of backlog
@@ -168,6 +169,7 @@ class ExactPlan(PlannedCell):
             self.placement,
             self.wait,
             self.sched,
+            also=self.also,
             in_flight=self.in_flight,
             clients=self.clients,
             backlog=self.backlog,

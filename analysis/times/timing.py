@@ -18,7 +18,12 @@ Key = tuple[str, int, str, str]  # pattern, size, conditions, transport
 Iterations = Mapping[Key, Sequence[Values]]  # nanoseconds of each iteration, repeat by repeat
 
 ROUND_TRIP = "round trip"
-ITERATION = {"selfloop": "message", **dict.fromkeys(ONE_WAY, "send"), "paced": "paced request"}
+ITERATION = {
+    "selfloop": "message",
+    "full": "message",
+    **dict.fromkeys(ONE_WAY, "send"),
+    "paced": "paced request",
+}
 # In a stream the time of a send says when there was room, not what a message costs.
 BY_THROUGHPUT = (*ONE_WAY, "asyncio-stream", "uvloop-stream")
 LEAST_ITERATIONS = 100  # of a p99 that is more than the slowest one

@@ -154,7 +154,9 @@ def count_bench(
 
 def replayed(guest: ExactGuest, found: Bench, folder: Path, out: Path) -> Mapping[str, Any]:
     """Replay the record in `folder`: its part of bench.json. The call tree goes to `out`."""
-    from runners.exact.bench_calls import BenchReplay, counted  # numpy is there after set-up
+    # numpy is there after set-up
+    from runners.exact.bench_calls import BenchReplay
+    from runners.exact.bench_sums import BenchSums
 
     isa = guest.machine.isa
     record = read_record(folder, isa)
@@ -163,13 +165,14 @@ def replayed(guest: ExactGuest, found: Bench, folder: Path, out: Path) -> Mappin
         program = BenchReplay(record, guest.symbols_in(folder), code)
     except RecordError as error:
         raise RunError(f"{error}.") from None
-    (out / TREE_FILE).write_text("".join(tree_lines(*program.tree())), encoding="utf-8")
+    sums = BenchSums(program)
+    (out / TREE_FILE).write_text("".join(tree_lines(*sums.tree())), encoding="utf-8")
     return {
         "record_sha256": digest(b"".join((folder / name).read_bytes() for name in RECORD)),
         "windows": program.windows,
         "steps": program.steps,
-        "sums": counted(program),
-        "rows": program.rows(),
+        "sums": sums.by_owner(),
+        "rows": sums.rows(),
     }
 
 

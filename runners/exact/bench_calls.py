@@ -10,17 +10,29 @@ when they come. What the kernel does for a page that the call is the first to to
 """
 
 from bisect import bisect_left
-from collections import Counter, deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections import Counter
 
 import numpy as np
 
 from probes.isa import Jump
+from runners.exact.bench_tasks import (
+    EXIT,
+    NOWHERE,
+    OF_OTHERS,
+    OF_PROGRAM,
+    OF_SERVER,
+    RUN,
+    STARTING,
+    CallKey,
+    CallPlace,
+    CallSum,
+    Edge,
+    KernelPart,
+    Shape,
+    Task,
+)
 from runners.exact.elf import UserCode
 from runners.exact.iterations import Pieces, RecordError
-from runners.exact.machine import digest
 from runners.exact.record import (
     COUNT_BITS,
     COUNT_MASK,
@@ -31,13 +43,11 @@ from runners.exact.record import (
     InstructionRecord,
     RecordEvent,
 )
-from runners.exact.replay import CallTree, Counts, Frame, Replay, RunningTask, State
+from runners.exact.replay import Counts, Frame, Replay, RunningTask, State
 from runners.exact.stretches import BIRTH, MARK, USER, Stretches
 from runners.exact.symbols import USER_SPACE, Symbols
 
 STARTS_TASK = "wake_up_new_task"  # who calls it has begun a task
-OF_PROGRAM, OF_SERVER, OF_OTHERS = "program", "server", "other"  # whose a task is
-STARTING, RUN, EXIT = "start", "run", "exit"  # parts of a program's life
 CALL, FAULT, INTERRUPT, BEGINNING = "call", "fault", "interrupt", "beginning"
 EXITS = {"exit", "exit_group"}
 EXCEPTION = "exc_"  # how the entry of what an instruction itself causes begins
@@ -46,76 +56,6 @@ BEFORE_WINDOW = "begun before the window"
 RENAMED = {"newfstat": "fstat", "newstat": "stat", "newlstat": "lstat", "newuname": "uname"}
 RENAMED |= {"sendfile64": "sendfile", "umount": "umount2"}
 MOST_CALLERS, TAIL = 512, 32  # words of user space in which a caller is looked for
-NAMED_FUNCTIONS = 1  # functions in a shape's name
-HEAVY = 1 << 20  # what weighs more than any number of calls
-
-
-Shape = frozenset[tuple[str, int]]  # how often each function was called
-Edge = tuple[str, str]  # a function, and who calls it
-
-
-class KernelPart(NamedTuple):
-    """What a stretch of the kernel's code was in one task. Equal ones are one object."""
-
-    kind: str
-    call: str
-    counts: Counts
-    own: int  # instructions, page faults included
-    interrupts: int
-    called: Counter[Edge]  # without interrupts and page faults
-    begun: int  # tasks
-
-
-class CallPlace(NamedTuple):
-    """Where a call comes from: the function that makes it, and the program's own that wanted it."""
-
-    function: str
-    site: str
-
-
-NOWHERE = CallPlace("", "")
-
-
-class CallKey(NamedTuple):
-    """What makes calls alike."""
-
-    phase: str
-    call: str
-    site: str
-    shape: Shape
-
-
-@dataclass
-class CallSum:
-    """Calls that are alike; `costs` has how many cost how much."""
-
-    calls: int = 0
-    kernel: int = 0
-    interrupts: int = 0
-    user_before: int = 0
-    costs: Counter[int] = field(default_factory=Counter)
-
-
-@dataclass(eq=False)
-class Task:
-    """A task of the record; one whose task_struct another had before is another."""
-
-    name: str
-    parent: "Task | None" = None
-    its: str = ""  # whose; empty: as the parent's
-    phase: str = RUN
-    open: list[tuple[KernelPart, bool]] = field(default_factory=list)  # and whether that is counted
-    place: CallPlace = NOWHERE
-    before: int = 0  # instructions in user space since the last call
-    recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=8))
-    sums: dict[CallKey, CallSum] = field(default_factory=dict)
-    parts: Counter[tuple[tuple[str, ...], int]] = field(default_factory=Counter)
-    spent: Counter[str] = field(default_factory=Counter)  # instructions outside of calls
-    user: int = 0
-
-    @property
-    def whose(self) -> str:
-        return self.its or (self.parent.whose if self.parent else OF_OTHERS)
 
 
 class TaskReplay(Replay):
@@ -150,13 +90,14 @@ class BenchReplay:
         self._words = self._stretches.words
         self._split: dict[int, dict[int, KernelPart]] = {}
         self._known: dict[tuple[int, ...], tuple[str, Shape]] = {}
-        self._examples: dict[Shape, list[KernelPart]] = {}  # one call of each shape
         self._sites: dict[bytes, CallPlace] = {}
         self._nodes: dict[int, str] = {}
         self._present: dict[int, Task] = {}
         self._begun: list[Task] = []  # whose child has not run yet
-        self._all_parts: dict[int, KernelPart] = {}
+        self.tree = self._machine.tree
         self.tasks: list[Task] = []
+        self.parts: dict[int, KernelPart] = {}  # by their id()
+        self.examples: dict[Shape, list[KernelPart]] = {}  # one call of each shape
         self.windows = 0
         self.functions: Counter[tuple[str, str]] = Counter()  # whose, function of user space
         self._replay()
@@ -286,7 +227,7 @@ class BenchReplay:
             call = next((name for name in names if name), "")
             begun = sum(n for (f, _), n in called.items() if f.startswith(STARTS_TASK))
             part = KernelPart(kind, RENAMED.get(call, call), theirs, own, interrupts, called, begun)
-            parts[number] = self._all_parts[id(part)] = part
+            parts[number] = self.parts[id(part)] = part
         self._split[id(counts)] = parts
         return parts
 
@@ -342,7 +283,7 @@ class BenchReplay:
                     called[function] += n
             call = next((part.call for part in parts if part.call), "?")
             shape = frozenset(called.items())
-            self._examples.setdefault(shape, parts)
+            self.examples.setdefault(shape, parts)
             self._known[key] = call, shape
         return self._known[key]
 
@@ -407,101 +348,3 @@ class BenchReplay:
             for number in np.flatnonzero(sums[side]):
                 name = self._code.places[int(number)].function
                 self.functions[whose, name] += int(sums[side][number])
-
-    def tree(self) -> tuple[CallTree, Counts]:
-        """Return who called whom, and how much: whose, functions of user space, the kernel's."""
-        tree, counts = CallTree(), Counts()
-        for (whose, function), ran in self.functions.items():
-            node = tree.child(tree.child(0, whose), function)
-            counts.steps[node] += ran
-        for task in self.tasks:
-            root = task.whose if task.whose != OF_OTHERS else f"other: {task.name}"
-            for (above, number), times in task.parts.items():
-                below = (root, *above)
-                self._add_part(tree, counts, below, self._all_parts[number].counts, times)
-        return tree, counts
-
-    def _add_part(
-        self, tree: CallTree, counts: Counts, below: tuple[str, ...], part: Counts, times: int
-    ) -> None:
-        """Add what a part of the kernel's path counts, so many times, below these functions."""
-        for name, counter in vars(part).items():
-            for node, n in counter.items():
-                path = below + tuple(self._machine.tree.path(node)[2:])
-                at = 0
-                for function in path:
-                    at = tree.child(at, function)
-                getattr(counts, name)[at] += n * times
-
-    def _shape_name(self, shape: Shape, usual: Shape) -> str:
-        """Return what a shape has more than the usual one of its call; empty for that itself."""
-        more = Counter(dict(shape))
-        more.subtract(dict(usual))
-        if not any(more.values()):
-            return ""
-        # Of functions that only one of them calls, those that the functions of both call.
-        weights: Counter[str] = Counter({name: abs(n) for name, n in more.items() if n})
-        for mine, other in ((shape, usual), (usual, shape)):
-            only = dict(mine).keys() - dict(other).keys()
-            edges = {edge for part in self._examples[mine] for edge in part.called}
-            inclusive = self._inclusive(mine)
-            for function, caller in edges:
-                if function in only and caller not in only:
-                    weights[function] += HEAVY + inclusive[function]
-        ranked = sorted(weights, key=lambda name: (-weights[name], name))
-        return ", ".join(f"{name} {more[name]:+d}" for name in ranked[:NAMED_FUNCTIONS])
-
-    def _inclusive(self, shape: Shape) -> Counter[str]:
-        """Return what functions, and all that they call, execute in a call of this shape."""
-        sums: Counter[str] = Counter()
-        for part in self._examples[shape]:
-            for node, n in part.counts.steps.items():
-                for function in set(self._machine.tree.path(node)):
-                    sums[function] += n
-        return sums
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the program's and the server's calls, as bench.json has them."""
-        sums: dict[tuple[str, CallKey], CallSum] = {}
-        for task in self.tasks:
-            for key, one in task.sums.items():
-                total = sums.setdefault((task.whose, key), CallSum())
-                for name, value in vars(one).items():
-                    setattr(total, name, getattr(total, name) + value)
-        usual: dict[str, CallKey] = {}
-        ranked = sorted(sums.items(), key=lambda item: (-item[1].calls, -item[1].kernel))
-        for (_, key), _ in ranked:
-            usual.setdefault(key.call, key)
-        return [
-            {
-                "whose": whose,
-                "phase": key.phase,
-                "call": key.call,
-                "site": key.site,
-                "shape": self._shape_name(key.shape, usual[key.call].shape),
-                "shape_id": digest(repr(sorted(key.shape)).encode())[:12],
-                "calls": total.calls,
-                "kernel": total.kernel,
-                "usual": max(total.costs, key=lambda cost: (total.costs[cost], -cost)),
-                "identical": max(total.costs.values()),
-                "least": min(total.costs),
-                "most": max(total.costs),
-                "user_before": total.user_before,
-                "interrupts": total.interrupts,
-            }
-            for (whose, key), total in ranked
-        ]
-
-
-def counted(replayed: BenchReplay) -> Mapping[str, Any]:
-    """Return sums by whose they are, as bench.json has them."""
-    sums: dict[str, Counter[str]] = {}
-    for task in replayed.tasks:
-        total = sums.setdefault(task.whose, Counter())
-        total["tasks"] += 1
-        total["user"] += task.user
-        total["calls"] += sum(one.calls for one in task.sums.values())
-        total["kernel"] += sum(one.kernel for one in task.sums.values())
-        total["interrupts"] += sum(one.interrupts for one in task.sums.values())
-        total.update({f"{kind}s": n for kind, n in task.spent.items()})
-    return sums

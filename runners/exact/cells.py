@@ -33,6 +33,7 @@ FACTORS = (
     "warmup",
     "placement",
     "wait",
+    "also",
     "in_flight",
     "clients",
     "backlog",
@@ -89,6 +90,7 @@ def plan(
     *,
     patterns: Sequence[str] = ("pingpong",),
     waits: Sequence[str] = ("block",),
+    additions: Sequence[str] = ("none",),
     in_flight: int = USUAL_IN_FLIGHT,
     clients: int = USUAL_CLIENTS,
 ) -> list[CellRun]:
@@ -97,8 +99,8 @@ def plan(
     One thread has no second CPU: beside another placement, cross-cpu is left out for it.
     """
     cells: list[Cell] = []
-    for pattern, wait, placement, scheduler, size, transport in product(
-        patterns, waits, placements, schedulers, sizes, transports
+    for pattern, wait, also, placement, scheduler, size, transport in product(
+        patterns, waits, additions, placements, schedulers, sizes, transports
     ):
         if pattern in ONE_THREAD and placement == "cross-cpu" and len(placements) > 1:
             continue
@@ -107,6 +109,7 @@ def plan(
             placement,
             wait,
             scheduler,
+            also=also,
             in_flight=in_flight if pattern == "pipeline" else None,
             clients=clients if pattern in MANY_CLIENTS else None,
             backlog=USUAL_BACKLOG if pattern == "backlog" else None,

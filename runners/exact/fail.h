@@ -1,18 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How the guest's programs fail, read and write. Each program has its own fail(). The functions
- * stay inline: a call more in the first program moves the kernel's ticks within every record.
+ * How the guest's programs fail, read and write. The functions stay inline: a call more in the
+ * first program moves the kernel's ticks within every record.
  */
 #pragma once
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Prints why and ends the program: knob on stderr, init on the console, with the machine. */
+/* Prints why and ends the program. init has its own, which ends the machine. */
 _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
+#ifdef FAILS_ON_STDERR
+_Noreturn void fail(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	exit(1);
+}
+#endif
+
 #define call_failed(call) fail("%s: %s", call, strerror(errno))
 
 /* Gives what the system call returned; below 0, the program fails: `what` names the call. */

@@ -193,6 +193,7 @@ def plan_cells(options: ExactOptions) -> list[CellRun]:
         schedulers,
         patterns=options.patterns,
         waits=options.waits,
+        additions=options.also,
         in_flight=options.in_flight,
         clients=options.clients,
     )

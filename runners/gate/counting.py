@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from probes.isa import USUAL
 from runners.options import ExactOptions, GateOptions
 
-CELL_FLAGS = ("--transports", "--patterns", "--sizes", "--placements", "--wait", "--sched")
+CELL_FLAGS = (
+    "--transports",
+    "--patterns",
+    "--sizes",
+    "--placements",
+    "--wait",
+    "--sched",
+    "--also",
+)
 
 
 def counting(options: GateOptions, kernel: str) -> ExactOptions:
@@ -24,6 +32,7 @@ def counting(options: GateOptions, kernel: str) -> ExactOptions:
         placements=options.placements or placements_of(options),
         lines=options.lines,
         waits=options.waits,
+        also=options.also,
         scheds=options.scheds or ("fifo",),
         messages=options.messages,
         kernels=(kernel,),
@@ -43,7 +52,7 @@ def cells_of(options: GateOptions) -> list[str]:
     if not options.paths:
         chosen = {flag: getattr(options, flag) for flag in ("transports", "patterns", "sizes")}
         chosen |= {"placements": options.placements or placements_of(options)}
-        chosen |= {"wait": options.waits, "sched": options.scheds or ["fifo"]}
+        chosen |= {"wait": options.waits, "sched": options.scheds or ["fifo"], "also": options.also}
     chosen |= {"messages": [options.messages]} if options.messages else {}
     words = [f"--{flag}={','.join(map(str, values))}" for flag, values in chosen.items()]
     if options.config:

@@ -21,6 +21,7 @@ class PathRow(NamedTuple):
     transports: tuple[str, ...]
     patterns: tuple[str, ...]
     waits: tuple[str, ...]
+    also: tuple[str, ...]
     sizes: tuple[int, ...]
     placements: tuple[str, ...]
     scheds: tuple[str, ...]
@@ -35,12 +36,13 @@ class PathRow(NamedTuple):
             self.scheds,
             patterns=self.patterns,
             waits=self.waits,
+            additions=self.also,
         )
         return [run for run in cells if not impossible(run.cell)]
 
 
 def _read() -> tuple[PathRow, ...]:
-    lists = ("transports", "patterns", "waits", "placements", "scheds")
+    lists = ("transports", "patterns", "waits", "also", "placements", "scheds")
     return tuple(
         PathRow(
             name=row["set"],

@@ -135,7 +135,7 @@ def run_to_end(
 
     The machine goes on from the stored one that the command `reading` prints, if there is one.
     It is killed, and RunError raised, after so many `seconds`; HangError after `idle` seconds
-    without processor time (on a busy host, who waits for a processor gets some), and after `work`
+    in which it sleeps (on a busy host it may wait as long for a processor), and after `work`
     seconds of processor time between two lines, however busy the host is. Once `stopping` is set,
     it is killed, and KeyboardInterrupt raised. It dies with the thread that called, whatever kills
     it.
@@ -166,6 +166,8 @@ def run_to_end(
         _give_way(process.pid)
         try:
             for line in _lines(process, console, seconds, idle, work):
+                if snapshot and not ended.lines:  # by now the guest's processors have threads
+                    _be_prompt(process.pid)
                 ended.lines.append(line)
                 on_line(line)
                 if monitor and snapshot and line == snapshot.line:
@@ -195,6 +197,26 @@ def _give_way(pid: int) -> None:
             Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
 
 
+def _sleeps(pid: int) -> bool:
+    """Whether all its threads sleep: none waits for a processor, or is stopped or frozen."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # a thread that has ended
+            states.add(stat.read_text(encoding="utf-8", errors="replace").rpartition(") ")[2][:1])
+    return states <= {"S"}
+
+
+def _be_prompt(pid: int) -> None:
+    """Have QEMU's main loop interrupt the guest's processors also where all of us give way.
+
+    It has to notice at once that the guest has stopped (runners/exact/machine.py). Whoever wakes up
+    under SCHED_IDLE or SCHED_BATCH waits for the end of the others' turn.
+    """
+    if os.sched_getscheduler(pid) in (os.SCHED_IDLE, os.SCHED_BATCH):
+        with suppress(OSError):  # without the right to
+            os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+
+
 def _lines(
     process: subprocess.Popen[bytes],
     console: BinaryIO | None,
@@ -217,7 +239,8 @@ def _lines(
             if not ready:
                 fields = stat_fields(process.pid)
                 now = sum(map(int, fields[11:15])) / TICKS  # with those that it waited for
-                first, idle = first or now, idle + POLL_SECONDS
+                first = first or now
+                idle = idle + POLL_SECONDS if _sleeps(process.pid) else 0.0
                 if now > used + HOUSE_KEEPING:
                     used, idle = now, 0.0
                 if idle > most_idle:

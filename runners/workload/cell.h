@@ -12,7 +12,7 @@
 enum role { CLIENT = 0, SERVER = 1 };
 
 enum placement { SAME_CPU, CROSS_CPU, FREE };
-enum waiting { BLOCK, EPOLL, SPIN };
+enum waiting { BLOCK, EPOLL, EDGE, POLL, SELECT, SPIN };
 enum scheduler { OTHER, BATCH, FIFO };
 enum topology { ONE, TWO };
 
@@ -26,11 +26,12 @@ struct options {
 	enum waiting waiting;
 	enum scheduler scheduler;
 	enum topology topology;
-	unsigned in_flight; /* of pattern pipeline */
-	unsigned clients;   /* of patterns clients, paced, backlog, writers and threads */
-	unsigned backlog;   /* of pattern backlog: that listen() is given */
-	unsigned rate;	    /* of pattern paced: requests a second, of all clients */
-	unsigned work_us;   /* of pattern paced: what the server does for each */
+	const struct addition *addition; /* never NULL */
+	unsigned in_flight;		 /* of pattern pipeline */
+	unsigned clients; /* of patterns clients, paced, backlog, writers and threads */
+	unsigned backlog; /* of pattern backlog: that listen() is given */
+	unsigned rate;	  /* of pattern paced: requests a second, of all clients */
+	unsigned work_us; /* of pattern paced: what the server does for each */
 	bool verify, cold;
 	bool check;  /* refuse an impossible cell, and run nothing */
 	int cpus[2]; /* by role; unused with FREE */

@@ -65,7 +65,7 @@ void contents_start(struct link *link, enum phase phase);
 void contents_check(const struct link *link, enum phase phase);
 /*
  * --verify: gives tx the next message's number; checks the whole message in rx. Where one socket
- * takes the messages of several clients, they have no numbers.
+ * takes the messages of several clients, or is full, they have no numbers.
  */
 void contents_stamp(struct link *link);
 void contents_verify(struct link *link);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "also.h"
 #include "cell.h"
 #include "process.h"
 #include "sides.h"
@@ -35,9 +36,11 @@ static const char help[] =
 	"  --messages N, --warmup N   messages in the window (20000) and before it (3000)\n"
 	"  --placement NAME   same-cpu (the default), cross-cpu, or free (not pinned)\n"
 	"  --cpus A,B         client on A, server on B (the first two allowed CPUs)\n"
-	"  --wait NAME        wait for messages by block (the default), epoll or spin\n"
+	"  --wait NAME        wait for messages by block (the default), epoll, edge, poll,\n"
+	"                     select or spin\n"
 	"  --sched NAME       other (the default), batch or fifo (needs a privilege)\n"
 	"  --topology NAME    one connection (the default), or two one-way connections\n"
+	"  --also NAME        what the calls of a message do besides (none): also.c\n"
 	"  --in-flight N, --clients N   for pattern pipeline (8); of several clients (4)\n"
 	"  --backlog N        for backlog: what listen() is given (1); it holds one more\n"
 	"  --rate N, --work US   for paced: requests a second (1000), work for each (0)\n"
@@ -53,7 +56,8 @@ static const char help[] =
 	"Status: 0 done, 1 failed or timed out, 2 impossible request.\n";
 
 static const char *const placement_names[] = {"same-cpu", "cross-cpu", "free", NULL};
-static const char *const waiting_names[] = {"block", "epoll", "spin", NULL};
+static const char *const waiting_names[] = {"block",  "epoll", "edge", "poll",
+					    "select", "spin",  NULL};
 static const char *const scheduler_names[] = {"other", "batch", "fifo", NULL};
 static const char *const topology_names[] = {"one", "two", NULL};
 
@@ -86,7 +90,7 @@ static const void *named(const void *table, const char *option, const char *name
 	for (const void *const *entry = table; *entry; entry++)
 		if (strcmp(*(const char *const *)*entry, name) == 0)
 			return *entry;
-	impossible("unknown %s \"%s\": see --help", option, name);
+	impossible("unknown --%s \"%s\": see --help", option, name);
 }
 
 /* "A" or "A,B"; without B the second number stays -1. */
@@ -119,6 +123,7 @@ __attribute__((noreturn)) static void print_help(void)
 	ROW("wait", 1, options->waiting = choice(name, text, waiting_names))              \
 	ROW("sched", 1, options->scheduler = choice(name, text, scheduler_names))         \
 	ROW("topology", 1, options->topology = choice(name, text, topology_names))        \
+	ROW("also", 1, options->addition = named(additions, name, text))                  \
 	ROW("in-flight", 1, options->in_flight = number(name, text, 1, MAX_IN_FLIGHT))    \
 	ROW("clients", 1, options->clients = number(name, text, 1, MAX_CLIENTS))          \
 	ROW("backlog", 1, options->backlog = number(name, text, 1, MAX_CLIENTS))          \
@@ -202,6 +207,11 @@ static void check_pair(const struct options *options)
 	REFUSE_IF(pattern->one_way && transport->lossy,
 		  "%s drops messages when its reader falls behind, so pattern %s would lose some",
 		  transport->name, pattern->name);
+	REFUSE_IF(
+		pattern == &full && strncmp(transport->name, "unix", strlen("unix")) != 0,
+		"pattern full needs a buffer that has room again after one read: a Unix socket's, "
+		"not that of %s",
+		transport->name);
 	REFUSE_IF(pattern == &backlog && options->size > MOST_UNREAD,
 		  "pattern %s sends to a server that is busy: at most %d bytes, not %zu",
 		  pattern->name, MOST_UNREAD, options->size);
@@ -308,6 +318,7 @@ static void options_read(int argc, char **argv, struct options *options)
 	check_cpus(options);
 	check_directory(options);
 	check_pair(options);
+	also_check(options);
 }
 
 int main(int argc, char **argv)
@@ -324,6 +335,7 @@ int main(int argc, char **argv)
 	};
 
 	options.pattern = patterns[0];
+	options.addition = additions[0];
 	options_read(argc, argv, &options);
 	if (!options.check)
 		cell_run(&options);

@@ -237,7 +237,7 @@ static void clients_start(struct link *link)
 	} else if (pattern != &threads && !link->setup->one_receiver) {
 		epoll = epoll_new();
 		for (unsigned i = 0; i < clients; i++)
-			epoll_watch(epoll, link[i].in, i);
+			epoll_watch(epoll, link[i].in, 0, i);
 	}
 }
 

@@ -14,6 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "also.h"
 #include "calls.h"
 #include "link.h"
 #include "loop.h"
@@ -45,10 +46,14 @@ static void start_phase(enum phase phase)
 {
 	for (unsigned i = 0; i < setup.link_count; i++)
 		contents_start(here + i, phase);
+	if (options->pattern->fill)
+		options->pattern->fill(here);
 }
 
 static void check_phase(enum phase phase)
 {
+	if (options->pattern->drain)
+		options->pattern->drain(here);
 	for (unsigned i = 0; i < setup.link_count; i++)
 		contents_check(here + i, phase);
 }
@@ -76,6 +81,7 @@ static void open_link(enum role role)
 		options->pattern->start(here);
 	if (!options->pattern->keeps_listening)
 		transport_joined(&setup, role);
+	also_arrange(here, options->addition);
 	if (options->waiting != BLOCK)
 		wait_arrange(here, options->waiting);
 }

@@ -18,7 +18,7 @@ const struct transport *const transports[] = {
 
 const struct pattern *const patterns[] = {
 	&pingpong, &stream,	      &pipeline, &connecting, &selfloop, &selfecho, &many_clients,
-	&paced,	   &write_write_read, &backlog,	 &writers,    &threads,	 NULL,
+	&paced,	   &write_write_read, &backlog,	 &writers,    &threads,	 &full,	    NULL,
 };
 
 /* Every transport with an address makes these calls in this order. */

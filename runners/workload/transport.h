@@ -17,6 +17,10 @@ struct pattern {
 	bool many_clients;    /* --clients says how many */
 	/* Both sides call it, with the link open, before the warm-up. NULL: nothing to do. */
 	void (*start)(struct link *link);
+	/* Before each phase and after it, where messages lie in the transport meanwhile. Or NULL.
+	 */
+	void (*fill)(struct link *link);
+	void (*drain)(struct link *link);
 	/*
 	 * The client's part. Returns the time from its first send to its last receive, and
 	 * fills `samples` (NULL: none) with the nanoseconds of each iteration.
@@ -35,7 +39,7 @@ extern const struct pattern *const patterns[];
 
 /* pattern_NAME.c has each; _pingpong.c, _connect.c, _alone.c and _clients.c have several. */
 extern const struct pattern pingpong, write_write_read, stream, pipeline, selfloop, selfecho;
-extern const struct pattern connecting, backlog, many_clients, paced, writers, threads;
+extern const struct pattern connecting, backlog, many_clients, paced, writers, threads, full;
 
 /* For pipeline and threads too. */
 void pingpong_server(struct link *link, uint64_t iterations);

@@ -11,6 +11,6 @@ void wait_arrange(struct link *link, enum waiting waiting);
 void set_blocking(int fd, bool blocking);
 /* Waits up to `patience` milliseconds. */
 bool is_readable(int fd, int patience);
-/* Makes an epoll descriptor; an event of `fd` returns its `data`. */
+/* Makes an epoll descriptor; an event of `fd` returns its `data`. `flags`: EPOLLET, or 0. */
 int epoll_new(void);
-void epoll_watch(int epoll, int fd, uint32_t data);
+void epoll_watch(int epoll, int fd, uint32_t flags, uint32_t data);

@@ -134,6 +134,14 @@ def test_a_cell_that_failed_or_is_invalid_cannot_be_told(
     assert sum(bool(re.match(r"not ok \d - .* # ERROR [^#]+$", line)) for line in lines) == 2
 
 
+def test_cells_that_are_not_steady_are_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The usual shape is 290 of their 999 iterations."""
+    assert main(["--diff", *a_pair(tmp_path, 7, iterations=999), "--allowance", "0"]) == UNTOLD
+    assert "not steady on the second kernel" in capsys.readouterr().err
+
+
 def test_a_damaged_run_cannot_be_told_and_a_wrong_allowance_is_wrong_use(tmp_path: Path) -> None:
     runs = a_pair(tmp_path, 0)
     assert main(["--diff", *runs, "--allowance", "much"]) == 2

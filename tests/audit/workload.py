@@ -12,7 +12,13 @@ from tests.audit.probes import Count
 TRIPS = ("pingpong", "pipeline", "connect", "selfecho", "clients", "paced",
          "write-write-read", "backlog", "threads")  # fmt: skip
 # What a sample is, where it is no round trip.
-SAMPLES = {"selfloop": "message_ns", "stream": "send_ns", "writers": "send_ns", "paced": "due_ns"}
+SAMPLES = {
+    "selfloop": "message_ns",
+    "full": "message_ns",
+    "stream": "send_ns",
+    "writers": "send_ns",
+    "paced": "due_ns",
+}
 # Percentile, and how many samples it needs.
 PERCENTILES = (("p50", 50, 1), ("p90", 90, 10), ("p99", 99, 100))
 

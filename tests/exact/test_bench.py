@@ -16,8 +16,9 @@ from analysis.raw.exact import ExactEnvironment
 from probes.contract import BEYOND, UNTOLD, WITHIN
 from probes.isa import USUAL
 from runners.exact.bench import explained
-from runners.exact.bench_calls import BenchReplay, counted
+from runners.exact.bench_calls import BenchReplay
 from runners.exact.bench_files import find_bench
+from runners.exact.bench_sums import BenchSums
 from runners.exact.elf import UserCode, UserPlace
 from runners.exact.iterations import RecordError
 from runners.exact.record import InstructionRecord, RecordEvent
@@ -89,7 +90,7 @@ def replayed(record: RecordWriter, *, ends: bool = True) -> BenchReplay:
 
 def rows(made: BenchReplay) -> list[tuple[Any, ...]]:
     names = ("whose", "call", "site", "calls", "kernel", "usual", "user_before")
-    return [tuple(row[name] for name in names) for row in made.rows()]
+    return [tuple(row[name] for name in names) for row in BenchSums(made).rows()]
 
 
 def test_calls_are_told_apart_by_what_they_do() -> None:
@@ -112,7 +113,7 @@ def test_calls_are_told_apart_by_what_they_do() -> None:
         ("program", "write", "main", 4, 6 + 6 + 10 + 8),
         ("program", "write", "main", 1, 10),
     ]
-    assert counted(made)["program"]["interrupts"] == 4
+    assert BenchSums(made).by_owner()["program"]["interrupts"] == 4
 
 
 def test_a_window_is_all_that_is_counted() -> None:
@@ -144,7 +145,7 @@ def test_a_child_is_the_programs_even_in_the_task_struct_of_another() -> None:
         record.run(WRITE, RETURN, 16)
         record.run(ENTRY, SYSRET, 6)
     made = replayed(record)
-    assert counted(made)["program"]["tasks"] == 3
+    assert BenchSums(made).by_owner()["program"]["tasks"] == 3
     assert sum(row[3] for row in rows(made) if row[1] == "exit_group") == 2
     assert {row[0] for row in rows(made)} == {"program"}
 
@@ -154,6 +155,18 @@ def test_a_record_that_ends_too_early_is_refused() -> None:
     call(record, WRITE)
     with pytest.raises(RecordError, match="too often"):
         replayed(record, ends=False)
+
+
+def test_callgrind_keeps_the_calls_of_two_functions_apart() -> None:
+    entry = ("entry_SYSCALL_64", "do_syscall_64")
+    spans = (
+        Span(("program", "get", *entry, "__x64_sys_read"), 7, 1),
+        Span(("program", "put", *entry, "__x64_sys_write"), 5, 1),
+    )
+    lines = callgrind(BenchRun(Path(), BENCH, spans)).splitlines()
+    at = lines.index("fn=do_syscall_64'get")
+    assert lines[at + 1 : at + 5] == ["0 0", "cfi=kernel", "cfn=__x64_sys_read", "calls=1 0"]
+    assert lines[at + 6] == ""
 
 
 def test_callgrind_has_each_instruction_once_in_a_function_that_calls_itself() -> None:

@@ -59,6 +59,8 @@ def test_lines_come_whole() -> None:
         ("sleep 60", {"idle": 1}, HangError, "hangs: no work in 2 s$"),
         # One that is slow does not hang.
         ("while :; do :; done", {"timeout": 3, "idle": 2}, RunError, "did not finish"),
+        # Nor does one that gets no processor.
+        ("kill -STOP $$", {"timeout": 3, "idle": 1}, RunError, "did not finish"),
         ("while :; do :; done", {"work": 1}, HangError, "1 s of processor time without a further"),
     ],
 )

@@ -44,7 +44,12 @@ def check_times(result: dict[str, Any], pattern: str, messages: int, samples: Pa
 
 
 def test_options_know_the_same_words(program: Path, private: Path) -> None:
-    known = {"wait": factors.WAITS, "sched": factors.SCHEDULERS, "topology": factors.TOPOLOGIES}
+    known = {
+        "wait": factors.WAITS,
+        "sched": factors.SCHEDULERS,
+        "topology": factors.TOPOLOGIES,
+        "also": factors.ADDITIONS,
+    }
     for option, words in known.items():
         for word in (*words, "?"):
             ended = run(program, "--check", "--transport", "unix", "--dir", private,
@@ -106,7 +111,10 @@ def test_size(program: Path, private: Path, transport: str, size: int) -> None:
     check_conservation(ended.result, "pingpong", 48, size)
 
 
-@pytest.mark.parametrize("option", ["--wait epoll", "--wait spin", "--topology two"])
+WAYS = [f"--wait {wait}" for wait in factors.WAITS if wait != "block"]
+
+
+@pytest.mark.parametrize("option", [*WAYS, "--topology two"])
 @pytest.mark.parametrize("pattern", ["pingpong", "stream", "pipeline"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.usefixtures("need", "two_cpus")

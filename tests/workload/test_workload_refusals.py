@@ -25,7 +25,7 @@ def check_failed(ended: Ended, status: int, sentence: str, private: Path) -> Non
 
 # options after `--transport unix --dir PRIVATE --messages 46`, and a word of the sentence
 BAD = {
-    "unknown transport": (["--transport", "pigeon"], 'unknown transport "pigeon"'),
+    "unknown transport": (["--transport", "pigeon"], 'unknown --transport "pigeon"'),
     "size 0": (["--size", "0"], "--size must be a whole number from 1 to 1073741824"),
     "odd messages": (["--messages", "23"], "must be multiples of 2"),
     "rate of another pattern": (["--rate", "5"], "pattern pingpong has no --rate"),
@@ -38,6 +38,14 @@ BAD = {
     "spinning under SCHED_FIFO": (
         ["--wait", "spin", "--placement", "cross-cpu", "--sched", "fifo"],
         "spin",  # where there is one CPU, that is the reason
+    ),
+    "descriptor over TCP": (
+        ["--transport", "tcp", "--also", "descriptor"],
+        "--also descriptor is for unix sockets, not for tcp",
+    ),
+    "peek where a pattern connects": (
+        ["--pattern", "connect", "--also", "peek"],
+        "--also peek needs two processes, one connection",
     ),
     "no such directory": (
         ["--dir", "/nonexistent/dir"],

@@ -59,6 +59,30 @@ def test_nothing_but_messages_in_the_window(program: Path, private: Path, sample
         assert names in (["write", "read"] * 23, ["read", "write"] * 23)
 
 
+# An addition, its transport, and the calls of each message: of its sender, then of its reader.
+CALLS = [
+    ("descriptor", "unix", "sendmsg", "recvmsg close"),
+    ("credentials", "unix-dgram", "sendmsg", "recvmsg"),
+    ("peek", "unix", "write", "recvfrom read"),
+    ("peek-offset", "unix", "write", "recvfrom read"),
+    ("inquire", "tcp", "write", "ioctl read"),
+    ("inq", "tcp", "write", "recvmsg"),
+    ("tcp-info", "tcp", "write", "read getsockopt"),
+    ("cork", "tcp", "sendto write", "read"),
+]
+
+
+@pytest.mark.parametrize(("also", "transport", "sends", "reads"), CALLS)
+def test_an_addition_makes_its_calls(
+    program: Path, private: Path, also: str, transport: str, sends: str, reads: str
+) -> None:
+    for calls in traced_calls(program, private, "--transport", transport, "--also", also):
+        usages = [i for i, call in enumerate(calls) if call.startswith("getrusage")]
+        names = [call.partition("(")[0] for call in calls[usages[1] + 1 : usages[2]]]
+        both = [*sends.split(), *reads.split()]
+        assert names in (both * 23, [*reads.split(), *sends.split()] * 23)
+
+
 def test_server_is_ready_then_asleep_before_the_client_begins(program: Path, private: Path) -> None:
     client, server = traced_calls(program, private)
     ready = next(i for i, call in enumerate(server) if re.match(r'write\(\d+, "r", 1\)', call))

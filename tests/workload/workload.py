@@ -14,8 +14,8 @@ from tests.processes import captured
 
 SOURCE = Path(__file__).resolve().parents[2] / "runners" / "workload"
 TRANSPORTS, PATTERNS = list(factors.TRANSPORTS), list(factors.PATTERNS)
-ALONE = ("selfloop", "selfecho")  # one thread holds both ends
-ONE_MESSAGE = ("stream", "selfloop", "writers")  # in an iteration
+ALONE = factors.ONE_THREAD  # one thread holds both ends
+ONE_MESSAGE = ("stream", "selfloop", "full", "writers")  # in an iteration
 PATIENCE = 20.0  # seconds until a test gives up; no test asserts how long anything took
 
 

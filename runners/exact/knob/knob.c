@@ -23,7 +23,6 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -42,6 +41,7 @@
 #include <unistd.h>
 
 #include "../../programs/tools/filter.h"
+#define FAILS_ON_STDERR
 #include "../fail.h"
 
 #define LOG_READ_ALL 3 /* of syslog(2) */
@@ -63,17 +63,6 @@
 
 static char text[4 << 20];
 static int parent = -1;
-
-_Noreturn void fail(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fputc('\n', stderr);
-	exit(1);
-}
 
 /*
  * Continues in a new process of this name, which stays when the program ends. The program succeeds

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +26,7 @@
 #include <unistd.h>
 
 #include "../../../probes/isa/isa.h"
+#define FAILS_ON_STDERR
 #include "../fail.h"
 
 /* Markers of the recorder, and the role that only we have: a window of the program's is a client.
@@ -56,17 +56,6 @@ static char data[1 << 20];
 static char **packs, **variables;
 static sigset_t before; /* the signals that were blocked when we began */
 static int pack_fd = -1;
-
-_Noreturn void fail(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fputc('\n', stderr);
-	exit(1);
-}
 
 /* Reads so many bytes of the packs; false at their end. A pack that has been read is removed. */
 static bool next_bytes(char *to, size_t size)
