@@ -2,13 +2,14 @@
 """The blind table of docs/time-explained.md: times told from exact counts, then measured.
 
     python -m tests.docs.time_explained FOLDER             # all of these:
-    python -m tests.docs.time_explained FOLDER count price switches predict measure judge
+    python -m tests.docs.time_explained FOLDER count switches measure predict judge
 
-`count` has exact mode count every transport, and the cells that have the prices of events (5 to 20
-minutes), in a memory control group if this machine's processes are in one. `price` times the latter
-anew (4 s). `switches` runs what will be predicted, and keeps its switches alone. `predict` writes
-predictions.tsv and prints its digest. `measure` times what was predicted (two minutes). `judge`
-compares, and writes judged.tsv. `price` and `measure` want a machine without other work.
+`count` has exact mode count every transport, and the cells that have the prices of events (5 to 30
+minutes), in a memory control group if this machine's processes are in one. `switches` runs what
+will be judged, and keeps its switches alone. `measure` times it and the cells that have the prices,
+in turn, and keeps either for itself (two minutes). `predict` reads the prices' alone: it writes
+predictions.tsv, and prints its digest. `judge` compares, and writes judged.tsv. `measure` wants a
+machine without other work.
 
     python -m tests.docs.time_explained FOLDER cold    # TCP's extra time after other code
     python -m tests.docs.time_explained ratios         # analysis/times/blind.tsv, from stored runs
@@ -55,12 +56,11 @@ from runners.programs.prices import (
     empty_list,
     event_cells,
     knob_of,
-    measured,
 )
 
 SIZES = {64: 2000, 4096: 2000, 65536: 600}  # → messages
 LARGE = 65536  # on one CPU, where the fair scheduler may cut a message in pieces: counted twice
-REPEATS, SWITCHES_REPEATS = 9, 3
+REPEATS, SWITCHES_REPEATS = 15, 3
 COUNTED, SWITCHES = "events.json", "switches.json"
 PREDICTIONS, MEASURED = "predictions.tsv", "measured.json"
 JUDGED, SUMMARY = "judged.tsv", "summary.tsv"
@@ -118,10 +118,30 @@ def judged_cells(placement: str) -> list[Priced]:
     return cells
 
 
-def price(folder: Path) -> None:
-    """Time the cells that have the prices, and keep them with what was counted of them."""
+def named(cell: Row) -> Named:
+    return Named(*(cell[name] for name in Named._fields))
+
+
+def switches(folder: Path) -> None:
+    """Find how often each cell switches here: the times of these runs are not kept."""
+    found = run_all(cells_here(folder), SWITCHES_REPEATS, lambda cell: figures(cell, "switches"))
+    write_json(folder / SWITCHES, list(found.values()))
+
+
+def measure(folder: Path) -> None:
+    """Time what is judged and the cells that have the prices, in turn; each in a file of its own.
+
+    A virtual machine may run a quarter slower for minutes, and prices of another minute are then
+    wrong by as much. Nothing looks at the judged times before `judge`.
+    """
     counted = read_json(folder / COUNTED)
-    listed = empty_list() | {"kernel": counted["kernel"], "cells": measured(list(event_cells()))}
+    judged, prices = cells_here(folder), list(event_cells())
+    found = run_all(
+        spread(judged, prices),
+        REPEATS,
+        lambda cell: cell.figures() if cell in prices else figures(cell),
+    )
+    listed = empty_list() | {"kernel": counted["kernel"], "cells": [found[cell] for cell in prices]}
     for cell in listed["cells"]:
         cell["events"] = next(
             one["events"]
@@ -129,20 +149,62 @@ def price(folder: Path) -> None:
             if one["scheduler"] == "other" and named(one) == named(cell)
         )
     write_json(folder / PRICES, listed)
+    write_json(folder / MEASURED, [found[cell] for cell in judged if cell in found])
 
 
-def named(cell: Row) -> Named:
-    return Named(*(cell[name] for name in Named._fields))
+def spread(*groups: list[Priced]) -> list[Priced]:
+    """All cells, those of each group evenly among the others."""
+    placed = [(at / len(group), cell) for group in groups for at, cell in enumerate(group)]
+    return [cell for _, cell in sorted(placed, key=lambda each: each[0])]
 
 
-def switches(folder: Path) -> None:
-    """Find how often each cell switches here: the times of these runs are not kept."""
-    found = run_all(folder, SWITCHES_REPEATS, ("switches",))
-    write_json(folder / SWITCHES, found)
+def cells_here(folder: Path) -> list[Priced]:
+    """What was counted and is judged."""
+    counted = {named(cell) for cell in read_json(folder / COUNTED)["cells"]}
+    return [
+        cell
+        for placement in ("same-cpu", "cross-cpu")
+        for cell in judged_cells(placement)
+        if Named(*cell.names.values()) in counted
+    ]
+
+
+def run_all(
+    cells: list[Priced], repeats: int, figures_of: Callable[[Priced], dict[str, float]]
+) -> dict[Priced, Row]:
+    """Run each cell in turn: a list of each figure. What does not run here is left out."""
+    found: dict[Priced, Row] = {cell: cell.names | {"cold": cell.cold} for cell in cells}
+    for repeat, cell in interleaved(cells, repeats):
+        print(f"\r{repeat + 1}/{repeats} {cell.transport:16}", end="", file=sys.stderr)
+        if cell not in found:
+            continue
+        try:
+            seen = figures_of(cell)
+        except RunError:
+            del found[cell]
+            continue
+        for name, value in seen.items():
+            found[cell].setdefault(name, []).append(value)
+    print(file=sys.stderr)
+    return found
+
+
+def figures(cell: Priced, *names: str) -> dict[str, float]:
+    """Run a cell that is judged: these figures of it, or all. Raises RunError."""
+    result, times = cell.run()
+    sides = [result[side] for side in ("client", "server")]
+    used = [side["rusage"] for side in sides]
+    rounds = result["round_trips"]
+    seen = {
+        "median_ns": median(times),
+        "cpu_ns": 1000 * sum(map(cpu_us, sides)) / rounds,
+        "switches": sum(each["voluntary"] + each["involuntary"] for each in used) / rounds,
+    }
+    return {name: seen[name] for name in names or seen}
 
 
 def predict(folder: Path) -> None:
-    """Predict, before any of the predicted cells is timed."""
+    """Predict from counts, prices and switches alone: no judged time is looked at."""
     table = pd.DataFrame(rows(folder)).sort_values(KEYS)
     table.to_csv(folder / PREDICTIONS, sep="\t", index=False, float_format="%.1f")
     digest = hashlib.sha256((folder / PREDICTIONS).read_bytes()).hexdigest()
@@ -184,44 +246,6 @@ def nearest(counted: list[Row], told: ToldTime, switched: float) -> tuple[str, d
         counted, key=lambda cell: abs(cell["events"][told.kind].get("switches", 0) - switched)
     )
     return cell["scheduler"], cell["events"][told.kind]
-
-
-def measure(folder: Path) -> None:
-    """Time each cell that was predicted, interleaved."""
-    write_json(folder / MEASURED, run_all(folder, REPEATS, ("median_ns", "cpu_ns", "switches")))
-
-
-def run_all(folder: Path, repeats: int, figures: tuple[str, ...]) -> list[Row]:
-    """Run what was counted: these figures of each repeat, of cells that run here."""
-    counted = {named(cell) for cell in read_json(folder / COUNTED)["cells"]}
-    cells = [
-        cell
-        for placement in ("same-cpu", "cross-cpu")
-        for cell in judged_cells(placement)
-        if Named(*cell.names.values()) in counted
-    ]
-    found: dict[Priced, Row] = {cell: cell.names for cell in cells}
-    for repeat, cell in interleaved(cells, repeats):
-        print(f"\r{repeat + 1}/{repeats} {cell.transport:16}", end="", file=sys.stderr)
-        if cell not in found:
-            continue
-        try:
-            result, times = cell.run()
-        except RunError:
-            del found[cell]
-            continue
-        sides = [result[side] for side in ("client", "server")]
-        used = [side["rusage"] for side in sides]
-        rounds = result["round_trips"]
-        seen = {
-            "median_ns": median(times),
-            "cpu_ns": 1000 * sum(map(cpu_us, sides)) / rounds,
-            "switches": sum(each["voluntary"] + each["involuntary"] for each in used) / rounds,
-        }
-        for figure in figures:
-            found[cell].setdefault(figure, []).append(seen[figure])
-    print(file=sys.stderr)
-    return list(found.values())
 
 
 def judge(folder: Path) -> None:
@@ -307,10 +331,9 @@ def cold(folder: Path) -> None:
 
 STAGES: dict[str, Callable[[Path], None]] = {
     "count": count,
-    "price": price,
     "switches": switches,
-    "predict": predict,
     "measure": measure,
+    "predict": predict,
     "judge": judge,
 }
 
