@@ -12,10 +12,12 @@ import pytest
 from analysis.__main__ import main
 from analysis.predict import page as watched_page
 from analysis.predict.document import entry
+from analysis.predict.live import screen
 from analysis.predict.model import Fitted, Verdict, predict
 from analysis.predict.page import heading, row
 from analysis.predict.prices import Prices
-from analysis.predict.remarks import nothing, unbound, unseen
+from analysis.predict.remarks import nothing, remark, unbound, unseen
+from analysis.predict.terminal import lines
 from analysis.predict.told import Told, tell, tell_all
 from analysis.predict.waits import notes, remedies
 from analysis.raw.programs import Watched
@@ -290,3 +292,20 @@ def test_datagrams_that_nobody_takes_are_told(prices: Prices) -> None:
     assert [line.partition(":")[0] for line in unseen(full, (), 0)] == [
         f"port {only['ports'][0]} of UDP had no room for 1,234 datagrams, which are lost"
     ]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_no_line_is_longer_than_the_terminal(columns: int, prices: Prices) -> None:
+    """Of a hundred clients, and of a socket with a long path; how long a request takes is there."""
+    clients = [end(f"127.0.0.1:{port}", SERVER, port) for port in range(40000, 40100)]
+    servers = [end(SERVER, client["own"], 2) for client in clients]
+    path = {"family": "unix", "path": f"/run/user/1000/{'a' * 80}/socket"}
+    unix = (end("17", "18", 3, **path), end("18", "17", 4, **path))
+    names = {str(pid): {"comm": "client"} for pid in range(40000, 40100)}
+    seen = watched(*clients, *servers, *unix, processes=names)
+    told = tell_all(Watched.model_validate_json(json.dumps(seen)), prices)
+    said = remark(read(), told, 0, "")
+    for shown in (screen(seen, prices, columns, 40), [*lines(told, said, columns)]):
+        assert max(map(len, shown)) <= columns
+        assert any(" µs" in line for line in shown[:-1])
+    assert any(":6379 " in line for line in screen(seen, prices, columns, 40))
