@@ -7,6 +7,8 @@ decides how many digits each has, but a ratio of `times` has two decimals, and w
 whole ones has none.
 """
 
+import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -214,3 +216,10 @@ def listed(items: list[str]) -> str:
 def counted(count: int, single: str, many: str = "") -> str:
     """`1 cell`, `2 cells`."""
     return f"{count} {single if count == 1 else many or single + 's'}"
+
+
+def wrapped(text: str, columns: int, indent: str = "  ") -> list[str]:
+    """Lines for a terminal, in which a figure and its unit stay on one."""
+    kept = re.sub(r"(?<=\d) (?=(?:µs|ns|ms|s|%|B|KiB|MiB)(?!\w))", "\N{NO-BREAK SPACE}", text)
+    lines = textwrap.wrap(kept, columns, subsequent_indent=indent)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

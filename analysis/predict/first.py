@@ -197,7 +197,13 @@ def differences(tcp: Pair, unix: Pair) -> Iterator[str]:
     read = all(party.read for pair in (tcp, unix) for party in (pair.client, pair.server))
     for what, figure, most in counts:
         if (read or figure is not slept) and apart(figure(tcp), figure(unix), most):
-            yield f"{number(figure(tcp))} and {number(figure(unix))} {what}"
+            ours, theirs = (figure_text(figure(pair)) for pair in (tcp, unix))
+            yield f"{ours} and {theirs} {what}"
+
+
+def figure_text(figure: float) -> str:
+    """A count as it is; a mean with its digits."""
+    return f"{figure:,.0f}" if figure.is_integer() else number(figure)
 
 
 def apart(one: float, other: float, most: float) -> bool:

@@ -2,7 +2,6 @@
 """The live view of `watch`: what happened since an earlier look, and the lines of a screen."""
 
 import json
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from analysis.predict.prices import Prices
 from analysis.predict.remarks import cost_line
 from analysis.predict.told import Told, span, tell_all
 from analysis.raw.programs import Watched
-from analysis.wording import ABSENT, DASH, amount, number
+from analysis.wording import ABSENT, DASH, amount, number, wrapped
 from probes.watch import COUNTED
 
 HEADS = ("pair", "req/s", "µs", "limit", "a Unix socket saves")
@@ -92,13 +91,13 @@ def screen(seen: Look, prices: Prices, columns: int, rows: int) -> list[str]:
     told = tell_all(watched, prices)
     wide, room = max(SHORTEST_NAME, columns), max(1, rows - 4)
     named = told[: max(1, room // 2)]
-    lines = [*textwrap.wrap(f"q ends; {cost_line(watched)}.", wide)[:2], ""]
+    lines = [*wrapped(f"q ends; {cost_line(watched)}.", wide, indent="")[:2], ""]
     if told:
         lines += [*table([row(each) for each in named], columns), ""]
     else:
         lines += ["no two processes of this machine talked meanwhile over TCP or a Unix socket."]
     for each in named:
-        lines += textwrap.wrap(each.first.sentence, wide, subsequent_indent="  ")
+        lines += wrapped(each.first.sentence, wide)
     return [line[:columns] for line in lines[:rows]]
 
 
@@ -129,7 +128,14 @@ def table(body: Sequence[tuple[str, ...]], columns: int) -> Iterator[str]:
     widths = [max(len(cells[n]) for cells in (HEADS, *body)) for n in range(len(HEADS))]
     widths[0] = max(SHORTEST_NAME, min(widths[0], columns - sum(widths[1:]) - 2 * len(HEADS[1:])))
     for name, *cells in (HEADS, *body):
-        shown = name if len(name) <= widths[0] else f"{name[: widths[0] - 1]}…"
-        texts = [shown.ljust(widths[0])]
+        texts = [shortened(name, widths[0]).ljust(widths[0])]
         texts += [text.rjust(width) for text, width in zip(cells, widths[1:], strict=True)]
         yield "  ".join(texts).rstrip()
+
+
+def shortened(name: str, room: int) -> str:
+    """Both ends of a long name: who asks, and the port."""
+    if len(name) <= room:
+        return name
+    begin = room // 2
+    return f"{name[:begin]}…{name[begin + 1 - room :]}"

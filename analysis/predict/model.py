@@ -190,9 +190,14 @@ def saved(observed: Observed, prices: Prices, state: State) -> Price:
 
 
 def longest_us(observed: Observed) -> float:
-    """The longest that a request can take, with its connection; 0 where it is not known."""
-    answer = observed.waits.answer_us + observed.waits.connect_us
-    return max(observed.requests.period_us if observed.requests.opened else 0.0, answer)
+    """The longest that a request can take, with its connection; 0 where it is not known.
+
+    Where connections open, and nobody has timed that, it is all the time until the next one.
+    """
+    waits = observed.waits
+    if observed.requests.opened and not waits.connect_us:
+        return max(observed.requests.period_us, waits.answer_us)
+    return waits.answer_us + waits.connect_us
 
 
 def cpu_us(observed: Observed) -> float:

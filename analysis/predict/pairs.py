@@ -190,6 +190,8 @@ def wanted(only: Only, pair: Pair) -> bool:
     parties = (pair.client, pair.server)
     pids = {pid for party in parties for pid in party.owners}
     ports = {port(end) for party in parties for end in party.ends if pair.family != "unix"}
+    if pair.family == "udp":  # nobody may have it
+        ports.add(port_of(pair.place))
     return (not only.pids or not pids.isdisjoint(only.pids)) and (
         not only.ports or not ports.isdisjoint(only.ports)
     )

@@ -58,7 +58,7 @@ class Party:
 
     @property
     def ended(self) -> bool:
-        return all(owner.ended for owner in self.owners.values())
+        return bool(self.owners) and all(owner.ended for owner in self.owners.values())
 
     @property
     def read(self) -> bool:

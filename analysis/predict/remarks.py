@@ -41,8 +41,8 @@ def remark(watched: Watched, told: Sequence[Told], unpaired: int, foreign: str) 
 
 def nothing(watched: Watched) -> str:
     """Say why there is no pair."""
-    if refused := " ".join(failed(watched, ())):
-        return refused
+    if lost := " ".join([*failed(watched, ()), *dropped(watched)]):
+        return lost
     if watched.only.ports:
         return f"no pair that talked uses port {watched.only.ports[0]}: choose another, or none."
     if watched.only.pids:
@@ -71,6 +71,7 @@ def unseen(watched: Watched, told: Sequence[Told], unpaired: int) -> Iterator[st
     if any(each.prediction and not each.pair.observed.bound for each in told):
         yield unbound()
     yield from failed(watched, told)
+    yield from dropped(watched)
     if unpaired:
         yield (
             f"{counted(unpaired, 'end')} without the other: that did not talk in this time, is on "
@@ -92,6 +93,19 @@ def failed(watched: Watched, told: Sequence[Told]) -> Iterator[str]:
             failures[comm, row.place or "a place without a name"] += row.count
     for (comm, place), count in failures.most_common(MOST_NAMES):
         yield f"{comm}: {counted(count, 'call')} of connect(2) to {place} failed: nobody answered."
+
+
+def dropped(watched: Watched) -> Iterator[str]:
+    """Say for which sockets of UDP datagrams came that had no room there."""
+    for counts in watched.namespaces.values():
+        for name, count in counts.items():
+            kind, _, port = name.partition(" ")
+            wanted = not watched.only.ports or port in map(str, watched.only.ports)
+            if kind == "dropped" and count and wanted:
+                yield (
+                    f"port {port} of UDP had no room for {count:,} datagrams, which are lost: "
+                    "read sooner, or enlarge SO_RCVBUF (net.core.rmem_max)."
+                )
 
 
 def is_wanted(only: Only, row: Failure) -> bool:

@@ -12,6 +12,8 @@ HELD_BACK = ("delayed-ack", "cork", "paced")  # waits that a Unix socket does no
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
 SELDOM_OPENED = 0.1  # connections for each request: with fewer, they are kept
 ROOM = 128 * 1024  # bytes of a message: as much a Unix socket has room for by default
+# Sends in a turn of either end, and how far they differ: a header and a body are two
+BATCH, BATCH_SAME = 2.5, 0.05
 OVERLAP = 0.3  # of both ends' turns: with more sends before the other's answer, requests overlap
 
 
@@ -181,6 +183,12 @@ def idle_us(client: Party, period_us: float) -> float:
 
 
 def overlap(client: Party, server: Party) -> bool:
-    """Whether both often send again before the other has answered: several requests at once."""
+    """Whether several requests are under way on one connection.
+
+    Then both often send again before the other has answered, or as many messages in a turn. What
+    is written as a whole, and answered as a whole, is a request.
+    """
     again = (party.sum("again") / max(1, party.sum("turns")) for party in (client, server))
-    return min(again) > OVERLAP
+    asks, answers = (party.sum("sends") / max(1, party.sum("turns")) for party in (client, server))
+    is_batch = min(asks, answers) > BATCH and abs(asks - answers) < BATCH_SAME * asks
+    return min(again) > OVERLAP or is_batch

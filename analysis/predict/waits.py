@@ -13,7 +13,7 @@ from analysis.raw.programs import End
 from analysis.wording import ABSENT, number
 
 WAITS = Path(__file__).with_name("waits.toml")
-SELDOM = 0.01  # of the requests, or of the bytes: what is less has no note
+SELDOM = 0.01  # of the requests, their time, or the bytes: what is less has no note
 MANY_CLOSED = 1000  # connections in TIME_WAIT: each keeps a port
 
 # A kind of wait, which is a section of waits.toml, and the figures for its words
@@ -52,12 +52,14 @@ def timers(pair: Pair) -> Iterator[Noted]:
     """What it sent waited for a timer of TCP."""
     waits = timer_waits(pair.client, pair.server)
     for name in known_waits():
-        if (count := waits[name, "count"]) > SELDOM * pair.requests:
+        count, ns = waits[name, "count"], waits[name, "ns"]
+        short = 0 < ns < SELDOM * 1000 * pair.request_us * pair.requests
+        if count > SELDOM * pair.requests and not short:
             yield (
                 name,
                 {
                     "rate": number(a_second(pair, count)),
-                    "each": number(ns / 1e6 / count) if (ns := waits[name, "ns"]) else ABSENT,
+                    "each": number(ns / 1e6 / count) if ns else ABSENT,
                     "overflows": f"{pair.counted['ListenOverflows']:,}",
                 },
             )

@@ -56,6 +56,7 @@ OFFSETS = {
     "CHRONO": "tcp_sock.chrono_stat",
     "DUPLICATES": "tcp_sock.dsack_dups",
     "DEPARTS": "tcp_sock.tcp_wstamp_ns",
+    "SENT_AT": "tcp_sock.tcp_clock_cache",
     "RECEIVED_UP_TO": "tcp_sock.rcv_nxt",
     "FLAGS": "socket.flags",
     "FILE": "socket.file",

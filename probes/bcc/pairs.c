@@ -33,6 +33,17 @@ static inline u64 beginning(struct traffic *traffic, u32 limited, u64 now)
 	return began > traffic->since ? began : traffic->since;
 }
 
+/*
+ * When the segment went that a send before `now` has made: our hook is at the send's end, and over
+ * loopback most of the send comes after that.
+ */
+static inline u64 sent_at(void *sk, struct traffic *traffic, u64 now)
+{
+	u64 at = word(sk + SENT_AT);
+
+	return at > traffic->since && at < now ? at : now;
+}
+
 static inline void turn(void *sk, struct traffic *traffic, struct end *end, int what, u64 counted,
 			u32 limited)
 {
@@ -47,6 +58,8 @@ static inline void turn(void *sk, struct traffic *traffic, struct end *end, int 
 		if (whole)
 			at = beginning(traffic, limited, now);
 		traffic->room_ns += now - at;
+		if (whole && is_tcp(traffic))
+			at = sent_at(sk, traffic, at);
 		if (whole && traffic->last == RECEIVED) {
 			if (traffic->read > from && traffic->read < at) {
 				traffic->rest_ns += traffic->read - from;

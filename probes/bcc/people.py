@@ -162,7 +162,19 @@ def network_counts(spaces: dict[int, Path]) -> dict[int, dict[str, int]]:
             names, counts, *_ = (folder / "netstat").read_text(encoding="ascii").splitlines()
             known = dict(zip(names.split()[1:], map(int, counts.split()[1:]), strict=True))
             counted[inode] = {name: known[name] for name in COUNTS if name in known}
+            counted[inode] |= dropped(folder)
     return counted
+
+
+def dropped(tables: Path) -> Counter[str]:
+    """Datagrams for which a socket of UDP had no room, by its port. Raises OSError."""
+    drops: Counter[str] = Counter()
+    for name in ("udp", "udp6"):
+        for line in (tables / name).read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split()
+            if int(fields[-1]):
+                drops[f"dropped {int(fields[1].rpartition(':')[2], 16)}"] += int(fields[-1])
+    return drops
 
 
 class Listeners:

@@ -13,7 +13,7 @@ from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Prices
 from analysis.predict.waits import notes
 from analysis.raw.programs import PriceList, Watched
-from tests.analysis.test_predict import CLIENT, SERVER, TALK, end, made, price_list, read, watched
+from tests.analysis.made_watch import CLIENT, SERVER, TALK, end, made, price_list, read, watched
 
 SERVICE = "127.0.0.1:9999"
 SERVER_END = end(SERVER, CLIENT, 2)
