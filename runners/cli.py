@@ -125,9 +125,9 @@ existing = holding("")
 
 
 def kernel(word: str) -> str:
-    """Read a series or a release of Debian's kernels, or a bzImage."""
+    """Read a series or a release of Debian's kernels, a bzImage, or an Image for another machine."""
     try:
-        guest.check_name(text(word), USUAL)
+        guest.check_name(text(word))
     except UsageError as error:
         raise ArgumentTypeError(str(error)) from None
     return word

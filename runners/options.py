@@ -64,6 +64,7 @@ class RunOptions(CellOptions):
     programs: tuple[str, ...]
     target: str
     kernels: tuple[str, ...]
+    arch: str = USUAL.name
     repeats: int | None
     seed: int
     dry_run: bool = False

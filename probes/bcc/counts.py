@@ -31,6 +31,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from probes.bcc import frame
+from probes.isa import HOST
 from probes.counters import Counter, attach_points, read_counters
 from probes.reasons import Reason, ReasonError, missing, reason
 
@@ -57,7 +58,8 @@ C = (
     (r"\buint32\b", "u32"),
     (r"\bint32\b", "s32"),
     (r"\bretval\b", "PT_REGS_RC(ctx)"),
-    (r'\breg\("(\w+)"\)', r"ctx->\1"),
+    # At a call: what is passed.
+    *((rf'\breg\("{name}"\)', f"PT_REGS_PARM{n}(ctx)") for n, name in enumerate(HOST.arguments, 1)),
     (r"\blo\b", "is_lo(args, args->data_loc_name)"),
 )
 

@@ -41,6 +41,7 @@ from probes.bcc import frame
 from probes.bcc.people import TICK_MS, Listeners, People, namespaces, network_counts, unix_inodes
 from probes.bpf import Programs, enable_statistics
 from probes.btf import RUNNING, Btf
+from probes.isa import HOST
 from probes.messages import RunError
 from probes.watch import COUNTED, Column
 
@@ -99,6 +100,7 @@ WRITE_TIMERS = ("inet_connection_sock.icsk_retransmit_timer", "sock.tcp_retransm
 TIMERS = {"DELAYED_ACK_TIMER": "tcp_delack_timer", "WRITE_TIMER": "tcp_write_timer"}
 COARSE = 6  # CLOCK_MONOTONIC_COARSE: it goes on with the jiffies
 JIFFY_S = time.clock_getres(COARSE)
+PAGE = os.sysconf("SC_PAGE_SIZE")
 TIMER_LIST = Path("/proc/timer_list")
 SOURCES = [Path(__file__).with_name(name) for name in ("pairs.c", "waits.c")]
 STATE_PROGRAM = "on_state"  # connections that open and close are known at all times
@@ -139,6 +141,11 @@ def addresses(btf: Btf) -> dict[str, int]:
     alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
     known["INODE"] = alloc - btf.offset("socket_alloc.socket")
     known |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": MAP_ENTRIES}
+    # At the end of a task's stack lies what its system call was entered with.
+    known["ENTERED"] = max(HOST.stack, PAGE) - btf.size("pt_regs")
+    for name, (member, more) in zip(("NUMBER", "SECOND", "THIRD"), HOST.entered, strict=True):
+        known[name] = btf.offset(f"pt_regs.{member}") + more
+    known["NR_CONNECT"] = HOST.numbers["connect"]
     known["JIFFY_NS"] = round(JIFFY_S * 1e9)
     for path in WRITE_TIMERS:
         with suppress(RunError):

@@ -3,12 +3,14 @@
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from probes.isa.interface import OTHER, Isa, Jump, Return
 
 # Instructions are words of four bytes: bits that say what it is, and their value.
 CALL, BRANCH = 0b100101, 0b000101  # the upper six bits: bl, and b, by which a function ends
 CALL_REGISTER = 0xFEFF_F000, 0xD63F_0000  # blr, also with authentication
+KPROBE = 0xD420_0080  # brk 4
 RETURN = 0xFFFF_FC1F, 0xD65F_0000
 RETURNS = {0xD65F_0BFF, 0xD65F_0FFF}  # with authentication
 EXCEPTION_RETURNS = {0xD69F_03E0, 0xD69F_0BFF, 0xD69F_0FFF}
@@ -130,6 +132,16 @@ class Arm64(Isa):
     move_width = 16
     copy_back = 64
 
+    arguments = ("r0", "r1", "r2", "r3", "r4", "r5")
+    numbers = {"read": 63, "write": 64, "connect": 203, "bpf": 280}  # noqa: RUF012
+    call_table = Path(__file__).with_name("arm64_calls.tsv")
+    registers = """\
+struct pt_regs {
+	unsigned long regs[31], sp, pc, pstate;
+};
+"""
+    entered = (("syscallno", 0), ("regs", 8), ("regs", 16))
+
     def cpu_option(self, model: str, name: str, features: Sequence[str]) -> str:
         return ",".join([model, *(f if "=" in f else f"{f}=on" for f in features)])
 
@@ -192,6 +204,16 @@ class Arm64(Isa):
             return 0
         words = word & 0x3FF_FFFF
         return (end - 4 + 4 * (words - (words >> 25 << 26))) % (1 << 64)
+
+    def find_calls(self, code: bytes, address: int, target: int) -> tuple[list[int], list[int]]:
+        calls, hidden = list[int](), list[int]()
+        for at in range(0, len(code) - self.call_size + 1, self.call_size):
+            word = int.from_bytes(code[at : at + self.call_size], "little")
+            if word == KPROBE:
+                hidden.append(at)
+            elif word >> 26 == CALL and self.target(code[at:][:4], address + at + 4) == target:
+                calls.append(at)
+        return calls, hidden
 
     def repeats(self, code: bytes) -> bool:
         return False

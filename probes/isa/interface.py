@@ -4,6 +4,7 @@
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 # Not a register: a move from memory to memory; an instruction that does more than to move.
@@ -83,6 +84,15 @@ class Isa(ABC):
     move_width: int  # bytes of the widest move that carries payload
     copy_back: int  # bytes that the kernel's memcpy() goes back at most, to copy them again
 
+    # Probes on a kernel that runs on it.
+    arguments: Sequence[str]  # registers of a call's first six, as bpftrace calls them
+    numbers: Mapping[str, int]  # of the system calls that probes know
+    call_table: Path | None  # the names of all system calls; None: BCC knows them
+    registers: str  # struct pt_regs in C, as much of it as PT_REGS_PARM1() and the like read
+    # Where struct pt_regs has what a system call was entered with, and so many bytes behind it: its
+    # number, its second argument, its third.
+    entered: Sequence[tuple[str, int]]
+
     @property
     def qemu(self) -> str:
         """Return the emulator's name."""
@@ -149,6 +159,13 @@ class Isa(ABC):
     @abstractmethod
     def target(self, code: bytes, end: int) -> int:
         """Return where a direct call that ends at `end` leads; 0 where its bytes do not say."""
+
+    @abstractmethod
+    def find_calls(self, code: bytes, address: int, target: int) -> tuple[list[int], list[int]]:
+        """Return offsets into `code`, which lies at `address`, of direct calls of `target`.
+
+        And of places where a kprobe, another tool's too, hides which instruction was there.
+        """
 
     @abstractmethod
     def repeats(self, code: bytes) -> bool:
