@@ -266,6 +266,7 @@ def exact_and_prices(options: ExactOptions) -> int:
     """
     if options.command:
         return bench(options)
+    exact.check_machines(options)
     if options.priced:
         session = Session(options)
         session.set_up_step("--exact")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from probes import program
 from probes.cell import PATTERNS, PLACEMENTS, SCHEDULERS, TOPOLOGIES, TRANSPORTS, WAITS, Cell, Plan
+from probes.isa import USUAL
 from probes.messages import PROGRAM
 from probes.scripts import instruments
 from runners import guest
@@ -273,8 +274,10 @@ def show_plan(plan: Plan) -> None:
 
 def show_exact(options: ExactOptions) -> None:
     """Print the cells of exact mode, machine by machine, in their order."""
+    exact.check_machines(options)
     cells = exact.plan_cells(options)
-    for kernel, cpus, runs in exact.by_machine(options.kernels, cells, options.knobs):
-        print(f"exact, {kernel}, CPUs: {cpus}: {len(runs)} cells")
-        for cell in (run.cell for run in runs):
+    for work in exact.by_machine(options.kernels, cells, options.knobs, options.archs):
+        arch = "" if work.isa is USUAL else f" for {work.isa.name}"
+        print(f"exact, {work.kernel}{arch}, CPUs: {work.cpus}: {len(work.cells)} cells")
+        for cell in (run.cell for run in work.cells):
             print(f"  {cell}, {cell.shortened(find(cell.knob).messages or None).messages} messages")

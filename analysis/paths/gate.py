@@ -154,6 +154,11 @@ def judge(
     allowed: Allowance,
 ) -> Gate:
     """Judge the cells of both runs, of which the `second` has these. Raises UsageError for none."""
+    archs = sorted({cell.arch for pair in pairs for cell in (pair.before, pair.after)})
+    if len(archs) > 1:
+        raise UsageError(
+            f"the two runs are of {' and '.join(archs)}: a gate judges by its own kind."
+        )
     results = []
     reasons = dict(_lacking(runs))
     for cell in second:

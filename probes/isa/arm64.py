@@ -17,7 +17,6 @@ EXCEPTION_RETURNS = {0xD69F_03E0, 0xD69F_0BFF, 0xD69F_0FFF}
 PAIR = 0x7E00_0000, 0x2800_0000  # ldp, stp of general registers
 SINGLE = 0x3E00_0000, 0x3800_0000  # ldr, str and their like, of general registers
 ATOMIC = 0x3F20_0C00, 0x3820_0000  # among these
-RELEASE = 0x3F00_0000, 0x0800_0000  # exclusive, or in an order: ldar, stlr, ldxr, stxr
 
 # The processor enters the kernel in a table, whose entries have equal size.
 VECTORS = frozenset({"vectors", "tramp_vectors", "__bp_harden_el1_vectors"})

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from probes.contract import MANIFEST, Status
 from probes.files import read_toml
+from probes.isa import HOST
 from probes.messages import shown
 from probes.transports import PAIR
 from runners.exact.count import code_digest
@@ -120,7 +121,7 @@ def name_of(argv: list[str]) -> str:
     """A name for people, and a digest of everything that decides the job's figures."""
     chosen = [word.partition("=")[2] for word in argv[1 : 1 + len(SPLIT)]]
     kernel = Path(chosen[0])
-    made_from = [argv, code_digest(), {name: digest(data) for name, data in programs().items()}]
+    made_from = [argv, code_digest(), {name: digest(data) for name, data in programs(HOST).items()}]
     if kernel.is_file():
         made_from.append(digest(kernel.read_bytes()))
     key = digest(json.dumps(made_from).encode())[:10]

@@ -112,7 +112,7 @@ def build_tree(
         # Without this the kernel would be the last one that did build.
         (folder / isa.image_path).unlink(missing_ok=True)
         _configure(tree, folder, held, config, isa, by_user=how.own is not None)
-        _make(tree, folder, held, isa, f"-j{len(os.sched_getaffinity(0))}", isa.image)
+        _make(tree, folder, held, f"-j{len(os.sched_getaffinity(0))}", isa.image, isa=isa)
     return folder / isa.image_path
 
 
@@ -136,9 +136,9 @@ def _configure(
         (folder / ".config").write_text(config, encoding="utf-8")
     all_config.write_text(config, encoding="utf-8")
     if by_user:
-        _make(tree, folder, held, isa, "olddefconfig")
+        _make(tree, folder, held, "olddefconfig", isa=isa)
     else:
-        _make(tree, folder, held, isa, "allnoconfig", f"KCONFIG_ALLCONFIG={all_config}")
+        _make(tree, folder, held, "allnoconfig", f"KCONFIG_ALLCONFIG={all_config}", isa=isa)
 
 
 def compiler(isa: Isa = USUAL) -> str:
@@ -173,7 +173,7 @@ def alone(folder: Path, taken: str, say: Say) -> Iterator[int]:
         os.close(held)
 
 
-def _make(tree: Path, folder: Path, held: int, isa: Isa, *words: str) -> None:
+def _make(tree: Path, folder: Path, held: int, *words: str, isa: Isa = USUAL) -> None:
     """Run make, niced. Raises BuildError."""
     cross = "" if isa is HOST else isa.tools
     target = [f"ARCH={isa.linux}", f"CROSS_COMPILE={cross}"] if cross else []

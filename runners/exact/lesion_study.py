@@ -27,7 +27,7 @@ from probes.contract import Status
 from probes.functions import told
 from runners.exact.lesion import COUNTERS, LEAKS, Lesion, Patient, Trial
 from runners.exact.machine import digest
-from runners.exact.run import by_machine, plan_cells, prepare
+from runners.exact.run import by_machine, plan_cells, prepare, set_up
 from runners.exact.run import exact as count
 from runners.host.session import Session
 from runners.options import ExactOptions
@@ -123,8 +123,8 @@ def lesions(options: ExactOptions) -> int:
     session, folder = Session(options), (options.out or REPORTS / "lesions").absolute()
     if not (folder / LOCK_FILE).exists():
         place(folder)
-    works = by_machine(options.kernels, plan_cells(options), options.knobs)
-    session.set_up_step("--exact")
+    works = by_machine(options.kernels, plan_cells(options), options.knobs, options.archs)
+    set_up(session, options.archs)
     with session.scratch():
         subjects = [subject for work in works for subject in admit(session, work)]
         folder.mkdir(parents=True, exist_ok=True)

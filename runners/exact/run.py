@@ -62,7 +62,6 @@ Entries = list[dict[str, Any]]
 def exact(options: ExactOptions) -> int:
     """Count, and make the report: the exit status. Raises UsageError, RunError."""
     destination, session = place(options.out), Session(options)
-    check_machines(options)
     plan_cells(options)
     set_up(session, options.archs)
     documents = read_documents(options.document) if options.document else []
@@ -87,6 +86,8 @@ def check_machines(options: ExactOptions) -> None:
                 check_name(kernel, isa)
         if options.every_moment and isa.no_moments:
             raise UsageError(f"--every-moment is not for {isa.name}: {isa.no_moments}.")
+        if options.priced and isa is not HOST:
+            raise UsageError(f"--priced is of this machine's CPU, and counts are of {isa.name}.")
     for knob in options.knobs:
         lacks = [why for name in options.archs if (why := _lacking(knob, ISAS[name]))]
         if len(lacks) == len(options.archs):

@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 
+from probes.isa import USUAL
 from runners.options import ExactOptions, GateOptions
 
 CELL_FLAGS = ("--transports", "--patterns", "--sizes", "--placements", "--wait", "--sched")
@@ -26,6 +27,7 @@ def counting(options: GateOptions, kernel: str) -> ExactOptions:
         scheds=options.scheds or ("fifo",),
         messages=options.messages,
         kernels=(kernel,),
+        archs=(options.arch,),
         config=options.config,
     )
 
@@ -46,4 +48,6 @@ def cells_of(options: GateOptions) -> list[str]:
     words = [f"--{flag}={','.join(map(str, values))}" for flag, values in chosen.items()]
     if options.config:
         words.append(f"--config={options.config}")
+    if options.arch != USUAL.name:
+        words.append(f"--arch={options.arch}")
     return [*words, "--lines"] if options.lines else words

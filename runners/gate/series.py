@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.contract import BEYOND, PRICES, SERIES, UNTOLD
+from probes.isa import ISAS
 from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.count import code_digest
@@ -41,9 +42,10 @@ class Series:
         self.options = session.options
         self.config = TreeConfig(own=self.options.config, types=self.options.lines)
         self.cache = Cache(session.invoker.cache, session.progress.say)
-        self.compiler = compiler()
+        self.isa = ISAS[self.options.arch]
+        self.compiler = compiler(self.isa)
         with PackageSources(self.cache) as sources:
-            self.qemu = prepare_qemu(self.cache, sources).version
+            self.qemu = prepare_qemu(self.cache, sources, self.isa).version
 
     def judge(self, destination: Path, scratch: Scratch, prices: Mapping[str, Any] | None) -> int:
         """Count each state, compare, print: the exit status. Raises UsageError, RunError.
@@ -72,7 +74,7 @@ class Series:
         """What series.json says: how the commits were counted, and what became of each."""
         config = "minimal.config"
         if self.options.config:
-            added = len(self.config.added())
+            added = len(self.config.added(self.isa))
             config = f"{self.options.config.name} with {added} options added"
         return {
             "command": shlex.join([PROGRAM, *self.options.argv]),
@@ -110,7 +112,7 @@ class Series:
         """The folder of a state's run, from the cache or made. Raises RunError, UsageError."""
         recipe = {
             "tree": state.tree,
-            "config": self.config.wanted(),
+            "config": self.config.wanted(self.isa),
             "compiler": self.compiler,
             "qemu": self.qemu,
             "cells": cells_of(self.options),
@@ -121,7 +123,11 @@ class Series:
             self.tree.check_out(state)
             with self.session.progress.step("building"):
                 image = build_tree(
-                    self.cache.folder, self.tree.path, self.session.progress.say, how=self.config
+                    self.cache.folder,
+                    self.tree.path,
+                    self.session.progress.say,
+                    self.isa,
+                    self.config,
                 )
             counts = Session(
                 counting(self.options, str(image)),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.contract import BEYOND, GATE, MANIFEST, PRICES, UNTOLD
+from probes.isa import ISAS
 from runners.exact import run as exact
 from runners.exact.kernel_tree import TreeConfig
 from runners.gate import sides
@@ -43,7 +44,8 @@ def gate(options: GateOptions, prices: Mapping[str, Any] | None = None) -> int:
         raise UsageError("--mail has no effect: it is of a series, such as --against main..HEAD.")
     destination = place(options.out)
     exact.plan_cells(counting(options, judged.name))
-    added = TreeConfig(options.config, options.lines).added()
+    check_arch(options, judged)
+    added = TreeConfig(options.config, options.lines).added(ISAS[options.arch])
     session = Session(options)
     if options.bisect:
         if judged.git is None:
@@ -51,7 +53,7 @@ def gate(options: GateOptions, prices: Mapping[str, Any] | None = None) -> int:
         with session.scratch(), sides.opened(judged, session) as tree:
             return bisect(options, tree, cells_of(options))
     with untold():
-        session.set_up_step("--exact")
+        exact.set_up(session, [options.arch])
         if added:
             session.progress.note(f"--config {options.config}: added {', '.join(added)}")
         with session.scratch() as scratch:
@@ -66,6 +68,13 @@ def gate(options: GateOptions, prices: Mapping[str, Any] | None = None) -> int:
                     tree.check_out(sides.as_it_is(tree))
                     return judge_pair(session, str(tree.path), destination, scratch, prices)
             return judge_pair(session, judged.name, destination, scratch, prices)
+
+
+def check_arch(options: GateOptions, judged: sides.Judged) -> None:
+    """Raises UsageError where a kernel is for another architecture than --arch."""
+    exact.check_machines(counting(options, judged.name))
+    if options.against and Path(options.against).is_file():
+        exact.check_machines(counting(options, options.against))
 
 
 def with_paths(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from probes.cell import Cell, CellRun
+from probes.isa import HOST, ISAS, USUAL, Isa
 from runners.exact.guest import ExactGuest, prepare_guest
 from runners.guest.qemu import HangError
 from runners.process import RunError
@@ -29,10 +30,10 @@ def cell_run(transport: str = "unix", placement: str = "same-cpu", **changes: ob
 
 
 @cache
-def prepared(kernel: str, cpus: int = 1) -> ExactGuest:
+def prepared(kernel: str, cpus: int = 1, isa: Isa = USUAL) -> ExactGuest:
     """Skips where it cannot be had, with the reason."""
     try:
-        return prepare_guest(invoker().cache, kernel, lambda _: None, cpus=cpus)
+        return prepare_guest(invoker().cache, kernel, lambda _: None, cpus=cpus, isa=isa)
     except HangError:
         raise  # it was prepared, and hangs: a defect
     except RunError as error:
@@ -65,3 +66,15 @@ def exact_guest(built: None) -> ExactGuest:
 def two_cpu_guest(built: None) -> ExactGuest:
     """The default kernel on two CPUs."""
     return prepared("6.12", 2)
+
+
+@pytest.fixture(scope="session")
+def arm64_guest(built: None) -> ExactGuest:
+    """The default kernel for arm64 on one CPU."""
+    isa = ISAS["arm64"]
+    compiler = f"{isa.tools}gcc"
+    if isa is not HOST and not shutil.which(compiler):
+        pytest.skip(f"there is no {compiler} here")
+    for part in PARTS[:-1]:
+        make(REPOSITORY / part, f"BUILD=build/{isa.name}", f"CC={compiler}")
+    return prepared("6.12", isa=isa)

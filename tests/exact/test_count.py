@@ -168,8 +168,8 @@ def test_no_stored_machine_is_used_again_once_its_inputs_changed(
 ) -> None:
     file, cache = tmp_path / "kernel", Cache(tmp_path / "cache", lambda _: None)
     file.write_bytes(b"kernel")
-    monkeypatch.setattr(machines, "programs", lambda: {"init": b"1"})
-    monkeypatch.setattr(machines, "_with_symbols", lambda _: b"workload, with symbols")
+    monkeypatch.setattr(machines, "programs", lambda _: {"init": b"1"})
+    monkeypatch.setattr(machines, "_with_symbols", lambda *_: b"workload, with symbols")
     machine = EmulatedMachine(Qemu(tmp_path, "10.0", "qemu-1"), Kernel(file, "6.12", "1", "key"))
     cache.entry("snapshot", machine.recipe(), lambda _: {})
     assert cache.find("snapshot", machine.recipe())

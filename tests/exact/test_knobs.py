@@ -23,7 +23,15 @@ from runners.process import RunError, UsageError
 from runners.store.folders import invoker
 from tests.exact.conftest import REPOSITORY, cell_run
 
-KEYS = {field.name for field in fields(Knob)} | {"value", "file", "each", "code", "bpftrace"}
+KEYS = {field.name for field in fields(Knob)} | {
+    "value",
+    "file",
+    "each",
+    "code",
+    "bpftrace",
+    "arch",
+    "arm64",
+}
 A_CLOCKS_BRANCH = 24  # instructions of a round trip
 MOST_UNCLASSIFIED = 0.02  # of the instructions, as of a cell without a knob
 PROOFS = {"expect", "log", "bpftrace"}  # steps that fail where the knob is not in force

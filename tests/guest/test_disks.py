@@ -74,9 +74,9 @@ def test_the_machine_s_own_mirror_is_taken() -> None:
     assert mirror == {False: MIRROR, True: MIRROR + "-security"}
     assert not choose_mirror([("http://archive.example/ubuntu", "noble-security")])
     keys = "arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg"
-    assert source_line(mirror, "trixie") == f"deb [{keys}] {MIRROR} trixie main\n"
+    assert source_line(mirror, "trixie", "amd64") == f"deb [{keys}] {MIRROR} trixie main\n"
     late = f"deb [{keys} check-valid-until=no] {MIRROR}-security bullseye-security main\n"
-    assert source_line(mirror, "bullseye-security") == late
+    assert source_line(mirror, "bullseye-security", "amd64") == late
 
 
 def test_package_lines_of_apt() -> None:
