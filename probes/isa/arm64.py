@@ -77,10 +77,12 @@ class Arm64(Isa):
 
     page = 4096
     user_limit = 1 << 55
-    text = 0xFFFF_8000_7FE0_0000
+    memory_start = 1 << 30
+    text = 0xFFFF_8000_0000_0000
+    page_tables = "swapper_pg_dir"
     main_memory = b"\rmach-virt.ram"
-    direct_map = 0xFFFF_0000_0000_0000 - (1 << 30)
-    memory_map = 0xFFFF_FDFF_C000_0000 - (1 << 24)
+    direct_map = 0xFFFF_0000_0000_0000 - memory_start
+    memory_maps = (0xFFFF_FDFF_BF00_0000, 0xFFFF_FBFF_FF00_0000)  # since 6.9, and before
     stack = 16 << 10
 
     switch = "cpu_switch_to"
@@ -129,6 +131,10 @@ class Arm64(Isa):
         ),
     }
     move_width = 16
+    savers = frozenset(
+        f"el1{word}"
+        for word in ("h_64_irq", "h_64_sync", "h_64_fiq", "h_64_error", "_irq", "_sync")
+    ) | {"ret_to_kernel"}
     copy_back = 64
 
     arguments = ("r0", "r1", "r2", "r3", "r4", "r5")
@@ -176,8 +182,12 @@ struct pt_regs {
         match = SYSTEM_CALL.search(function)
         return match[1] if match else None
 
+    def physical(self, address: int, start_of: Callable[[str], int]) -> int:
+        # QEMU loads the kernel two MiB into memory, and its code begins 64 KiB later.
+        return address - start_of("_stext") + self.memory_start + (2 << 20) + (64 << 10)
+
     def translate(self, read: Callable[[int, int], bytes], tables: int, page: int) -> int | None:
-        table = tables - self.text + (1 << 30)
+        table = tables
         for shift in TABLE_LEVELS:
             entry = int.from_bytes(read(table + (page >> shift & 511) * 8, 8), "little")
             if not entry & PRESENT:

@@ -54,10 +54,14 @@ class Isa(ABC):
     # Memory.
     page: int  # bytes
     user_limit: int  # where the addresses of user space end
-    text: int  # the address at which the kernel has the first byte of main memory
+    memory_start: int  # the physical address of main memory's first byte
+    text: int  # from this address on the kernel has its own code and variables
+    page_tables: str  # the symbol of its own page tables
     main_memory: bytes  # its name in what QEMU stores
     direct_map: int  # where the kernel has all main memory in order, without KASLR
-    memory_map: int  # where struct page of the first page is, unless the kernel says otherwise
+    # Where struct page of physical page 0 would be, unless the kernel says otherwise: the first of
+    # these where memory is.
+    memory_maps: Sequence[int]
     stack: int  # bytes of a task's stack in the kernel
 
     # Functions of the kernel.
@@ -82,6 +86,7 @@ class Isa(ABC):
     call_size: int  # bytes of a direct call
     returns: Mapping[str, Return]  # by what is given: 0, 1, -1, or the first argument
     move_width: int  # bytes of the widest move that carries payload
+    savers: frozenset[str]  # functions that keep registers in memory during an interrupt, by moves
     copy_back: int  # bytes that the kernel's memcpy() goes back at most, to copy them again
 
     # Probes on a kernel that runs on it.
@@ -145,11 +150,17 @@ class Isa(ABC):
         """Return the name of the system call that this function carries out; None for others."""
 
     @abstractmethod
+    def physical(self, address: int, start_of: Callable[[str], int]) -> int:
+        """Return the physical address of the kernel's own code and variables.
+
+        `start_of` gives the address of a symbol.
+        """
+
+    @abstractmethod
     def translate(self, read: Callable[[int, int], bytes], tables: int, page: int) -> int | None:
         """Return the physical address of a page of the kernel's; None where it has none.
 
-        `read` gives bytes of physical memory, `tables` is the kernel's own address of its page
-        tables.
+        `read` gives bytes of physical memory, in which the kernel's page tables are at `tables`.
         """
 
     @abstractmethod

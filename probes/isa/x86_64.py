@@ -70,10 +70,12 @@ class X8664(Isa):
 
     page = 4096
     user_limit = 1 << 47
+    memory_start = 0
     text = 0xFFFF_FFFF_8000_0000
+    page_tables = "init_top_pgt"
     main_memory = b"\6pc.ram"
     direct_map = 0xFFFF_8880_0000_0000
-    memory_map = 0xFFFF_EA00_0000_0000
+    memory_maps = (0xFFFF_EA00_0000_0000,)
     stack = 16 << 10
 
     switch = "__switch_to_asm"
@@ -126,6 +128,7 @@ class X8664(Isa):
         ),
     }
     move_width = STRING_MOVE_WIDTH
+    savers = frozenset()  # they push and pop
     copy_back = 32
 
     arguments = ("di", "si", "dx", "cx", "r8", "r9")
@@ -176,8 +179,11 @@ struct pt_regs {
         match = SYSTEM_CALL.search(function)
         return match[1] if match else None
 
+    def physical(self, address: int, start_of: Callable[[str], int]) -> int:
+        return address - self.text
+
     def translate(self, read: Callable[[int, int], bytes], tables: int, page: int) -> int | None:
-        table = tables - self.text
+        table = tables
         for shift in TABLE_LEVELS:
             at = table + (page >> shift & 511) * 8
             entry = int.from_bytes(read(at, 8), "little")
