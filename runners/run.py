@@ -152,9 +152,9 @@ def prepare(session: Session[RunOptions]) -> Prepared:
     no_guest = ""
     if "guest" in plans:
         try:
-            session.set_up_step(
-                "--guest", *exact.words_for([options.arch]), "--no-python", name="set-up for the guest"
-            )
+            others = exact.words_for([options.arch])
+            words = ["--guest", *others, "--no-python"]
+            session.set_up_step(*words, name="set-up for the guest")
         except RunError as error:
             if "host" not in plans:
                 raise

@@ -31,8 +31,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from probes.bcc import frame
-from probes.isa import HOST
 from probes.counters import Counter, attach_points, read_counters
+from probes.isa import HOST
 from probes.reasons import Reason, ReasonError, missing, reason
 
 IS_LO = """

@@ -137,6 +137,7 @@ class Arm64(Isa):
     ) | {"ret_to_kernel"}
     copy_back = 64
 
+    functions = {"csum_partial": "do_csum"}  # noqa: RUF012
     arguments = ("r0", "r1", "r2", "r3", "r4", "r5")
     numbers = {"read": 63, "write": 64, "connect": 203, "bpf": 280}  # noqa: RUF012
     call_table = Path(__file__).with_name("arm64_calls.tsv")

@@ -90,6 +90,7 @@ class Isa(ABC):
     copy_back: int  # bytes that the kernel's memcpy() goes back at most, to copy them again
 
     # Probes on a kernel that runs on it.
+    functions: Mapping[str, str]  # for one that a kprobe finds on x86-64: what it finds instead
     arguments: Sequence[str]  # registers of a call's first six, as bpftrace calls them
     numbers: Mapping[str, int]  # of the system calls that probes know
     call_table: Path | None  # the names of all system calls; None: BCC knows them

@@ -131,6 +131,7 @@ class X8664(Isa):
     savers = frozenset()  # they push and pop
     copy_back = 32
 
+    functions = {}  # noqa: RUF012
     arguments = ("di", "si", "dx", "cx", "r8", "r9")
     numbers = {"read": 0, "write": 1, "connect": 42, "bpf": 321}  # noqa: RUF012
     call_table = None

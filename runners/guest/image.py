@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from probes.isa import USUAL, Isa
-from runners.guest.debian import TRIXIE, PackageSources, packages
+from probes.isa import HOST, USUAL, Isa
+from runners.guest.debian import LIBRARIES, TRIXIE, PackageSources, packages
 from runners.guest.qemu import Qemu
 from runners.guest.store import Cache
 from runners.process import plain_environment, run_tool
@@ -105,11 +105,11 @@ def prepare_image(
 @contextmanager
 def _runnable_root(root: Path, isa: Isa, cache: Cache, sources: PackageSources) -> Iterator[Path]:
     """Yield a root whose programs run here, with the same Python: `root` itself, where they do."""
-    if isa is USUAL:
+    if isa is HOST:
         yield root
         return
     with cache.scratch() as ours:
-        sources.archive(TRIXIE).unpack(["python3"], ours, "Python of this architecture")
+        sources.archive(TRIXIE, HOST).unpack(["python3"], ours, "Python of this architecture")
         yield ours
 
 
@@ -118,11 +118,11 @@ def _compile_python(root: Path, ours: Path) -> None:
 
     The Python of the root `ours` compiles it.
     """
-    libraries = ours / USUAL.libraries
+    libraries = ours / LIBRARIES
     python = next(iter(sorted((root / "usr/lib").glob("python3.*"))))
     run_tool(
         [
-            str(libraries / Path(USUAL.loader).name), "--library-path", str(libraries),
+            str(libraries / Path(HOST.loader).name), "--library-path", str(libraries),
             str(ours / "usr/bin" / python.name), "-S", "-m", "compileall", "-q",
             "-s", str(root), "-p", "/", "--invalidation-mode", "unchecked-hash", str(python),
         ],
