@@ -22,7 +22,7 @@ from runners.exact.record import CodeBlock
 MAGIC, CLASS_64 = b"\x7fELF", 2
 EXECUTABLE, SHARED = 2, 3  # types of file
 LOADED, DYNAMIC, INTERPRETER = 1, 2, 3  # segments
-NEEDED, STRINGS = 1, 5  # of what is dynamic
+LIBRARY_NAME, STRINGS = 1, 5  # of what is dynamic
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # sections
 FUNCTION, GNU_INDIRECT = 2, 10  # types of symbols
 IS_CODE = 1  # a segment's flag
@@ -151,7 +151,7 @@ def _needed(data: bytes, loads: Sequence[Segment], dynamic: bytes) -> Iterator[s
     strings = next((value for tag, value in rows if tag == STRINGS), 0)
     table = [strings - at + offset for offset, at, size in loads if at <= strings < at + size]
     for tag, value in rows:
-        if tag == NEEDED and table:
+        if tag == LIBRARY_NAME and table:
             start = table[0] + value
             yield data[start : data.index(b"\0", start)].decode(errors="replace")
 
