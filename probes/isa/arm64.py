@@ -34,7 +34,8 @@ LINUX_VERSION = re.compile(rb"Linux version (\d\S*) ")
 LEVELS = (39, 30, 21, 12)  # by which bits of an address page tables are indexed
 VALID, NEXT_LEVEL, OUTPUT = 1, 2, 0x0000_FFFF_FFFF_F000
 
-# What /proc/cpuinfo says of QEMU's models.
+# What /proc/cpuinfo says of QEMU's clocks, twice 62.5 MHz and 1 GHz, and of its models.
+EMULATED_CLOCKS = "125.00", "2000.00"
 CPU_PARTS = {
     "cortex-a53": "0xd03",
     "cortex-a55": "0xd05",
@@ -147,6 +148,10 @@ struct pt_regs {
 };
 """
     entered = (("syscallno", 0), ("regs", 8), ("regs", 16))
+
+    def emulated_by(self, cpu_info: str) -> bool:
+        # KVM gives a guest the clock of its host's CPU, QEMU one of its own.
+        return any(f"BogoMIPS\t: {clock}\n" in cpu_info for clock in EMULATED_CLOCKS)
 
     def cpu_option(self, model: str, name: str, features: Sequence[str]) -> str:
         return ",".join([model, *(f if "=" in f else f"{f}=on" for f in features)])

@@ -99,6 +99,10 @@ class Isa(ABC):
     # number, its second argument, its third.
     entered: Sequence[tuple[str, int]]
 
+    def emulated_by(self, cpu_info: str) -> bool:
+        """Return whether QEMU emulates this CPU, where systemd takes the machine for QEMU's."""
+        return True
+
     @property
     def qemu(self) -> str:
         """Return the emulator's name."""
