@@ -16,7 +16,7 @@ from probes.transports import holding
 KPROBES = TRACEFS / "kprobe_events"
 # What tables and scripts write as x86-64 has it: a register, a function, a system call's number.
 REGISTER = re.compile(r'\breg\("(\w+)"\)')
-FUNCTION = re.compile(r"(?<=^kprobe:)\w+", re.MULTILINE)
+PROBED_FUNCTION = re.compile(r"(?<=^kprobe:)\w+", re.MULTILINE)
 CALL_NUMBER = re.compile(r"(\bargs->id [=!]= )(\d+)\b")
 
 
@@ -49,7 +49,7 @@ def native(text: str, isa: Isa = HOST) -> str:
     """What bpftrace is to do, in an architecture's words instead of x86-64's."""
     names = {str(number): name for name, number in USUAL.numbers.items()}
     text = REGISTER.sub(lambda m: f'reg("{isa.arguments[USUAL.arguments.index(m[1])]}")', text)
-    text = FUNCTION.sub(lambda m: isa.functions.get(m[0], m[0]), text)
+    text = PROBED_FUNCTION.sub(lambda m: isa.functions.get(m[0], m[0]), text)
     return CALL_NUMBER.sub(lambda m: f"{m[1]}{isa.numbers[names[m[2]]]}", text)
 
 
