@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-SYS_BPF = 321  # x86-64
+from probes.isa import HOST
+
+SYS_BPF = HOST.numbers["bpf"]
 PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, PROG_QUERY, ENABLE_STATS = 13, 15, 16, 32
 EFFECTIVE = 1  # BPF_F_QUERY_EFFECTIVE: include the programs of the groups above
 QUERY = struct.Struct("=IIIIQII")  # of union bpf_attr: target, type, flags, -, ids, count, -

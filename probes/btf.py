@@ -16,6 +16,7 @@ from probes.messages import RunError
 
 RUNNING = Path("/sys/kernel/btf/vmlinux")  # of the kernel that runs here
 HEADER = struct.Struct("<HBBIIIII")  # struct btf_header
+HEAD = bytes.fromhex("9feb0100") + bytes([HEADER.size, 0, 0, 0])  # it begins so
 TYPE = struct.Struct("<III")  # struct btf_type: name, info, size or type
 MEMBER = struct.Struct("<III")  # struct btf_member: name, type, offset in bits
 ARRAY_OF = struct.Struct("<III")  # struct btf_array: element, index, number
@@ -264,6 +265,11 @@ class Btf:
     def _name(self, offset: int) -> str:
         start = self._strings + offset
         return self._data[start : self._data.index(b"\0", start)].decode()
+
+
+def embedded(image: bytes) -> bytes:
+    """What an image without sections has from its types on. Raises ValueError without them."""
+    return image[image.index(HEAD) :]
 
 
 def section(program: bytes, wanted: str) -> bytes:

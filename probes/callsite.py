@@ -3,8 +3,7 @@
 
 The copy routines in lib/ are built without ftrace, so a kprobe sits on the instruction that calls
 them, at `caller+offset`: read from the caller's machine code in /proc/kcore, and the addresses in
-/proc/kallsyms. x86-64 only: a near call is the byte e8 and a 32-bit displacement from the next
-instruction.
+/proc/kallsyms. The architecture knows how a call looks.
 
     sudo python3 -m probes.callsite tcp_sendmsg_locked _copy_from_iter
 """
@@ -15,12 +14,10 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from probes.isa.x86_64 import CALL
+from probes.isa import HOST
 from probes.reasons import ReasonError, reason
 
 TRACEFS = Path("/sys/kernel/tracing")
-INT3 = 0xCC
-CALL_LENGTH = 5
 ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 PT_LOAD = 1
@@ -69,26 +66,18 @@ def read_memory(address: int, length: int, path: Path = Path("/proc/kcore")) -> 
     raise ReasonError(reason("no-memory-segment", file=path, address=f"{address:#x}"))
 
 
-def find_calls(code: bytes, address: int, target: int) -> list[int]:
-    """Offsets into `code`, which lies at `address`, of near calls that land on `target`.
+def call_offsets(caller: str, callee: str, wanted: int = 1) -> list[int]:
+    """The offsets in `caller` of its calls to `callee` on the running kernel, at least one.
 
-    Another tool may have a kprobe there: its INT3 replaces the first byte of the call and leaves
-    the displacement alone.
+    Where another tool's kprobe hides an instruction, that may be one of them. It is taken for one
+    if there are `wanted` calls with it, and fewer without.
     """
-    offsets = []
-    for at in range(len(code) - CALL_LENGTH + 1):
-        if code[at] in (CALL, INT3):
-            (displacement,) = struct.unpack_from("<i", code, at + 1)
-            if address + at + CALL_LENGTH + displacement == target:
-                offsets.append(at)
-    return offsets
-
-
-def call_offsets(caller: str, callee: str) -> list[int]:
-    """The offsets in `caller` of its calls to `callee` on the running kernel, at least one."""
     symbols = read_symbols()
     start, length = _extent(caller, symbols)
-    calls = find_calls(read_memory(start, length), start, _extent(callee, symbols)[0])
+    target = _extent(callee, symbols)[0]
+    calls, hidden = HOST.find_calls(read_memory(start, length), start, target)
+    if len(calls) < wanted == len(calls) + len(hidden):
+        calls = sorted([*calls, *hidden])
     if not calls:
         raise ReasonError(reason("no-call", caller=caller, callee=callee))
     return calls
@@ -116,7 +105,7 @@ def all_call_offsets(call: str) -> tuple[str, list[int]]:
     """
     caller, _, called = call.partition(">")
     callee, _, wanted = called.partition("*")
-    offsets = call_offsets(caller, callee)
+    offsets = call_offsets(caller, callee, int(wanted))
     if len(offsets) != int(wanted):
         values = {"caller": caller, "callee": callee, "found": len(offsets), "wanted": wanted}
         raise ReasonError(reason("other-calls", **values))
@@ -125,6 +114,6 @@ def all_call_offsets(call: str) -> tuple[str, list[int]]:
 
 if __name__ == "__main__":  # offsets, decimal, for use as bpftrace parameters
     try:
-        print(*call_offsets(*sys.argv[1:]))
+        print(*call_offsets(*sys.argv[1:3]))
     except ReasonError as error:
         sys.exit(f"callsite: {error}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """counters.tsv: what bpftrace, bcc and perf count, and where the running kernel has each hook."""
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -8,10 +9,15 @@ from typing import NamedTuple
 from probes import callsite
 from probes.callsite import TRACEFS
 from probes.files import read_rows, typed
+from probes.isa import HOST, USUAL, Isa
 from probes.reasons import Reason, ReasonError, reason
 from probes.transports import holding
 
 KPROBES = TRACEFS / "kprobe_events"
+# What tables and scripts write as x86-64 has it: a register, a function, a system call's number.
+REGISTER = re.compile(r'\breg\("(\w+)"\)')
+PROBED_FUNCTION = re.compile(r"(?<=^kprobe:)\w+", re.MULTILINE)
+CALL_NUMBER = re.compile(r"(\bargs->id [=!]= )(\d+)\b")
 
 
 class Counter(NamedTuple):
@@ -39,11 +45,23 @@ class Counter(NamedTuple):
         return tuple(dict.fromkeys(names))
 
 
+def native(text: str, isa: Isa = HOST) -> str:
+    """What bpftrace is to do, in an architecture's words instead of x86-64's."""
+    names = {str(number): name for name, number in USUAL.numbers.items()}
+    text = REGISTER.sub(lambda m: f'reg("{isa.arguments[USUAL.arguments.index(m[1])]}")', text)
+    text = PROBED_FUNCTION.sub(lambda m: isa.functions.get(m[0], m[0]), text)
+    return CALL_NUMBER.sub(lambda m: f"{m[1]}{isa.numbers[names[m[2]]]}", text)
+
+
+def _native_row(row: dict[str, str]) -> dict[str, str]:
+    return row | {name: native(row[name]) for name in ("only", "amount")}
+
+
 @cache
 def read_counters(by: str = "") -> tuple[Counter, ...]:
     """All lines, or those of one instrument."""
     rows = read_rows(Path(__file__).with_name("counters.tsv"))
-    counters = (Counter(**typed(Counter, row)) for row in rows)
+    counters = (Counter(**typed(Counter, _native_row(row))) for row in rows)
     return tuple(counter for counter in counters if not by or by in counter.by)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from probes.counters import Counter, read_counters
+from probes.counters import Counter, native, read_counters
 from probes.files import read_rows, typed
 
 PROBES = Path(__file__).parent
@@ -68,7 +68,9 @@ def _script(row: dict[str, str]) -> Script:
     wanted = name if instrument == "bpftrace" else {"counts": "", "stat": ""}.get(name, name)
     counters = tuple(c for c in read_counters(instrument) if wanted in ("", c.script))
     file = PROBES / "bpftrace" / f"{name}.bt"
-    text = file.read_text(encoding="utf-8") if instrument == "bpftrace" and file.exists() else ""
+    text = ""
+    if instrument == "bpftrace" and file.exists():
+        text = native(file.read_text(encoding="utf-8"))
     quantities = [*row["quantities"].split(), *MAP.findall(text), *(c.quantity for c in counters)]
     made = {"name": name, "counters": counters, "text": text}
     return Script(**typed(Script, row) | made | {"quantities": tuple(dict.fromkeys(quantities))})

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from probes import cell
 from probes.contract import BENCH, MANIFEST, PROOF, WATCH, Status
 from probes.files import read_rows
-from probes.isa import ISAS, USUAL
+from probes.isa import HOST, ISAS, USUAL
 from probes.messages import PROGRAM, Parser, failure, is_plain, named, shown
 from probes.scripts import instruments, read_scripts
 from runners import guest, show
@@ -126,9 +126,9 @@ existing = holding("")
 
 
 def kernel(word: str) -> str:
-    """Read a series or a release of Debian's kernels, or a bzImage."""
+    """Read a series or a release of Debian's kernels, a bzImage, or another machine's Image."""
     try:
-        guest.check_name(text(word), USUAL)
+        guest.check_name(text(word))
     except UsageError as error:
         raise ArgumentTypeError(str(error)) from None
     return word
@@ -252,6 +252,7 @@ READERS: dict[str, ValueReader] = {
 # What a default and a help in options.tsv may name; `{}` are the words of the option's kind.
 NAMED = {
     **vars(cell),
+    "HOST": HOST,
     "USUAL": USUAL,
     "DEFAULT": DEFAULT,
     "MESSAGES": MESSAGES,

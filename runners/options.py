@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from probes.cell import USUAL_CLIENTS, USUAL_IN_FLIGHT
-from probes.isa import USUAL
+from probes.isa import HOST, USUAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,7 @@ class RunOptions(CellOptions):
     programs: tuple[str, ...]
     target: str
     kernels: tuple[str, ...]
+    arch: str = HOST.name
     repeats: int | None
     seed: int
     dry_run: bool = False

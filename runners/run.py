@@ -20,6 +20,7 @@ from typing import IO, Any, TypeVar
 
 from probes.cell import Plan
 from probes.contract import ENVIRONMENT, MISSING, PRICES, Kind, Status, kind_of
+from probes.isa import ISAS, USUAL, Isa
 from probes.messages import PROGRAM
 from probes.reasons import missing, reason
 from probes.transports import PAIR
@@ -28,6 +29,7 @@ from runners.checks import try_tools
 from runners.exact import lesion_study
 from runners.exact import run as exact
 from runners.exact.bench import bench
+from runners.exact.machine import built_for
 from runners.exact.priced import Named, count_events
 from runners.gate.verb import gate
 from runners.guest.boot import stored_guest
@@ -140,6 +142,8 @@ def set_up_analysis(options: DiffOptions | ReportOptions) -> None:
 def prepare(session: Session[RunOptions]) -> Prepared:
     """Packages, workload; what this kernel allows; the plan of each target."""
     options, progress = session.options, session.progress
+    for kernel in options.kernels:
+        guest.check_name(kernel, ISAS[options.arch])
     session.set_up_step("--claims" if options.claims is not None else "--no-python")
     planner = planner_of(options)
     with progress.step("preflight"):
@@ -149,7 +153,9 @@ def prepare(session: Session[RunOptions]) -> Prepared:
     no_guest = ""
     if "guest" in plans:
         try:
-            session.set_up_step("--guest", "--no-python", name="set-up for the guest")
+            others = exact.words_for([options.arch])
+            words = ["--guest", *others, "--no-python"]
+            session.set_up_step(*words, name="set-up for the guest")
         except RunError as error:
             if "host" not in plans:
                 raise
@@ -320,6 +326,7 @@ def prepare_guests(session: Session[RunOptions], refused: str = "") -> list[gues
                     progress.say,
                     transports=options.transports,
                     storable=storable,
+                    isa=ISAS[options.arch],
                 ),
                 parallel=parallel,
             )
@@ -358,7 +365,7 @@ def run_in_guest(
         payload, order = Path(folder, "payload.tar"), Path(folder, "plan.json")
         order.write_text((first or plan).text(), encoding="utf-8")
         modules = [(file, f"modules/{n:02}-{file.name}") for n, file in enumerate(machine.modules)]
-        pack(payload, [(order, order.name), *modules])
+        pack(payload, [(order, order.name), *modules], machine.kernel.isa)
         command = ["sh", "-c", LOAD_MODULES, "sh", *COLLECT]
         if first:
             command.append("--wait")
@@ -388,12 +395,12 @@ def source_only(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return None if Path(entry.name).name in ("__pycache__", "build") else entry
 
 
-def pack(payload: Path, files: Sequence[tuple[Path, str]] = ()) -> None:
-    """Write a guest's input: our sources, the workload, and these files with their names there."""
+def pack(payload: Path, files: Sequence[tuple[Path, str]] = (), isa: Isa = USUAL) -> None:
+    """Write a guest's input: our sources, its workload, and these files with their names there."""
     with tarfile.open(payload, "w") as tar:
         for folder in COLLECTOR_FOLDERS:
             tar.add(REPOSITORY / folder, folder, filter=source_only)
-        for file, name in ((WORKLOAD, WORKLOAD.name), *files):
+        for file, name in ((built_for(isa, WORKLOAD), WORKLOAD.name), *files):
             tar.add(file, name)
 
 
@@ -445,7 +452,7 @@ def exact_work(
     if not wanted:
         return lambda: ([], [])
     try:
-        session.set_up_step("--exact", name="set-up for exact counts")
+        exact.set_up(session, [session.options.arch], "set-up for exact counts")
     except RunError as error:
         why = reason("exact-failed", said=str(error).rstrip("."))
         return lambda: ([], [missing(["exact counts"], why)])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from probes import program
 from probes.cell import PATTERNS, PLACEMENTS, SCHEDULERS, TOPOLOGIES, TRANSPORTS, WAITS, Cell, Plan
-from probes.isa import USUAL
+from probes.isa import HOST, USUAL
 from probes.messages import PROGRAM
 from probes.scripts import instruments
 from runners import guest
@@ -86,7 +86,7 @@ def programs() -> list[preflight.Check]:
         lacks, tools = [], f"{tools}; QEMU and kernels are in the cache"
     return [
         preflight.tried("BCC", bcc is not None, "there" if bcc else f"unknown to {sys.executable}"),
-        preflight.tried("x86-64", machine == "x86_64", machine),
+        preflight.tried("architecture", machine == HOST.machine, machine),
         preflight.tried("guest's tools", not lacks, tools),
     ]
 

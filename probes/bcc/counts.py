@@ -32,6 +32,7 @@ if __name__ == "__main__":
 
 from probes.bcc import frame
 from probes.counters import Counter, attach_points, read_counters
+from probes.isa import HOST
 from probes.reasons import Reason, ReasonError, missing, reason
 
 IS_LO = """
@@ -57,7 +58,8 @@ C = (
     (r"\buint32\b", "u32"),
     (r"\bint32\b", "s32"),
     (r"\bretval\b", "PT_REGS_RC(ctx)"),
-    (r'\breg\("(\w+)"\)', r"ctx->\1"),
+    # At a call: what is passed.
+    *((rf'\breg\("{name}"\)', f"PT_REGS_PARM{n}(ctx)") for n, name in enumerate(HOST.arguments, 1)),
     (r"\blo\b", "is_lo(args, args->data_loc_name)"),
 )
 

@@ -16,7 +16,6 @@ enum { ACK_TIMER = 2, PROBE = 3 }; /* of icsk_ack.pending and icsk_pending */
 enum {
 	PEEK = 2,
 	ERRORS = 0x2000,
-	NR_CONNECT = 42,
 	AGAIN = -11,
 	NO_BUFFERS = -105,
 	TOO_MANY_REFS = -109
@@ -25,7 +24,6 @@ enum { NO_SPACE = 4, NONBLOCK = 04000 }; /* of a socket's flags, and of a file's
 #define PATH   108
 #define WINDOW 64	    /* jiffies */
 #define CLOSED (1ull << 63) /* turned over in the namespace of an end that has closed */
-#define STACK  16384	    /* bytes of a task's kernel stack on x86-64 */
 
 struct end {
 	u64 net, own, peer;

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from probes import callsite
+from probes.isa import HOST
 from probes.messages import RunError
 
 READY = "attached"
@@ -167,10 +168,6 @@ typedef _Bool bool;
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #endif
-struct pt_regs {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
-	unsigned long orig_ax, ip, cs, flags, sp, ss;
-};
 """
 EMPTY = (
     *("linux/bpf_common.h", "linux/log2.h", "linux/version.h", "asm/page.h"),
@@ -255,10 +252,11 @@ def compiled(program: str) -> Any:
 def write_headers(folder: Path) -> None:
     """Write what BCC needs of the kernel's headers, 16 MB that a guest does not have.
 
-    A program that looks into no kernel structure needs only fixed-width integers, the registers of
-    x86-64, and the presence of some files.
+    A program that looks into no kernel structure needs only fixed-width integers, the registers,
+    and the presence of some files.
     """
-    files = {"linux/kconfig.h": CONFIG, "linux/types.h": KERNEL_TYPES} | dict.fromkeys(EMPTY, "")
+    types = KERNEL_TYPES + HOST.registers
+    files = {"linux/kconfig.h": CONFIG, "linux/types.h": types} | dict.fromkeys(EMPTY, "")
     for name, text in files.items():
         path = folder / "include" / name
         path.parent.mkdir(parents=True, exist_ok=True)

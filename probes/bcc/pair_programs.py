@@ -17,11 +17,13 @@ from probes import callsite
 from probes.bcc import frame
 from probes.bpf import Programs
 from probes.btf import RUNNING, Btf
+from probes.isa import HOST
 from probes.messages import RunError
 from probes.watch import COUNTED, Column
 
 COUNTING = "counting"
 MAP_ENTRIES = 1 << 16
+PAGE = os.sysconf("SC_PAGE_SIZE")
 WINDOW = 64  # jiffies: as in ends.c
 CLOSED = 1 << 63  # as in ends.c
 # A raw tracepoint's way to its program and the two clock readings of the statistics, which they do
@@ -107,6 +109,11 @@ def addresses(btf: Btf) -> dict[str, int]:
     alloc = btf.offset("socket_alloc.vfs_inode") + btf.offset("inode.i_ino")
     known["INODE"] = alloc - btf.offset("socket_alloc.socket")
     known |= {"SOCK": btf.offset("socket.sk"), "ENTRIES": MAP_ENTRIES}
+    # At the end of a task's stack lies what its system call was entered with.
+    known["ENTERED"] = max(HOST.stack, PAGE) - btf.size("pt_regs")
+    for name, (member, more) in zip(("NUMBER", "SECOND", "THIRD"), HOST.entered, strict=True):
+        known[name] = btf.offset(f"pt_regs.{member}") + more
+    known["NR_CONNECT"] = HOST.numbers["connect"]
     known["JIFFY_NS"] = round(JIFFY_S * 1e9)
     for path in WRITE_TIMERS:
         with suppress(RunError):

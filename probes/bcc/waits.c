@@ -147,19 +147,17 @@ int on_timer(struct bpf_raw_tracepoint_args *ctx)
 int on_free(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct failure failure = {.family = UNIX};
-	struct pt_regs regs = {};
-	char *name;
+	char *registers, *name;
 	u64 task = bpf_get_current_task(), length;
 
 	if (ctx->args[1] - UNIX_CONNECT >= UNIX_CONNECT_SIZE || !counting())
 		return 0;
 	failure.pid = bpf_get_current_pid_tgid() >> 32;
-	bpf_probe_read_kernel(&regs, sizeof(regs),
-			      (void *)word((void *)task + TASK_STACK) + STACK - sizeof(regs));
-	length = (regs.dx - 2) & 127;
+	registers = (char *)word((void *)task + TASK_STACK) + ENTERED;
+	length = (word(registers + THIRD) - 2) & 127;
 	asm volatile("" : "+r"(length));
-	name = (char *)regs.si + 2;
-	if (regs.orig_ax == NR_CONNECT && length <= PATH) {
+	name = (char *)word(registers + SECOND) + 2;
+	if (half(registers + NUMBER) == NR_CONNECT && length <= PATH) {
 		bpf_probe_read_user(failure.path, 1, name);
 		if (failure.path[0])
 			bpf_probe_read_user_str(failure.path, length + 1, name);

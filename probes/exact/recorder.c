@@ -200,11 +200,17 @@ static void on_begin(unsigned int vcpu, void *data)
 		moments_begin(folder, cpu_base(), isa->timer_at, isa->timer_message);
 }
 
+/* QEMU's own: a program in user space may not see the kernel's addresses (arm64). */
+void cpu_physical_memory_rw(uint64_t address, void *data, uint64_t size, bool write);
+
 static const char *read_page(uint64_t physical)
 {
+	static char page[DUMP_PAGE];
+
 	if (physical >= isa->devices_start && physical < isa->devices_end)
 		return NULL;
-	return peek(isa->direct_map + physical, DUMP_PAGE);
+	cpu_physical_memory_rw(physical, page, sizeof(page), false);
+	return page;
 }
 
 static void on_end(unsigned int vcpu, void *data)

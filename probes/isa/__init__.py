@@ -8,8 +8,8 @@ layer and purpose (probes/functions.tsv, probes/exact/purposes.tsv). In exact mo
 its instructions, its registers, or the names that it gives to functions of the kernel. A machine, a
 record and symbols carry their architecture.
 
-What runs beside the workload on a host knows x86-64 in four more places: probes/callsite.py,
-probes/bpf.py, probes/bcc/syscount.py and runners/workload/work.c.
+Probes take their registers and numbers from here, too, on the kernel that runs: tables and scripts
+write x86-64's (probes/counters.py, native). Of the workload work.c has machine code.
 """
 
 import platform

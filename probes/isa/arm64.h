@@ -29,7 +29,6 @@ static const struct isa arm64 = {
 	.bases = {"TPIDR_EL1"},
 	.user_limit = UINT64_C(1) << 55,
 	/* QEMU's board has memory from the first GiB on, and devices below. */
-	.direct_map = UINT64_C(0xffff000000000000) - (UINT64_C(1) << 30),
 	.devices_start = 0,
 	.devices_end = UINT64_C(1) << 30,
 	.switches = arm64_switches,

@@ -3,17 +3,19 @@
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from probes.isa.interface import OTHER, Isa, Jump, Return
 
 # Instructions are words of four bytes: bits that say what it is, and their value.
-CALL, BRANCH = 0b100101, 0b000101  # the upper six bits: bl, and b, by which a function ends
-CALL_REGISTER = 0xFEFF_F000, 0xD63F_0000  # blr, also with authentication
-RETURN = 0xFFFF_FC1F, 0xD65F_0000
-RETURNS = {0xD65F_0BFF, 0xD65F_0FFF}  # with authentication
-EXCEPTION_RETURNS = {0xD69F_03E0, 0xD69F_0BFF, 0xD69F_0FFF}
-PAIR = 0x7E00_0000, 0x2800_0000  # ldp, stp of general registers
-SINGLE = 0x3E00_0000, 0x3800_0000  # ldr, str and their like, of general registers
+LINK, BRANCH = 0b100101, 0b000101  # the upper six bits: bl, and b, by which a function ends
+LINK_REGISTER = 0xFEFF_F000, 0xD63F_0000  # blr, also with authentication
+KPROBE = 0xD420_0080  # brk 4
+RET = 0xFFFF_FC1F, 0xD65F_0000
+OTHER_RETS = {0xD65F_0BFF, 0xD65F_0FFF}  # with authentication
+ERETS = {0xD69F_03E0, 0xD69F_0BFF, 0xD69F_0FFF}
+MOVE_PAIR = 0x7E00_0000, 0x2800_0000  # ldp, stp of general registers
+MOVE = 0x3E00_0000, 0x3800_0000  # ldr, str and their like, of general registers
 ATOMIC = 0x3F20_0C00, 0x3820_0000  # among these
 
 # The processor enters the kernel in a table, whose entries have equal size.
@@ -23,16 +25,17 @@ VECTOR_SIZE = 0x80
 # which only the second half is in use, and the way back.
 TRAMPOLINE, TABLE_SIZE = 0xFFFF_FBFF_F000_0000, 0x800
 
-INTERRUPT = re.compile(r"el1h_64_\w+(?<!_handler)|el0t_64_(?:irq|fiq|error)")
-SYSTEM_CALL = re.compile(r"__(?:arm64|se|do)_sys_(\w+)$")
+EXCEPTION = re.compile(r"el1h_64_\w+(?<!_handler)|el0t_64_(?:irq|fiq|error)")
+ARM64_CALL = re.compile(r"__(?:arm64|se|do)_sys_(\w+)$")
 
 # The head of an Image: Documentation/arch/arm64/booting.rst.
-MAGIC_AT, MAGIC = 56, b"ARM\x64"
-RELEASE_NAME = re.compile(rb"Linux version (\d\S*) ")
-TABLE_LEVELS = (39, 30, 21, 12)  # by which bits of an address page tables are indexed
-PRESENT, TABLE, FRAME = 1, 2, 0x0000_FFFF_FFFF_F000
+IMAGE_MAGIC_AT, IMAGE_MAGIC = 56, b"ARM\x64"
+LINUX_VERSION = re.compile(rb"Linux version (\d\S*) ")
+LEVELS = (39, 30, 21, 12)  # by which bits of an address page tables are indexed
+VALID, NEXT_LEVEL, OUTPUT = 1, 2, 0x0000_FFFF_FFFF_F000
 
-# What /proc/cpuinfo says of QEMU's models.
+# What /proc/cpuinfo says of QEMU's clocks, twice 62.5 MHz and 1 GHz, and of its models.
+EMULATED_CLOCKS = "125.00", "2000.00"
 CPU_PARTS = {
     "cortex-a53": "0xd03",
     "cortex-a55": "0xd05",
@@ -75,10 +78,12 @@ class Arm64(Isa):
 
     page = 4096
     user_limit = 1 << 55
-    text = 0xFFFF_8000_7FE0_0000
+    memory_start = 1 << 30
+    text = 0xFFFF_8000_0000_0000
+    page_tables = "swapper_pg_dir"
     main_memory = b"\rmach-virt.ram"
-    direct_map = 0xFFFF_0000_0000_0000 - (1 << 30)
-    memory_map = 0xFFFF_FDFF_C000_0000 - (1 << 24)
+    direct_map = 0xFFFF_0000_0000_0000 - memory_start
+    memory_maps = (0xFFFF_FDFF_BF00_0000, 0xFFFF_FBFF_FF00_0000)  # since 6.9, and before
     stack = 16 << 10
 
     switch = "cpu_switch_to"
@@ -127,7 +132,26 @@ class Arm64(Isa):
         ),
     }
     move_width = 16
+    savers = frozenset(
+        f"el1{word}"
+        for word in ("h_64_irq", "h_64_sync", "h_64_fiq", "h_64_error", "_irq", "_sync")
+    ) | {"ret_to_kernel"}
     copy_back = 64
+
+    functions = {"csum_partial": "do_csum"}  # noqa: RUF012
+    arguments = ("r0", "r1", "r2", "r3", "r4", "r5")
+    numbers = {"read": 63, "write": 64, "connect": 203, "bpf": 280}  # noqa: RUF012
+    call_table = Path(__file__).with_name("arm64_calls.tsv")
+    registers = """\
+struct pt_regs {
+	unsigned long regs[31], sp, pc, pstate;
+};
+"""
+    entered = (("syscallno", 0), ("regs", 8), ("regs", 16))
+
+    def emulated_by(self, cpu_info: str) -> bool:
+        # KVM gives a guest the clock of its host's CPU, QEMU one of its own.
+        return any(f"BogoMIPS\t: {clock}\n" in cpu_info for clock in EMULATED_CLOCKS)
 
     def cpu_option(self, model: str, name: str, features: Sequence[str]) -> str:
         return ",".join([model, *(f if "=" in f else f"{f}=on" for f in features)])
@@ -137,9 +161,9 @@ class Arm64(Isa):
         return f"CPU part\t: {CPU_PARTS.get(model, '')}"
 
     def release_of(self, image: bytes) -> str | None:
-        if image[MAGIC_AT : MAGIC_AT + len(MAGIC)] != MAGIC:
+        if image[IMAGE_MAGIC_AT : IMAGE_MAGIC_AT + len(IMAGE_MAGIC)] != IMAGE_MAGIC:
             return None
-        match = RELEASE_NAME.search(image)
+        match = LINUX_VERSION.search(image)
         return match[1].decode("ascii", "replace") if match else ""
 
     def packed_kernel(self, image: bytes) -> tuple[bytes, int]:
@@ -158,39 +182,53 @@ class Arm64(Isa):
         return ("tramp_vectors" if distance >= TABLE_SIZE // 2 else "tramp_exit"), distance
 
     def interrupt(self, function: str) -> str | None:
-        return function if INTERRUPT.fullmatch(function) else None
+        return function if EXCEPTION.fullmatch(function) else None
 
     def called_by_number(self, function: str) -> str | None:
-        match = SYSTEM_CALL.search(function)
+        match = ARM64_CALL.search(function)
         return match[1] if match else None
 
+    def physical(self, address: int, start_of: Callable[[str], int]) -> int:
+        # QEMU loads the kernel two MiB into memory, and its code begins 64 KiB later.
+        return address - start_of("_stext") + self.memory_start + (2 << 20) + (64 << 10)
+
     def translate(self, read: Callable[[int, int], bytes], tables: int, page: int) -> int | None:
-        table = tables - self.text + (1 << 30)
-        for shift in TABLE_LEVELS:
+        table = tables
+        for shift in LEVELS:
             entry = int.from_bytes(read(table + (page >> shift & 511) * 8, 8), "little")
-            if not entry & PRESENT:
+            if not entry & VALID:
                 return None
-            if shift == TABLE_LEVELS[-1] or not entry & TABLE:
+            if shift == LEVELS[-1] or not entry & NEXT_LEVEL:
                 inside = (1 << shift) - 1
-                return (entry & FRAME & ~inside) + (page & inside)
-            table = entry & FRAME
+                return (entry & OUTPUT & ~inside) + (page & inside)
+            table = entry & OUTPUT
         return None
 
     def jump(self, code: bytes) -> Jump:
         word = int.from_bytes(code, "little")
-        if word >> 26 == CALL or _fits(word, CALL_REGISTER):
+        if word >> 26 == LINK or _fits(word, LINK_REGISTER):
             return Jump.CALL
-        if _fits(word, RETURN) or word in RETURNS:
+        if _fits(word, RET) or word in OTHER_RETS:
             return Jump.RETURN
-        return Jump.IRET if word in EXCEPTION_RETURNS else Jump.NONE
+        return Jump.IRET if word in ERETS else Jump.NONE
 
     def target(self, code: bytes, end: int) -> int:
         # A branch, too: where one leads to a table's entry, no exception has.
         word = int.from_bytes(code, "little")
-        if word >> 26 not in (CALL, BRANCH):
+        if word >> 26 not in (LINK, BRANCH):
             return 0
         words = word & 0x3FF_FFFF
         return (end - 4 + 4 * (words - (words >> 25 << 26))) % (1 << 64)
+
+    def find_calls(self, code: bytes, address: int, target: int) -> tuple[list[int], list[int]]:
+        calls, hidden = list[int](), list[int]()
+        for at in range(0, len(code) - self.call_size + 1, self.call_size):
+            word = int.from_bytes(code[at : at + self.call_size], "little")
+            if word == KPROBE:
+                hidden.append(at)
+            elif word >> 26 == LINK and self.target(code[at:][:4], address + at + 4) == target:
+                calls.append(at)
+        return calls, hidden
 
     def repeats(self, code: bytes) -> bool:
         return False
@@ -206,8 +244,8 @@ class Arm64(Isa):
 
     def register_of(self, code: bytes, store: bool, second: bool) -> int:
         word = int.from_bytes(code, "little")
-        if _fits(word, PAIR):
+        if _fits(word, MOVE_PAIR):
             return (word >> 10 if second else word) & 31
-        if _fits(word, SINGLE) and not _fits(word, ATOMIC):
+        if _fits(word, MOVE) and not _fits(word, ATOMIC):
             return word & 31
         return OTHER

@@ -4,6 +4,7 @@
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 # Not a register: a move from memory to memory; an instruction that does more than to move.
@@ -53,10 +54,14 @@ class Isa(ABC):
     # Memory.
     page: int  # bytes
     user_limit: int  # where the addresses of user space end
-    text: int  # the address at which the kernel has the first byte of main memory
+    memory_start: int  # the physical address of main memory's first byte
+    text: int  # from this address on the kernel has its own code and variables
+    page_tables: str  # the symbol of its own page tables
     main_memory: bytes  # its name in what QEMU stores
     direct_map: int  # where the kernel has all main memory in order, without KASLR
-    memory_map: int  # where struct page of the first page is, unless the kernel says otherwise
+    # Where struct page of physical page 0 would be, unless the kernel says otherwise: the first of
+    # these where memory is.
+    memory_maps: Sequence[int]
     stack: int  # bytes of a task's stack in the kernel
 
     # Functions of the kernel.
@@ -81,7 +86,22 @@ class Isa(ABC):
     call_size: int  # bytes of a direct call
     returns: Mapping[str, Return]  # by what is given: 0, 1, -1, or the first argument
     move_width: int  # bytes of the widest move that carries payload
+    savers: frozenset[str]  # functions that keep registers in memory during an interrupt, by moves
     copy_back: int  # bytes that the kernel's memcpy() goes back at most, to copy them again
+
+    # Probes on a kernel that runs on it.
+    functions: Mapping[str, str]  # for one that a kprobe finds on x86-64: what it finds instead
+    arguments: Sequence[str]  # registers of a call's first six, as bpftrace calls them
+    numbers: Mapping[str, int]  # of the system calls that probes know
+    call_table: Path | None  # the names of all system calls; None: BCC knows them
+    registers: str  # struct pt_regs in C, as much of it as PT_REGS_PARM1() and the like read
+    # Where struct pt_regs has what a system call was entered with, and so many bytes behind it: its
+    # number, its second argument, its third.
+    entered: Sequence[tuple[str, int]]
+
+    def emulated_by(self, cpu_info: str) -> bool:
+        """Return whether QEMU emulates this CPU, where systemd takes the machine for QEMU's."""
+        return True
 
     @property
     def qemu(self) -> str:
@@ -135,11 +155,17 @@ class Isa(ABC):
         """Return the name of the system call that this function carries out; None for others."""
 
     @abstractmethod
+    def physical(self, address: int, start_of: Callable[[str], int]) -> int:
+        """Return the physical address of the kernel's own code and variables.
+
+        `start_of` gives the address of a symbol.
+        """
+
+    @abstractmethod
     def translate(self, read: Callable[[int, int], bytes], tables: int, page: int) -> int | None:
         """Return the physical address of a page of the kernel's; None where it has none.
 
-        `read` gives bytes of physical memory, `tables` is the kernel's own address of its page
-        tables.
+        `read` gives bytes of physical memory, in which the kernel's page tables are at `tables`.
         """
 
     @abstractmethod
@@ -149,6 +175,13 @@ class Isa(ABC):
     @abstractmethod
     def target(self, code: bytes, end: int) -> int:
         """Return where a direct call that ends at `end` leads; 0 where its bytes do not say."""
+
+    @abstractmethod
+    def find_calls(self, code: bytes, address: int, target: int) -> tuple[list[int], list[int]]:
+        """Return offsets into `code`, which lies at `address`, of direct calls of `target`.
+
+        And of places where a kprobe, another tool's too, hides which instruction was there.
+        """
 
     @abstractmethod
     def repeats(self, code: bytes) -> bool:

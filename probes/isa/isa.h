@@ -24,8 +24,7 @@ struct isa {
 	const char *bases[ISA_BASES];
 	uint64_t user_limit; /* where the addresses of user space end */
 
-	/* Where the kernel has all memory in order, without KASLR; where devices are. */
-	uint64_t direct_map, devices_start, devices_end;
+	uint64_t devices_start, devices_end; /* by physical address */
 
 	/*
 	 * In the kernel's function that switches tasks (the recorder is told where it is): is it

@@ -31,7 +31,6 @@ static const struct isa x86_64 = {
 	.arguments = {"rdi", "rsi", "rdx"},
 	.bases = {"gs_base", "k_gs_base"}, /* in user space the first is the program's */
 	.user_limit = UINT64_C(1) << 47,
-	.direct_map = UINT64_C(0xffff888000000000),
 	.devices_start = 0xa0000,
 	.devices_end = 0x100000,
 	.switches = x86_64_switches,

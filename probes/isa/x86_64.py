@@ -11,7 +11,7 @@ from probes.isa.interface import OTHER, STRING, Isa, Jump, Return
 REX = range(0x40, 0x50)
 PREFIXES = bytes([0x2E, 0x3E, 0x65, 0x66, 0xF2, 0xF3, *REX])
 REPEAT = (0xF2, 0xF3)
-CALL = 0xE8
+CALL, INT3 = 0xE8, 0xCC
 STRING_OPCODES = frozenset({0xA4, 0xA5, 0xA6, 0xA7, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF})
 # movs and stos of one byte; the others have the operand's size.
 FILLS = {0xA4: 1, 0xA5: 4, 0xAA: 1, 0xAB: 4}
@@ -70,10 +70,12 @@ class X8664(Isa):
 
     page = 4096
     user_limit = 1 << 47
+    memory_start = 0
     text = 0xFFFF_FFFF_8000_0000
+    page_tables = "init_top_pgt"
     main_memory = b"\6pc.ram"
     direct_map = 0xFFFF_8880_0000_0000
-    memory_map = 0xFFFF_EA00_0000_0000
+    memory_maps = (0xFFFF_EA00_0000_0000,)
     stack = 16 << 10
 
     switch = "__switch_to_asm"
@@ -126,7 +128,20 @@ class X8664(Isa):
         ),
     }
     move_width = STRING_MOVE_WIDTH
+    savers = frozenset()  # they push and pop
     copy_back = 32
+
+    functions = {}  # noqa: RUF012
+    arguments = ("di", "si", "dx", "cx", "r8", "r9")
+    numbers = {"read": 0, "write": 1, "connect": 42, "bpf": 321}  # noqa: RUF012
+    call_table = None
+    registers = """\
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	unsigned long orig_ax, ip, cs, flags, sp, ss;
+};
+"""
+    entered = (("orig_ax", 0), ("si", 0), ("dx", 0))
 
     def cpu_option(self, model: str, name: str, features: Sequence[str]) -> str:
         return ",".join([model, "enforce", f"model-id={self.cpu_name(name)}", *features])
@@ -165,8 +180,11 @@ class X8664(Isa):
         match = SYSTEM_CALL.search(function)
         return match[1] if match else None
 
+    def physical(self, address: int, start_of: Callable[[str], int]) -> int:
+        return address - self.text
+
     def translate(self, read: Callable[[int, int], bytes], tables: int, page: int) -> int | None:
-        table = tables - self.text
+        table = tables
         for shift in TABLE_LEVELS:
             at = table + (page >> shift & 511) * 8
             entry = int.from_bytes(read(at, 8), "little")
@@ -190,6 +208,16 @@ class X8664(Isa):
         if len(code) == self.call_size and code[0] == CALL:
             return (end + int.from_bytes(code[1:], "little", signed=True)) % (1 << 64)
         return 0
+
+    def find_calls(self, code: bytes, address: int, target: int) -> tuple[list[int], list[int]]:
+        # A kprobe's INT3 replaces the first byte of the call and leaves the displacement alone.
+        offsets = []
+        for at in range(len(code) - self.call_size + 1):
+            if code[at] in (CALL, INT3):
+                call = bytes([CALL]) + code[at + 1 : at + self.call_size]
+                if self.target(call, address + at + self.call_size) == target:
+                    offsets.append(at)
+        return offsets, []
 
     def repeats(self, code: bytes) -> bool:
         return code[0] in REPEAT and code[-1] in STRING_OPCODES and len(code) <= 3

@@ -9,7 +9,7 @@ import re
 import struct
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,8 @@ from runners.exact.record import CodeBlock
 
 MAGIC, CLASS_64 = b"\x7fELF", 2
 EXECUTABLE, SHARED = 2, 3  # types of file
-LOADED, INTERPRETER = 1, 3  # segments
+LOADED, DYNAMIC, INTERPRETER = 1, 2, 3  # segments
+LIBRARY_NAME, STRINGS = 1, 5  # of what is dynamic
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # sections
 FUNCTION, GNU_INDIRECT = 2, 10  # types of symbols
 IS_CODE = 1  # a segment's flag
@@ -51,6 +52,7 @@ class Elf:
     entry: int
     loader: str
     code: tuple[Segment, ...]
+    needed: tuple[str, ...] = ()  # names of libraries
 
     @property
     def is_program(self) -> bool:
@@ -122,20 +124,36 @@ def read_elf(path: Path) -> Elf:
         raise NotElfError("is no ELF file: name a program that this kernel could execute.")
     try:
         if data[4] != CLASS_64 or data[5] != 1:
-            raise NotElfError("is no ELF file of 64 bits, little-endian: build it for x86-64.")
+            raise NotElfError("is no ELF file of 64 bits, little-endian: build it for this one.")
         kind, machine = _at("<HH", data, 16)
         entry, start = _at("<QQ", data, 24)
         size, count = _at("<HH", data, 54)
-        code, loader = [], ""
+        code, loader, loads, dynamic = [], "", list[Segment](), b""
         for number in range(count):
             what, flags, offset, address, _, length = _at("<IIQQQQ", data, start + number * size)
-            if what == LOADED and flags & IS_CODE:
-                code.append(Segment(offset, address, length))
+            if what == LOADED:
+                loads.append(Segment(offset, address, length))
+                if flags & IS_CODE:
+                    code.append(loads[-1])
+            elif what == DYNAMIC:
+                dynamic = data[offset : offset + length - length % 16]
             elif what == INTERPRETER:
                 loader = data[offset : offset + length].rstrip(b"\0").decode()
-    except (struct.error, IndexError, UnicodeDecodeError):
+        needed = tuple(_needed(data, loads, dynamic))
+    except (struct.error, IndexError, ValueError):
         raise NotElfError("is a damaged ELF file: build it again.") from None
-    return Elf(path.name, data, machine, kind, entry, loader, tuple(code))
+    return Elf(path.name, data, machine, kind, entry, loader, tuple(code), needed)
+
+
+def _needed(data: bytes, loads: Sequence[Segment], dynamic: bytes) -> Iterator[str]:
+    """Yield the names of the libraries that an ELF's dynamic segment needs."""
+    rows = list(struct.iter_unpack("<QQ", dynamic))
+    strings = next((value for tag, value in rows if tag == STRINGS), 0)
+    table = [strings - at + offset for offset, at, size in loads if at <= strings < at + size]
+    for tag, value in rows:
+        if tag == LIBRARY_NAME and table:
+            start = table[0] + value
+            yield data[start : data.index(b"\0", start)].decode(errors="replace")
 
 
 def _at(form: str, data: bytes, offset: int) -> tuple[int, ...]:

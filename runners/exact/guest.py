@@ -5,7 +5,6 @@ A transport and a knob may need kernel options, another CPU, files: Debian's pro
 kernel's modules, from packages that a private apt unpacks into the cache and does not install.
 """
 
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 from probes.files import read_rows
 from probes.isa import USUAL, Isa
 from probes.transports import Transport
+from runners.exact.elf import read_elf
 from runners.exact.kernel_tree import MINIMAL_BUILD, TreeConfig, build_tree, is_tree
 from runners.exact.knobs import KNOB, NOTHING, TEXT, Knob
 from runners.exact.machine import (
@@ -35,7 +35,7 @@ from runners.guest.image import strip_elf
 from runners.guest.kernels import prepare_kernel
 from runners.guest.qemu import HangError, prepare_qemu
 from runners.guest.store import Cache, Say, read_manifest, suspect
-from runners.process import REPOSITORY, RunError, plain_environment, run_tool
+from runners.process import REPOSITORY, RunError, run_tool
 
 KNOB_PROGRAM = REPOSITORY / "runners/exact/knob/build/knob"
 # Kernel options that nobody reads. Two emulated CPUs whose clock counts instructions may both go to
@@ -281,23 +281,36 @@ def program_files(
 
     def build(partial: Path) -> dict[str, object]:
         with cache.scratch() as root:
-            versions = sources.archive(TRIXIE).unpack([package], root, package)
-            loader = root / isa.libraries / Path(isa.loader).name
-            words = [str(loader), "--library-path", str(loader.parent), "--list", str(root / path)]
-            listing = run_tool(words, f"list the libraries of {path}", plain_environment())
-            paths = [Path(found) for found in re.findall(r"=> (\S+) \(", listing)]
-            inside = {f"{isa.libraries}/{found.name}" for found in paths if root in found.parents}
-            needed = [path, f"{isa.libraries}/{loader.name}", *sorted(inside)]
+            versions = sources.archive(TRIXIE, isa).unpack([package], root, package)
+            loader = f"{isa.libraries}/{Path(isa.loader).name}"
+            needed = [path, loader, *libraries_of(root, path, isa)]
             for file in needed:
                 target = partial / "root" / file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(root / file, target)
         return {"packages": versions, "needed": needed, "what": name}
 
-    entry = cache.entry(
-        "tools", {"version": 2, "program": GUEST_PROGRAMS[name], "suites": TRIXIE}, build
-    )
+    recipe = {"version": 2, "program": GUEST_PROGRAMS[name], "suites": TRIXIE}
+    if isa is not USUAL:
+        recipe["isa"] = isa.name
+    entry = cache.entry("tools", recipe, build)
     program, loader, *libraries = read_manifest(entry)["needed"]
     places = {f"/{isa.loader}": loader, f"/{name}": program, f"/{loader}": loader}
     places |= {f"/{library}": library for library in libraries}
     return {place: entry / "root" / file for place, file in places.items()}
+
+
+def libraries_of(root: Path, program: str, isa: Isa) -> list[str]:
+    """Return the libraries that a program in `root` needs, and those that they need.
+
+    Nothing of it runs: it may be of another architecture.
+    """
+    found: set[str] = set()
+    left = [program]
+    while left:
+        for name in read_elf(root / left.pop()).needed:
+            library = f"{isa.libraries}/{name}"
+            if library not in found and name != Path(isa.loader).name:
+                found.add(library)
+                left.append(library)
+    return sorted(found)

@@ -197,7 +197,9 @@ class Patient:
 
     def _place(self, address: int, size: int) -> int | None:
         """Return the place in the file, where these bytes are in one page that is stored whole."""
-        page, offset = address - self.isa.text & -self.isa.page, address % self.isa.page
+        symbols, start = self.window.symbols, self.isa.memory_start
+        place = self.isa.physical(address, lambda name: symbols.extent(name)[0]) - start
+        page, offset = place & -self.isa.page, address % self.isa.page
         is_there = page in self._pages and offset + size <= self.isa.page
         return self._pages[page] + offset if is_there else None
 

@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from probes.btf import Btf, section
+from probes.btf import Btf, embedded, section
 from probes.cell import ONE_WAY, Cell, CellRun
+from probes.isa import Isa
 from runners.exact.cache import LEVEL_1
 from runners.exact.cells import cpus_of, iterations_of, order
 from runners.exact.guest import ExactGuest
@@ -63,13 +64,15 @@ def named_knob(cell: Cell, knob: Knob) -> Knob | None:
 
 def types_of(machine: EmulatedMachine) -> Btf:
     """The types of a machine's kernel. Raises RunError where it has none."""
-    return _types(machine.kernel.file, machine.qemu)
+    return _types(machine.kernel.file, machine.qemu, machine.isa)
 
 
 @cache
-def _types(kernel: Path, qemu: Qemu) -> Btf:
+def _types(kernel: Path, qemu: Qemu, isa: Isa) -> Btf:
     try:
-        return Btf(section(elf_kernel(kernel.read_bytes(), qemu), ".BTF"))
+        image = kernel.read_bytes()
+        inside = elf_kernel(image, qemu, isa)
+        return Btf(section(inside, ".BTF") if inside else embedded(image))
     except (KeyError, IndexError, ValueError, OSError, struct.error, zlib.error):
         raise RunError(
             f"{kernel} has no type information (BTF), so no line or field has a name: build it "
@@ -109,9 +112,9 @@ def record_lines(
         cell.pattern in ONE_WAY,
     )
     with scratch() as folder:
-        settings = {"memory": "on", "dump": str(MEMORY)}
-        guest.boot(order(short, guest.steps), folder, guest.stored, settings)
         isa = guest.machine.isa
+        settings = {"memory": "on", "dump": str(isa.memory_start + MEMORY)}
+        guest.boot(order(short, guest.steps), folder, guest.stored, settings)
         record, symbols = read_record(folder, isa), guest.symbols_in(folder)
         names = folder / "symbols" if (folder / "symbols").exists() else guest.names
         objects = Objects(isa, types, names, folder / "memory", cpus)

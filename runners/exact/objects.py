@@ -123,10 +123,11 @@ class Objects:
     def __init__(self, isa: Isa, btf: Btf, names: Path, dump: Path, cpus: int) -> None:
         self.btf, self._isa = btf, isa
         self._read_symbols(names)
-        self.memory = Memory(dump, isa, self._symbol("init_top_pgt"))
+        tables = isa.physical(self._symbol(isa.page_tables), self._symbol)
+        self.memory = Memory(dump, isa, tables)
         # A kernel that does not move its memory (CONFIG_RANDOMIZE_MEMORY) has no such variables.
         moves = "vmemmap_base" in self._symbols
-        self._memory_map = self._value("vmemmap_base") if moves else isa.memory_map
+        self._memory_map = self._value("vmemmap_base") if moves else self._find_map()
         if moves and self._value("page_offset_base") != isa.direct_map:
             raise RunError("the guest's kernel has its memory at another address than expected.")
         offsets = self._symbol("__per_cpu_offset")
@@ -153,6 +154,11 @@ class Objects:
         self.place = cache(self._place)
         self.field = cache(self._field)
         self._page_of = cache(self._page)
+
+    def _find_map(self) -> int:
+        first = self._isa.memory_start // PAGE_BYTES * STRUCT_PAGE
+        maps = self._isa.memory_maps
+        return next((at for at in maps if self.memory.read(at + first, STRUCT_PAGE)), maps[0])
 
     def _read_symbols(self, names: Path) -> None:
         """Symbols of variables; of each CPU's own, to which that CPU's offset is to be added.
@@ -278,6 +284,12 @@ class Objects:
             self._add_stack(number(self._at_cpu(cpu, "runqueues") + offset("rq.idle")))
             if self.btf.has("pcpu_hot.hardirq_stack_ptr"):
                 at = self._at_cpu(cpu, "pcpu_hot") + offset("pcpu_hot.hardirq_stack_ptr")
+            elif "irq_stack_ptr" in self._symbols:  # leads to its first byte
+                at = self._at_cpu(cpu, "irq_stack_ptr")
+                self._stacks.append(
+                    Extent(number(at), self._isa.stack, f"interrupt stack of CPU {cpu}")
+                )
+                continue
             else:
                 at = self._at_cpu(cpu, "hardirq_stack_ptr")
             end = (number(at) + PAGE_BYTES - 1) & -PAGE_BYTES

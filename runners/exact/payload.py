@@ -41,6 +41,8 @@ def follow(
 
     @cache
     def register(block: int, instruction: int, how: int) -> int:
+        if functions[block] in record.isa.savers:
+            return OTHER
         code = record.blocks[block].instruction(instruction)
         return record.isa.register_of(code, bool(how & STORE), bool(how & SECOND))
 

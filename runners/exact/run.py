@@ -103,10 +103,14 @@ def _lacking(knob: str, isa: Isa) -> str:
     return ""
 
 
-def set_up(session: Session[Any], archs: Sequence[str]) -> None:
+def words_for(archs: Sequence[str]) -> list[str]:
+    """What makes set-up compile for these architectures, too."""
+    return [f"--{name}" for name in archs if ISAS[name] is not HOST]
+
+
+def set_up(session: Session[Any], archs: Sequence[str], name: str = "set-up") -> None:
     """Make what exact mode needs, with the programs for other architectures. Raises RunError."""
-    others = [f"--{name}" for name in archs if ISAS[name] is not HOST]
-    session.set_up_step("--exact", *others)
+    session.set_up_step("--exact", *words_for(archs), name=name)
 
 
 def read_documents(place: Path) -> "list[FieldDocument]":
@@ -384,6 +388,7 @@ def run_fast(session: Session[RunOptions], raw: Path, knob: str = "") -> tuple[E
 
     Returns the entries of `exact` and of `missing` in run.json: a failure stops no run.
     """
-    work = by_machine(session.options.kernels, fast_cells(session.options, knob))
+    options = session.options
+    work = by_machine(options.kernels, fast_cells(options, knob), archs=[options.arch])
     counted, failed = count_all(session, raw, work, need=0)
     return [entry for entry, _ in counted], [*missing(counted), *failed]

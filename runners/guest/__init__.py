@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from probes.isa import HOST, ISAS, USUAL, Isa
 from probes.transports import read_transports
 from runners.guest.boot import Guest, kvm_boots
 from runners.guest.debian import PackageSources
@@ -32,22 +33,25 @@ def prepare(
     may_build: bool = True,
     transports: Sequence[str] = (),
     storable: bool = False,
+    isa: Isa = USUAL,
 ) -> Guest:
     """A guest with this kernel (see `runners.guest.kernels`), from the cache or built there.
 
-    `say` gets what is being done. Needs no root, and for KVM the right to /dev/kvm. The guest gets
-    the kernel modules of `transports`, and a `storable` one what `stored_guest` needs, but not
-    under KVM, where it boots at once. Without `may_build` only what is cached already is used.
+    `isa` is its architecture. `say` gets what is being done. Needs no root, and for KVM the right
+    to /dev/kvm. The guest gets the kernel modules of `transports`, and a `storable` one what
+    `stored_guest` needs, but not under KVM, where it boots at once. Without `may_build` only what
+    is cached already is used.
     Raises UsageError for an unknown kernel, LackingError, RunError.
     """
-    if platform.machine() != "x86_64":
-        raise RunError(f"guests are x86_64 only, and this machine is {platform.machine()}")
+    if platform.machine() != HOST.machine:
+        known = " and ".join(isa.name for isa in ISAS.values())
+        raise RunError(f"QEMU is run on {known} here, and this machine is {platform.machine()}")
     store = Cache(cache, say, may_build=may_build)
     with PackageSources(store) as sources, ThreadPoolExecutor(2) as pool:
-        emulator = pool.submit(prepare_qemu, store, sources)
-        root = pool.submit(prepare_image, store, sources, emulator.result)
+        emulator = pool.submit(prepare_qemu, store, sources, isa)
+        root = pool.submit(prepare_image, store, sources, emulator.result, isa)
         qemu = emulator.result()
-        chosen = prepare_kernel(store, sources, qemu, kernel)
+        chosen = prepare_kernel(store, sources, qemu, kernel, isa)
         works, why = kvm_boots(store, qemu, chosen)
         say("the guest's root: unpacking packages")
         image = root.result()

@@ -24,6 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from probes.contract import PLAN_START, WAITING
+from probes.isa import HOST
 from runners.guest.image import INIT_PATH, INIT_SCRIPT, MEBI, ROOT_OPTION, Image, initramfs
 from runners.guest.kernels import Kernel
 from runners.guest.qemu import MACHINES, NO_ROOT, Ended, Qemu, explain, run_to_end, value
@@ -41,7 +42,7 @@ KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
 # A kretprobe of 5.10 sees as many calls at a time as the kernel could have CPUs: with two, it
 # misses the third process that receives.
 RETURN_PROBES = "possible_cpus=8"
-MACHINE = MACHINES["guest"]
+GUEST_MACHINES = MACHINES["guest"]  # by architecture
 KVM_DEVICE = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TRIAL_SECONDS, TRIAL_IDLE_SECONDS = 8.0, 3.0  # a kernel under a working KVM takes one
@@ -134,7 +135,7 @@ class Guest:
         argv = [
             *machine(self.qemu, self.kernel, kind, memory),
             "-append",
-            f"console=ttyS0 {ROOT_OPTION} rootfstype=ext4 ro rootwait "
+            f"{console(self.kernel)} {ROOT_OPTION} rootfstype=ext4 ro rootwait "
             f"init=/{INIT_PATH} panic=-1 oops=panic {RETURN_PROBES} quiet",
         ]
         argv += ["-initrd", str(first)] if first else ["-device", "nvme,id=nvme,serial=pathcost"]
@@ -154,8 +155,14 @@ class Guest:
 
 def machine(qemu: Qemu, kernel: Kernel, kind: str, memory: int = 512) -> list[str]:
     """QEMU's command line of a machine with two CPUs and nothing else. `kind` is of MACHINES."""
-    words = [*MACHINE["bare"].split(), *MACHINE[kind].split(), "-smp", "2"]
-    return [*qemu.emulator(), *words, "-m", str(memory), "-kernel", str(kernel.file)]
+    options = GUEST_MACHINES[kernel.isa.name]
+    words = [*options["bare"].split(), *options[kind].split(), "-smp", "2"]
+    return [*qemu.emulator(kernel.isa), *words, "-m", str(memory), "-kernel", str(kernel.file)]
+
+
+def console(kernel: Kernel) -> str:
+    """The kernel option that names the machine's console."""
+    return f"console={GUEST_MACHINES[kernel.isa.name]['console']}"
 
 
 def write_output_disk(disk: Path, content: bytes, size: int = OUTPUT_SIZE) -> Path:
@@ -171,12 +178,14 @@ def kvm_boots(cache: Cache, qemu: Qemu, kernel: Kernel) -> tuple[bool, str]:
     It boots without a root file system, which is unpacked meanwhile, and has to miss it. One trial
     is enough for each boot of the host, kernel, QEMU and user: the cache keeps the answer.
     """
+    if kernel.isa is not HOST:
+        return False, f"this machine is {HOST.name}, and the guest {kernel.isa.name}"
     if not KVM_DEVICE.exists():
         return False, f"there is no {KVM_DEVICE} here"
 
     def boot(_: Path) -> dict[str, object]:
         cache.say("guest: trying whether KVM works here")
-        argv = [*machine(qemu, kernel, "kvm"), "-append", "console=ttyS0 panic=-1"]
+        argv = [*machine(qemu, kernel, "kvm"), "-append", f"{console(kernel)} panic=-1"]
         try:
             ended = run_to_end(
                 argv, TRIAL_SECONDS, idle=TRIAL_IDLE_SECONDS, work=TRIAL_IDLE_SECONDS

@@ -18,13 +18,13 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from probes.files import read_toml
-from probes.isa import USUAL, Isa
+from probes.isa import HOST, USUAL, Isa
 from runners.guest.store import Cache, LackingError, Say
 from runners.process import RunError, attempt, command, find_program, plain_environment, run_tool
 
 TABLES = read_toml(Path(__file__).with_name("packages.toml"))
 TRIXIE = ("trixie", "trixie-security")
-LIBRARIES = USUAL.libraries  # in a folder of unpacked packages
+LIBRARIES = HOST.libraries  # in a folder of unpacked packages whose programs run here
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable")
 ENDED = ("bullseye-security",)  # suites whose lists may be past their date

@@ -12,11 +12,13 @@ depends on where a program was built is stripped.
 
 import shutil
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from runners.guest.debian import TRIXIE, PackageSources, packages
+from probes.isa import HOST, USUAL, Isa
+from runners.guest.debian import LIBRARIES, TRIXIE, PackageSources, packages
 from runners.guest.qemu import Qemu
 from runners.guest.store import Cache
 from runners.process import plain_environment, run_tool
@@ -56,55 +58,76 @@ class Image:
         return self.file.with_name("busybox")
 
 
-def prepare_image(cache: Cache, sources: PackageSources, qemu: Callable[[], Qemu]) -> Image:
-    """The root image from the cache; it is built there first if need be. Raises RunError.
+def prepare_image(
+    cache: Cache, sources: PackageSources, qemu: Callable[[], Qemu], isa: Isa = USUAL
+) -> Image:
+    """The root image for `isa` from the cache; it is built there first if need be. Raises RunError.
 
     `qemu` returns QEMU, which packs the image, once it is there.
     """
+    unused = [path.replace(USUAL.libraries, isa.libraries) for path in IMAGE_UNUSED]
+    init = INIT_SCRIPT.read_text().replace(USUAL.libraries, isa.libraries)
     recipe = {
         "version": 4,
         "suites": TRIXIE,
         "packages": IMAGE_PACKAGES,
-        "unused": IMAGE_UNUSED,
-        "init": INIT_SCRIPT.read_text(),
+        "unused": unused,
+        "init": init,
         "files": list(FILES.values()),
     }
+    if isa is not USUAL:
+        recipe["isa"] = isa.name
 
     def build(partial: Path) -> dict[str, object]:
         with cache.scratch() as root:
-            left_out = [f"--exclude={path}" for path in IMAGE_UNUSED]
-            archive = sources.archive(TRIXIE)
+            left_out = [f"--exclude={path}" for path in unused]
+            archive = sources.archive(TRIXIE, isa)
             versions = archive.unpack(
                 IMAGE_PACKAGES, root, "the guest's root", tar_options=left_out
             )
             for name in ("dev", "proc", "sys", "run", "tmp", "etc", "usr/lib/pathcost"):
                 (root / name).mkdir(parents=True, exist_ok=True)
             # What the guest needs of the packages' set-up scripts.
-            for name, text in {**FILES, INIT_PATH: INIT_SCRIPT.read_text()}.items():
+            for name, text in {**FILES, INIT_PATH: init}.items():
                 (root / name).write_text(text)
             (root / INIT_PATH).chmod(0o755)
             shutil.copyfile(root / "usr/bin/busybox", partial / "busybox")
-            _compile_python(root)
+            with _runnable_root(root, isa, cache, sources) as ours:
+                _compile_python(root, ours)
             cache.say("writing the guest's root")
             write_disk(root, partial / "root.img", qemu())
-        return {"packages": versions, "what": "Debian 13"}
+        return {"packages": versions, "what": f"Debian 13, {isa.name}"}
 
     entry = cache.entry("image", recipe, build)
     return Image(entry / "root.img", entry.name)
 
 
-def _compile_python(root: Path) -> None:
-    """Compile the library here: under emulation each larger import would take a second longer."""
-    libraries = root / "usr/lib/x86_64-linux-gnu"
+@contextmanager
+def _runnable_root(root: Path, isa: Isa, cache: Cache, sources: PackageSources) -> Iterator[Path]:
+    """Yield a root whose programs run here, with the same Python: `root` itself, where they do."""
+    if isa is HOST:
+        yield root
+        return
+    with cache.scratch() as ours:
+        sources.archive(TRIXIE, HOST).unpack(["python3"], ours, "Python of this architecture")
+        yield ours
+
+
+def _compile_python(root: Path, ours: Path) -> None:
+    """Compile the library here: under emulation each larger import would take a second longer.
+
+    The Python of the root `ours` compiles it.
+    """
+    libraries = ours / LIBRARIES
     python = next(iter(sorted((root / "usr/lib").glob("python3.*"))))
     run_tool(
         [
-            str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries),
-            str(root / "usr/bin" / python.name), "-S", "-m", "compileall", "-q",
+            str(libraries / Path(HOST.loader).name), "--library-path", str(libraries),
+            str(ours / "usr/bin" / python.name), "-S", "-m", "compileall", "-q",
             "-s", str(root), "-p", "/", "--invalidation-mode", "unchecked-hash", str(python),
         ],
         "compile the guest's Python library",
-        plain_environment(PYTHONHOME=str(root / "usr")),
+        plain_environment(PYTHONHOME=str(ours / "usr")),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from probes.bcc.people import stat_fields
 from probes.files import read_toml
-from probes.isa import ISAS, USUAL, Isa
+from probes.isa import HOST, ISAS, USUAL, Isa
 from runners.guest.debian import LIBRARIES, TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
 from runners.guest.stored import SILENT, QemuMonitor, Snapshot
@@ -60,7 +60,7 @@ class Qemu:
     def program(self, name: str) -> list[str]:
         """The command that starts a program of this folder, whichever libraries the host has."""
         libraries = self.root / LIBRARIES
-        loader = libraries / Path(USUAL.loader).name
+        loader = libraries / Path(HOST.loader).name
         return [str(loader), "--library-path", str(libraries), str(self.root / "usr/bin" / name)]
 
     def emulator(self, isa: Isa = USUAL) -> list[str]:
@@ -82,11 +82,12 @@ class Qemu:
 def prepare_qemu(cache: Cache, sources: PackageSources, isa: Isa = USUAL) -> Qemu:
     """QEMU for `isa` from the cache; it is unpacked there first if need be. Raises RunError."""
     wanted = [isa.qemu_package if name == EMULATOR else name for name in QEMU_PACKAGES]
-    recipe = {"version": 1, "suites": TRIXIE, "packages": wanted, "unused": QEMU_UNUSED}
+    unused = [path.replace(USUAL.libraries, LIBRARIES) for path in QEMU_UNUSED]
+    recipe = {"version": 1, "suites": TRIXIE, "packages": wanted, "unused": unused}
 
     def build(partial: Path) -> dict[str, object]:
-        left_out = [f"--exclude={path}" for path in QEMU_UNUSED]
-        archive = sources.archive(TRIXIE)
+        left_out = [f"--exclude={path}" for path in unused]
+        archive = sources.archive(TRIXIE, HOST)
         versions = archive.unpack(wanted, partial / "root", "QEMU", tar_options=left_out)
         return {"packages": versions, "what": versions[isa.qemu_package]}
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 PATHCOST = Path(__file__).parents[2]
 METADATA = tomllib.loads((PATHCOST / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# Without what limits one to an architecture: such are spare.
+DEPENDENCIES = [words.partition(";")[0] for words in METADATA["dependencies"]]
 SPARE_TABLE = (PATHCOST / "analysis/spare.tsv").read_text(encoding="utf-8")
 SPARE = re.findall(r"^(\w+)\t", SPARE_TABLE, re.MULTILINE)
 
@@ -44,8 +46,8 @@ def numbers(text: str) -> list[int]:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--depends"]:
-        print(depends(METADATA["dependencies"]))
+        print(depends(DEPENDENCIES))
     else:
-        lacks = lacking(METADATA["dependencies"])
+        lacks = lacking(DEPENDENCIES)
         print(", ".join(lacks))
         sys.exit(bool(lacks))

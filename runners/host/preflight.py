@@ -12,10 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from probes.files import read_rows
+from probes.isa import HOST
 from probes.messages import named
 from runners.host import bpftrace, ftrace, loopback
 from runners.process import answer, command, run_main, stop
 
+CPU_INFO = Path("/proc/cpuinfo")
 TRY_SECONDS = 90  # for all that are tried together; attaching takes 5 s in an emulated guest
 CPU_CHECK, KVM_CHECK = "CPU", "KVM"
 BARE = "bare loopback"
@@ -188,7 +190,8 @@ def cpu() -> Check:
     if not shutil.which("systemd-detect-virt"):
         return tried(CPU_CHECK, True, "taken for real: there is no systemd-detect-virt to ask")
     kind = answer(["systemd-detect-virt", "--vm"]).strip()
-    if kind == "qemu":  # systemd-detect-virt(1): "software virtualization, without KVM"
+    # systemd-detect-virt(1): "software virtualization, without KVM". On arm64 it cannot tell.
+    if kind == "qemu" and HOST.emulated_by(CPU_INFO.read_text(encoding="utf-8")):
         return tried(CPU_CHECK, False, "emulated by QEMU, without KVM")
     return tried(CPU_CHECK, True, f"virtual: {kind}" if kind not in ("", "none") else "real")
 

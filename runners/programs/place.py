@@ -17,6 +17,7 @@ from typing import Any
 
 from probes.differences import differences
 from probes.files import read_regular, read_rows
+from probes.isa import HOST
 from runners.guest.debian import LIBRARIES, PackageSources
 from runners.guest.store import Cache, Say
 from runners.orphans import ending_orphans
@@ -79,7 +80,7 @@ def unpacked(program: Program, cache: Path, say: Say, note: Say | None = None) -
                 (partial / "usr" / name).mkdir(parents=True)
                 (partial / name).symlink_to(f"usr/{name}")
             left_out = LEFT_OUT - {*program.packages}
-            versions = packages.archive(PROGRAM_SUITES).unpack(
+            versions = packages.archive(PROGRAM_SUITES, HOST).unpack(
                 program.packages, partial, program.name, tar_options=TAR_OPTIONS, left_out=left_out
             )
         for words in program.build:

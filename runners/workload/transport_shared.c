@@ -82,6 +82,8 @@ static inline bool spin(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t 
 	while (atomic_load_explicit(word, memory_order_acquire) == seen) {
 #ifdef __x86_64__
 		__builtin_ia32_pause();
+#elif defined(__aarch64__)
+		__asm__ volatile("yield");
 #endif
 	}
 	return true;

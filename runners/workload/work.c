@@ -19,15 +19,23 @@ static struct {
 	void (*forget)(void);
 } warm;
 
-/* One long function of x86-64: each line jumps to the next, and the last returns. */
+#ifdef __aarch64__
+static const unsigned int jump = 0x14000000 | LINE / 4, back = 0xd65f03c0;
+#elif defined(__x86_64__)
+static const unsigned char jump[] = {0xeb, LINE - 2}, back = 0xc3;
+#else
+static const unsigned char jump[] = {0}, back = 0;
+#endif
+
+/* One long function: each line jumps to the next, and the last returns. */
 static void *make_code(void)
 {
-	static const unsigned char jump[] = {0xeb, LINE - 2}, back = 0xc3;
 	unsigned char *code = map_room(BYTES, MAP_PRIVATE);
 
 	for (unsigned line = 0; line < BYTES; line += LINE)
-		memcpy(code + line, jump, sizeof(jump));
-	code[BYTES - LINE] = back;
+		memcpy(code + line, &jump, sizeof(jump));
+	memcpy(code + BYTES - LINE, &back, sizeof(back));
+	__builtin___clear_cache((char *)code, (char *)code + BYTES);
 	MUST(mprotect(code, BYTES, PROT_READ | PROT_EXEC), "mprotect");
 	return code;
 }
@@ -40,6 +48,8 @@ static ssize_t cold_read(int fd, void *buffer, size_t size)
 
 void cold_arrange(struct link *link)
 {
+	if (!back)
+		impossible("--cold: this program has no code for this machine to forget by");
 	if (!warm.forget)
 		warm.forget = (void (*)(void))make_code();
 	warm.read = link->read;

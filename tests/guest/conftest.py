@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from probes.cell import Plan
+from probes.isa import ISAS
 from runners import guest
 from runners.guest.kernels import DEFAULT
 from runners.host.session import Session
-from runners.process import Progress
+from runners.process import WORKLOAD, Progress, find_program
 from runners.run import prepare_guests, run_in_guest
-from tests.build import or_skip
+from tests.build import make, or_skip
 from tests.collected import Collected
 from tests.guest import exactness
 from tests.options import run_options
@@ -35,7 +36,10 @@ def machine(cache_folder: Path) -> guest.Guest:
     return or_skip(lambda: guest.prepare(cache_folder, DEFAULT, storable=True))
 
 
-@pytest.fixture(scope="session", params=[DEFAULT, *MATRIX])
+ARM64 = pytest.param(f"{DEFAULT} arm64", marks=pytest.mark.matrix)
+
+
+@pytest.fixture(scope="session", params=[DEFAULT, *MATRIX, ARM64])
 def kernel(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -47,7 +51,15 @@ def counted(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(plan: Plan, kernel: str, transports: Sequence[str], raw: Path) -> Path:
-    given = run_options(["--kernel", kernel, "--transports", ",".join(transports)])
+    """The folder of what a kernel, with its architecture where that is another, has counted."""
+    name, _, arch = kernel.partition(" ")
+    words = ["--kernel", name, "--transports", ",".join(transports)]
+    if arch:
+        program = f"build/{arch}/{WORKLOAD.name}"
+        or_skip(lambda: find_program(f"{ISAS[arch].tools}gcc"))
+        make(WORKLOAD.parent.parent, f"BUILD=build/{arch}", f"CC={ISAS[arch].tools}gcc", program)
+        words += ["--target", "guest", "--arch", arch]
+    given = run_options(words)
     (machine,) = prepare_guests(Session(given))
     return raw / str(run_in_guest(plan, machine, raw, Progress())[0]["folder"])
 

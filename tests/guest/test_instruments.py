@@ -82,7 +82,7 @@ def test_perf_counts_every_message(collected: Collected, kernel: str) -> None:
         assert counts["syscalls read"] - messages in PERF_READS, cell["id"]
         assert counts["syscalls write"] - messages in PERF_WRITES, cell["id"]
         assert counts["function_calls skb_copy_datagram_iter"] == messages
-        if kernel in ("6.12", "7.2"):
+        if kernel != "6.1":
             assert counts["messages sent"] == counts["messages received"] == messages
 
 

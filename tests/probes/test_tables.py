@@ -3,6 +3,7 @@
 
 import errno
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,10 @@ import pytest
 
 from probes import callsite, program
 from probes.bcc import counts
-from probes.counters import Counter, read_counters
+from probes.counters import Counter, native, read_counters
+from probes.files import read_rows
+from probes.isa import ISAS, USUAL
+from probes.isa.x86_64 import INT3
 from probes.reasons import ReasonError, reason
 from probes.scripts import PROBES, Script, read_scripts
 from probes.transports import DIRECTIONS, Transport, read_transports
@@ -229,11 +233,41 @@ def test_stacks_are_folded_from_the_outermost_in() -> None:
 
 
 def test_calls_are_found_by_where_they_land() -> None:
-    assert callsite.find_calls(CODE, 0x1000, 0x1016) == [1]
-    assert callsite.find_calls(CODE, 0x1000, 0x0FFF) == [7]
+    find_calls = USUAL.find_calls
+    assert find_calls(CODE, 0x1000, 0x1016) == ([1], [])
+    assert find_calls(CODE, 0x1000, 0x0FFF) == ([7], [])
     probed = bytearray(CODE)
-    probed[1] = callsite.INT3
-    assert callsite.find_calls(bytes(probed), 0x1000, 0x1016) == [1], "another tool's kprobe"
+    probed[1] = INT3
+    assert find_calls(bytes(probed), 0x1000, 0x1016) == ([1], []), "another tool's kprobe"
+
+
+# arm64: nop; bl .+16; bl .-8; b .+12, which is no call; a kprobe's brk.
+WORDS = struct.pack("<5I", 0xD503201F, 0x94000004, 0x97FFFFFE, 0x14000003, 0xD4200080)
+
+
+def test_a_call_that_a_kprobe_of_arm64_hides_is_taken_where_one_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(callsite, "HOST", ISAS["arm64"])
+    monkeypatch.setattr(callsite, "read_memory", lambda *_: WORDS)
+    symbols = {"caller": (0x1000, len(WORDS)), "ahead": (0x1014, 4), "back": (0x1000, 4)}
+    monkeypatch.setattr(callsite, "read_symbols", lambda: symbols)
+    assert all_call_offsets("caller>ahead*1") == ("caller", [4])
+    assert all_call_offsets("caller>back*1") == ("caller", [8])
+    assert all_call_offsets("caller>ahead*2") == ("caller", [4, 16])
+    with pytest.raises(ReasonError):
+        all_call_offsets("caller>ahead*3")
+
+
+def test_tables_name_registers_and_system_calls_of_the_architecture() -> None:
+    text = 'if (args->id != 0 && args->id == 1 && args->vec == 3) { sum(reg("si") + reg("cx")); }'
+    own = 'if (args->id != 63 && args->id == 64 && args->vec == 3) { sum(reg("r1") + reg("r3")); }'
+    assert native(text, USUAL) == text
+    assert native(text, ISAS["arm64"]) == own
+    table = ISAS["arm64"].call_table
+    assert table is not None
+    names = {row["name"]: int(row["number"]) for row in read_rows(table)}
+    assert ISAS["arm64"].numbers.items() <= names.items()
 
 
 def test_a_probe_on_some_of_the_calls_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,9 @@ static bool handle(struct call *call)
 	case __NR_recvfrom:
 		return move(call);
 	case __NR_dup:
+#ifdef __NR_dup2
 	case __NR_dup2:
+#endif
 	case __NR_dup3:
 	case __NR_fcntl:
 		note_duplicate(call);
@@ -100,7 +102,9 @@ static bool handle(struct call *call)
 			return refuse(call,
 				      "it brings a seccomp listener, and the kernel allows one");
 		break;
+#ifdef __NR_epoll_create
 	case __NR_epoll_create:
+#endif
 	case __NR_epoll_create1:
 		epolls_made++;
 	}
