@@ -20,7 +20,7 @@ from typing import Any
 from probes.contract import MANIFEST
 from probes.files import read_toml
 from probes.messages import PROGRAM, shown
-from runners.labs.figures import FoundRun, read_json, read_own, read_run
+from runners.labs.figures import LESIONS, FoundRun, read_json, read_own, read_run
 from runners.labs.lab import (
     BY_RUN,
     HANDOUT,
@@ -99,7 +99,7 @@ def template(lab: Lab, student: str, folder: Path) -> str:
             if question.part == part:
                 lines += ["", f"# {question.points:g} of 10 points: {question.ask}"]
                 if question.scale:
-                    lines.append(f"# One of: {', '.join(question.scale)}")
+                    lines.append(f"# One of: {', '.join(sorted(question.scale))}")
                 lines.append(f'{question.id} = ""')
     return "\n".join(lines) + "\n"
 
@@ -172,9 +172,9 @@ def _places(found: HandedIn) -> Iterator[Path]:
         elif entry.is_dir(follow_symlinks=False):
             path = Path(entry.path)
             for place in (path, *(path / name for name in PAIR)):
-                if place.is_symlink() or not (place / MANIFEST).exists():
-                    continue
-                yield place
+                left = any((place / name).exists() for name in (MANIFEST, LESIONS))
+                if left and not place.is_symlink():
+                    yield place
 
 
 def seal(found: HandedIn) -> None:
