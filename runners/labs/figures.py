@@ -22,7 +22,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from probes.contract import CELLS, ENVIRONMENT, MANIFEST
+from probes.contract import CELLS, ENVIRONMENT, MANIFEST, SERIES
 from probes.files import read_regular
 from runners.labs.lab import Truth
 
@@ -46,7 +46,10 @@ class TreeLine:
 
 @dataclass(frozen=True)
 class CountedCell:
-    """A cell of a run: its name (`unix 64 psi=0`), the kernel, and its call tree or lesions."""
+    """A cell of a run: its name (`unix 64 psi=0`), the kernel, and its call tree or lesions.
+
+    In a gate's folder the name begins with the kernel's state: `base` or `nop.patch`.
+    """
 
     name: str
     kernel: str
@@ -144,19 +147,28 @@ def read_run(folder: Path) -> FoundRun:
     try:
         started, seconds = str(manifest["started"]), manifest["seconds_by_step"]
         mark = f"{started} {json.dumps(seconds, sort_keys=True)}"
-        return FoundRun(folder, started, mark, tuple(_cells(folder)))
+        return FoundRun(folder, started, mark, tuple(_cells(folder, state_of(folder))))
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"it has no {error}") from None
 
 
-def _cells(folder: Path) -> Iterator[CountedCell]:
+def state_of(folder: Path) -> str:
+    """Of a run within a gate's folder: `base`, or the patch's file; else nothing."""
+    if not (folder.parent / SERIES).exists():
+        return ""
+    steps = read_json(folder.parent / SERIES)["steps"]
+    subjects = {step["folder"]: str(step["subject"]) for step in steps[1:]}
+    return f"{subjects.get(folder.name, 'base')} "
+
+
+def _cells(folder: Path, state: str) -> Iterator[CountedCell]:
     for target in sorted((folder / "raw").glob("exact-*"))[:MOST_TARGETS]:
         kernel = str(read_json(target / ENVIRONMENT)["version"])
         for text in read_own(target / CELLS).splitlines()[:MOST_CELLS]:
             cell = json.loads(text)
             if cell["error"] is None and cell["sched"] == "fifo" and cell["pattern"] == "pingpong":
                 tree = read_own(target / "tree" / f"{int(cell['id'])}.tsv")
-                yield CountedCell(name_of(cell), kernel, tuple(_tree(tree)))
+                yield CountedCell(state + name_of(cell), kernel, tuple(_tree(tree)))
 
 
 def name_of(cell: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.contract import MANIFEST
+from probes.contract import MANIFEST, SERIES
 from probes.files import read_toml
 from probes.messages import PROGRAM, shown
 from runners.labs.figures import LESIONS, FoundRun, read_json, read_own, read_run
@@ -37,7 +37,6 @@ from runners.process import UsageError
 LAB_FILE, ANSWERS = "lab.json", "answers.toml"
 LAB_FORMAT = 1
 MOST_RUNS = 40
-PAIR = ("against", "kernel")  # a gate's two runs, in its folder
 
 
 class FolderError(UsageError):
@@ -171,7 +170,8 @@ def _places(found: HandedIn) -> Iterator[Path]:
             found.faults.append(f"tampered with: {shown(entry.name)} is a link")
         elif entry.is_dir(follow_symlinks=False):
             path = Path(entry.path)
-            for place in (path, *(path / name for name in PAIR)):
+            steps = sorted(path.iterdir()) if (path / SERIES).exists() else []
+            for place in (path, *steps):
                 left = any((place / name).exists() for name in (MANIFEST, LESIONS))
                 if left and not place.is_symlink():
                     yield place
