@@ -17,11 +17,12 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from probes.contract import CELLS, ENVIRONMENT, MANIFEST
+from probes.contract import CELLS, ENVIRONMENT, MANIFEST, SERIES
 from probes.files import read_regular
 from runners.labs.lab import Truth
 
@@ -29,6 +30,7 @@ LESIONS = "lesions.csv"
 LARGEST_FILE = 16 << 20
 MOST_TARGETS = 8  # folders of a run's raw/
 MOST_CELLS = 500
+ROUND_TRIPS = 23  # of 46 messages
 RETURNS = "0"  # what a lesion returns that the labs ask about
 
 
@@ -44,7 +46,10 @@ class TreeLine:
 
 @dataclass(frozen=True)
 class CountedCell:
-    """A cell of a run: its name (`unix 64 psi=0`), the kernel, and its call tree or lesions."""
+    """A cell of a run: its name (`unix 64 psi=0`), the kernel, and its call tree or lesions.
+
+    In a gate's folder the name begins with the kernel's state: `base` or `nop.patch`.
+    """
 
     name: str
     kernel: str
@@ -65,12 +70,15 @@ class CountedCell:
         if kind == "share":
             whole = self._inclusive(names[1])
             return round(100 * self._inclusive(names[0]) / whole) if whole else None
-        if kind == "calls":
-            return sum(line.calls for line in self.lines if line.path[-1] == names[0])
+        if kind in ("calls", "proof"):
+            calls = sum(line.calls for line in self.lines if line.path[-1] == names[0])
+            return calls * (ROUND_TRIPS if kind == "proof" else 1)
         if kind == "functions":
             return len({line.path[-1] for line in self.lines if line.calls})
         if kind == "largest":
             return self._largest(names[0])
+        if kind == "caller":
+            return self._caller(names[0])
         return None
 
     def _inclusive(self, function: str) -> int:
@@ -82,6 +90,14 @@ class CountedCell:
             if function in line.path[:-1]:
                 below[line.path[line.path.index(function) + 1]] += line.instructions
         return below.most_common(1)[0][0] if below else None
+
+    def _caller(self, function: str) -> str | None:
+        above: Counter[str] = Counter()
+        for line in self.lines:
+            if line.path[-1] == function and len(line.path) > 1:
+                above[line.path[-2]] += line.calls
+        most = max(above.values(), default=0)
+        return "|".join(sorted(name for name, calls in above.items() if calls == most)) or None
 
     def _lesion(self, kind: str, function: str) -> Truth | None:
         for row in self.lesions:
@@ -116,26 +132,43 @@ def read_own(path: Path) -> str:
 
 
 def read_run(folder: Path) -> FoundRun:
-    """Read what a run has left, of which nothing is executed. Raises OSError, ValueError."""
+    """Read what a run has left, of which nothing is executed. Raises OSError, ValueError.
+
+    A study of lesions has no manifest, so its copies are not told from others.
+    """
+    if not (folder / MANIFEST).exists():
+        ended = datetime.fromtimestamp((folder / LESIONS).lstat().st_mtime, UTC)
+        try:
+            cells = tuple(lesions_of(folder / LESIONS))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"it has no {error}") from None
+        return FoundRun(folder, ended.isoformat(timespec="seconds"), "", cells)
     manifest = read_json(folder / MANIFEST)
     try:
         started, seconds = str(manifest["started"]), manifest["seconds_by_step"]
         mark = f"{started} {json.dumps(seconds, sort_keys=True)}"
-        return FoundRun(folder, started, mark, tuple(_cells(folder)))
+        return FoundRun(folder, started, mark, tuple(_cells(folder, state_of(folder))))
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"it has no {error}") from None
 
 
-def _cells(folder: Path) -> Iterator[CountedCell]:
+def state_of(folder: Path) -> str:
+    """Of a run within a gate's folder: `base`, or the patch's file; else nothing."""
+    if not (folder.parent / SERIES).exists():
+        return ""
+    steps = read_json(folder.parent / SERIES)["steps"]
+    subjects = {step["folder"]: str(step["subject"]) for step in steps[1:]}
+    return f"{subjects.get(folder.name, 'base')} "
+
+
+def _cells(folder: Path, state: str) -> Iterator[CountedCell]:
     for target in sorted((folder / "raw").glob("exact-*"))[:MOST_TARGETS]:
         kernel = str(read_json(target / ENVIRONMENT)["version"])
         for text in read_own(target / CELLS).splitlines()[:MOST_CELLS]:
             cell = json.loads(text)
             if cell["error"] is None and cell["sched"] == "fifo" and cell["pattern"] == "pingpong":
                 tree = read_own(target / "tree" / f"{int(cell['id'])}.tsv")
-                yield CountedCell(name_of(cell), kernel, tuple(_tree(tree)))
-    if (folder / LESIONS).exists():
-        yield from _lesions(folder / LESIONS)
+                yield CountedCell(state + name_of(cell), kernel, tuple(_tree(tree)))
 
 
 def name_of(cell: dict[str, Any]) -> str:
@@ -155,8 +188,11 @@ def _tree(text: str) -> Iterator[TreeLine]:
         yield TreeLine(tuple(row["path"].split(";")), *numbers)
 
 
-def _lesions(path: Path) -> Iterator[CountedCell]:
-    rows = list(csv.DictReader(StringIO(read_own(path))))
-    for transport, size, kernel in sorted({(r["transport"], r["size"], r["kernel"]) for r in rows}):
-        own = tuple(row for row in rows if (row["transport"], row["size"]) == (transport, size))
-        yield CountedCell(f"{transport} {size} lesions", kernel, lesions=own)
+def lesions_of(path: Path) -> Iterator[CountedCell]:
+    """The cells of a study of lesions. Raises OSError, ValueError, KeyError."""
+    rows: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for row in csv.DictReader(StringIO(read_own(path))):
+        if row["placement"] == "same-cpu" and not row["knob"]:
+            rows.setdefault((row["transport"], row["size"], row["kernel"]), []).append(row)
+    for (transport, size, kernel), own in rows.items():
+        yield CountedCell(f"{transport} {size} lesions", kernel, lesions=tuple(own))

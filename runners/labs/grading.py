@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runners.labs.figures import CountedCell
 from runners.labs.handed_in import FolderError, HandedIn, read_folder
-from runners.labs.lab import BY_RUN, PREDICTED, Answer, Question, Truth
+from runners.labs.lab import BY_RUN, PREDICTED, Answer, Lab, Question, Truth, truth_of
 
 LEAST_SHARED = 4  # predictions that are the same by more than chance
 KERNEL_RECORDED = ("", "kernel")  # of a lab's recording: the version of the kernel that was counted
@@ -65,7 +65,9 @@ def grade(folder: Path) -> Grade:
 
 def mark(found: HandedIn, question: Question) -> Mark:
     """What an answer is worth."""
-    given, truth = found.answers[question.id], found.lab.truth(question)
+    given, truth = found.answers[question.id], _truth(found, question)
+    if truth is None:
+        return Mark(question, given, "", 0, f"no run here counts {question.cell}")
     if given is None:
         return Mark(question, given, truth, 0, "no answer")
     if question.part == PREDICTED:
@@ -74,8 +76,32 @@ def mark(found: HandedIn, question: Question) -> Mark:
         return Mark(question, given, truth, question.nearness(given, truth))
     if question.cell and not _counted(found, question.cell):
         return Mark(question, given, truth, 0, f"no run here counts {question.cell}")
-    share = question.nearness(given, truth)
-    return Mark(question, given, truth, share, "" if share == 1 else question.hint)
+    if question.nearness(given, truth) < 1:
+        return Mark(question, given, truth, 0, question.hint)
+    return Mark(question, given, truth, 1)
+
+
+def _truth(found: HandedIn, question: Question) -> Truth | None:
+    """The answer: a recorded one, or what the student's own run has; None without that run."""
+    if not question.own:
+        return recorded(found.lab, question)
+    own = _counted(found, question.cell)
+    value = own[0].figure(question.figure) if own else None
+    return None if value is None else _less(found.lab, question, value)
+
+
+def recorded(lab: Lab, question: Question) -> Truth:
+    """The answer to a question as it is recorded. Raises KeyError where it is not."""
+    if question.accept:
+        return truth_of(question.accept[0])
+    return _less(lab, question, lab.recorded[question.cell, question.figure])
+
+
+def _less(lab: Lab, question: Question, value: Truth) -> Truth:
+    """A figure without that of the question's other cell."""
+    if not question.minus:
+        return value
+    return int(value) - int(lab.recorded[question.minus, question.figure])
 
 
 def _not_before(found: HandedIn) -> str:
@@ -103,7 +129,7 @@ def _notes(found: HandedIn) -> Iterator[str]:
     kernels = {cell.kernel for run in found.runs for cell in run.cells}
     for kernel in sorted(kernel for kernel in kernels if kernel not in recorded):
         yield f"counted on another kernel than is recorded: {kernel}"
-    figures = dict.fromkeys((q.cell, q.figure) for q in found.questions if q.cell)
+    figures = dict.fromkeys((q.cell, q.figure) for q in found.questions if q.cell and not q.own)
     for name, figure in figures:
         for cell in _counted(found, name):
             if cell.figure(figure) not in (None, found.lab.recorded[name, figure]):
@@ -122,7 +148,7 @@ def compare(grades: Sequence[Grade]) -> None:
             continue
         lab = str(found.lab.number)
         marks["the student", f"{lab} {found.student}"].append(each)
-        for run in found.runs:
+        for run in filter(lambda run: run.mark, found.runs):
             marks["a run", run.mark].append(each)
         if len(found.predictions) >= LEAST_SHARED:
             predictions = f"{lab} {sorted(found.predictions.items())}"

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.contract import MANIFEST
+from probes.contract import MANIFEST, SERIES
 from probes.files import read_toml
 from probes.messages import PROGRAM, shown
-from runners.labs.figures import FoundRun, read_json, read_own, read_run
+from runners.labs.figures import LESIONS, FoundRun, read_json, read_own, read_run
 from runners.labs.lab import (
     BY_RUN,
     HANDOUT,
@@ -37,7 +37,6 @@ from runners.process import UsageError
 LAB_FILE, ANSWERS = "lab.json", "answers.toml"
 LAB_FORMAT = 1
 MOST_RUNS = 40
-PAIR = ("against", "kernel")  # a gate's two runs, in its folder
 
 
 class FolderError(UsageError):
@@ -99,7 +98,7 @@ def template(lab: Lab, student: str, folder: Path) -> str:
             if question.part == part:
                 lines += ["", f"# {question.points:g} of 10 points: {question.ask}"]
                 if question.scale:
-                    lines.append(f"# One of: {', '.join(question.scale)}")
+                    lines.append(f"# One of: {', '.join(sorted(question.scale))}")
                 lines.append(f'{question.id} = ""')
     return "\n".join(lines) + "\n"
 
@@ -171,10 +170,11 @@ def _places(found: HandedIn) -> Iterator[Path]:
             found.faults.append(f"tampered with: {shown(entry.name)} is a link")
         elif entry.is_dir(follow_symlinks=False):
             path = Path(entry.path)
-            for place in (path, *(path / name for name in PAIR)):
-                if place.is_symlink() or not (place / MANIFEST).exists():
-                    continue
-                yield place
+            steps = sorted(path.iterdir()) if (path / SERIES).exists() else []
+            for place in (path, *steps):
+                left = any((place / name).exists() for name in (MANIFEST, LESIONS))
+                if left and not place.is_symlink():
+                    yield place
 
 
 def seal(found: HandedIn) -> None:

@@ -7,8 +7,9 @@
     record           the commands that count every variant (python -m tests.docs.labs)
     draws            a word of the handout → its possible values, of which each student gets one
     questions        in their order, each with an `id`, its `part`, `points`, what it asks (`ask`)
-                     and a `hint` for a wrong answer; and its answer: a `figure` of the recorded
-                     `cell`, or `accept`, a list of words
+                     and a `hint` for a wrong answer; and its answer: `accept`, a list of words,
+                     or a `figure` of the recorded `cell`, `minus` that of another cell; with `own`
+                     the cell is the student's own, and not recorded
 
 Points for a prediction shrink with its distance from the answer: nothing is left where one is
 `factor` times the other, or where they are `off` apart; on a `scale` of words, two steps. Anything
@@ -48,6 +49,8 @@ class Question:
     hint: str = ""
     cell: str = ""
     figure: str = ""
+    minus: str = ""
+    own: bool = False
     accept: tuple[str, ...] = ()
     factor: float = 0
     off: float = 0
@@ -59,7 +62,7 @@ class Question:
             if self.scale and {given, truth} <= {*self.scale}:
                 steps = abs(self.scale.index(str(given)) - self.scale.index(str(truth)))
                 return max(0.0, 1 - steps / 2)
-            return float(str(given).strip("` ()") in (self.accept or (str(truth),)))
+            return float(str(given).strip("` ()") in (self.accept or str(truth).split("|")))
         if self.off:
             return max(0.0, 1 - abs(given - truth) / self.off)
         if self.factor:
@@ -110,12 +113,6 @@ class Lab:
         """Cell and figure → what was recorded; of `kernel` and `version`, the kernel counted."""
         rows = read_rows(RECORDED / f"{self.number}.tsv")
         return {(row["cell"], row["figure"]): truth_of(row["value"]) for row in rows}
-
-    def truth(self, question: Question) -> Truth:
-        """The answer to a question. Raises KeyError where none is recorded."""
-        if question.accept:
-            return question.accept[0]
-        return self.recorded[question.cell, question.figure]
 
 
 def _drawn(text: str) -> int:

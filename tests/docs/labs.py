@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 
-from runners.labs.figures import CountedCell, read_run
-from runners.labs.grading import KERNEL_RECORDED
+from runners.guest.kernels import DEFAULT
+from runners.labs.figures import CountedCell, lesions_of, read_run
+from runners.labs.grading import KERNEL_RECORDED, recorded
 from runners.labs.lab import RECORDED, Lab, Truth, fill, labs, read_lab
-from runners.process import RUN_SH
+from runners.process import REPOSITORY, RUN_SH
 
 HEAD = """\
 # The answers to the questions of docs/labs, of every variant: python -m tests.docs.labs
@@ -32,8 +33,9 @@ BLOCK = re.compile(r"^```text\n.*?^```", re.DOTALL | re.MULTILINE)
 def asked(lab: Lab) -> Iterator[tuple[str, str]]:
     """Every cell and figure that a question of some variant asks for."""
     for row in lab.data["questions"]:
-        if "cell" in row:
-            both = f"{row['cell']}\t{row['figure']}"
+        cells = [row.get("minus"), None if row.get("own") else row.get("cell")]
+        for wanted in filter(None, cells):
+            both = f"{wanted}\t{row['figure']}"
             words = [word for word in lab.draws if re.search(rf"\b{word}\b", both)]
             for values in product(*(lab.draws[word] for word in words)):
                 cell, _, figure = fill(both, dict(zip(words, values, strict=True))).partition("\t")
@@ -50,9 +52,8 @@ def answers(lab: Lab, cells: Iterable[CountedCell]) -> dict[tuple[str, str], Tru
             raise ValueError(f"lab {lab.number}: {figure} of {name} is {values or 'in no run'}")
         found[name, figure] = values.pop() or 0
     kernels = {cell.kernel for cell in cells}
-    found[KERNEL_RECORDED] = max(
-        kernels, key=len
-    )  # of a lesion the release alone, which is a part of it
+    # A lesion has the release alone, which is a part of the other cells' version.
+    found[KERNEL_RECORDED] = max(kernels, key=len)
     if strange := [kernel for kernel in kernels if kernel not in str(found[KERNEL_RECORDED])]:
         raise ValueError(f"lab {lab.number}: runs of several kernels: {strange}")
     return found
@@ -66,9 +67,13 @@ def count(lab: Lab, folder: Path) -> None:
 
 
 def record(lab: Lab, folder: Path) -> None:
-    """Write the lab's table of answers, from the runs below `folder`."""
+    """Write the lab's table of answers, from the runs below `folder` and from stored lesions."""
     runs = [read_run(path.parent) for path in sorted(folder.glob("**/run.json"))]
-    found = answers(lab, (cell for run in runs for cell in run.cells))
+    cells = [cell for run in runs for cell in run.cells]
+    if stored := lab.data.get("stored"):
+        every = lesions_of(REPOSITORY / stored)
+        cells += (cell for cell in every if cell.kernel.startswith(f"{DEFAULT}."))
+    found = answers(lab, cells)
     lines = [f"{cell}\t{figure}\t{value}\n" for (cell, figure), value in found.items()]
     RECORDED.mkdir(exist_ok=True)
     (RECORDED / f"{lab.number}.tsv").write_text(HEAD + "".join(lines), encoding="utf-8")
@@ -80,7 +85,8 @@ def record(lab: Lab, folder: Path) -> None:
 def key(lab: Lab) -> str:
     """The answers of the variant that the teacher's notes show."""
     questions = lab.questions(lab.variant(TEACHER))
-    return "".join(f"{question.id:14}{lab.truth(question)}\n" for question in questions)
+    shown = [question for question in questions if not question.own]
+    return "".join(f"{question.id:14}{recorded(lab, question)}\n" for question in shown)
 
 
 def main() -> None:
