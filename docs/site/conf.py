@@ -57,5 +57,5 @@ def _mend_links(app: Sphinx, tree: nodes.document) -> None:
             link.replace_self(nodes.reference("", "", *link.children, refuri=url))
         elif target == "README":
             link["reftarget"] = "index"
-        elif (Path(app.srcdir) / here / target).is_dir() or left_out(app, here / target):
+        elif (Path(app.srcdir) / here / target).is_dir() or left_out(app, target):
             link.replace_self(link.children)
