@@ -22,6 +22,7 @@ highlight_language = "text"
 smartquotes = False  # of --option it would make a dash
 html_theme = "furo"
 html_static_path = ["static"]
+html_js_files = ["access.js"]
 html_show_copyright = html_copy_source = False
 
 REPORT = "reports/reference/default/answer"
