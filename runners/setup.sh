@@ -6,7 +6,7 @@
 # made by the user who runs pathcost first. packages.tsv has the packages by these words.
 #
 #   setup.sh [--no-install] [--unprobed] [--no-python] [--guest] [--claims] [--programs] [--images] [--dev] [--campaign] [--tools]
-#   setup.sh --exact | --analysis | --watch | --site: what these need, and no more; watch installs nothing
+#   setup.sh --exact | --analysis | --watch | --site | --browser: what these need, and no more; watch installs nothing
 #
 # --no-install names the packages that are missing, and stops with status 1. --unprobed, the first word but that,
 # leaves out what only probes need. --dev is what the tests need.
@@ -107,7 +107,7 @@ for word in "$@"; do
 	exact) kinds=exact parts+=("$here/exact/init" "$here/exact/knob" "$here/exact/launch" "$here/../probes/exact") ;;
 	watch) kinds=watch install=never ;;
 	analysis) kinds=analysis parts=() ;;
-	site) kinds=site parts=() lock=$here/requirements-site.lock ;;
+	site | browser) kinds=site parts=() lock=$here/requirements-$word.lock ;;
 	campaign) lock=$here/requirements-campaign.lock ;;
 	dev) kinds+="|dev$browser" lock=$here/requirements-dev.lock ;;
 	tools) parts+=("$here/programs/tools") ;;
