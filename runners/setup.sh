@@ -6,7 +6,7 @@
 # made by the user who runs pathcost first. packages.tsv has the packages by these words.
 #
 #   setup.sh [--no-install] [--unprobed] [--no-python] [--guest] [--claims] [--programs] [--images] [--dev] [--campaign] [--tools]
-#   setup.sh --exact [--arm64] | --analysis | --watch | --site: what these need, and no more; watch installs nothing
+#   setup.sh --exact [--arm64] | --analysis | --watch | --site | --browser: what these need, and no more; watch installs nothing
 #
 # --no-install names the packages that are missing, and stops with status 1. --unprobed, the first word but that,
 # leaves out what only probes need. --dev is what the tests need.
@@ -108,7 +108,7 @@ for word in "$@"; do
 	arm64) kinds+="|$word" other=("BUILD=build/$word" "CC=aarch64-linux-gnu-gcc") ;; # for emulated machines
 	watch) kinds=watch install=never ;;
 	analysis) kinds=analysis parts=() ;;
-	site) kinds=site parts=() lock=$here/requirements-site.lock ;;
+	site | browser) kinds=site parts=() lock=$here/requirements-$word.lock ;;
 	campaign) lock=$here/requirements-campaign.lock ;;
 	dev) kinds+="|dev$browser" lock=$here/requirements-dev.lock ;;
 	tools) parts+=("$here/programs/tools") ;;

@@ -22,6 +22,7 @@ highlight_language = "text"
 smartquotes = False  # of --option it would make a dash
 html_theme = "furo"
 html_static_path = ["static"]
+html_js_files = ["access.js"]
 html_show_copyright = html_copy_source = False
 
 REPORT = "reports/reference/default/answer"
@@ -57,5 +58,5 @@ def _mend_links(app: Sphinx, tree: nodes.document) -> None:
             link.replace_self(nodes.reference("", "", *link.children, refuri=url))
         elif target == "README":
             link["reftarget"] = "index"
-        elif (Path(app.srcdir) / here / target).is_dir() or left_out(app, here / target):
+        elif (Path(app.srcdir) / here / target).is_dir() or left_out(app, target):
             link.replace_self(link.children)

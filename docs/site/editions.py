@@ -6,7 +6,6 @@ of a transcript printed, the sections of SOLVED, and each answer. A browser show
 print leaves them out (static/course.css), but has lines to write on below the sections of WRITTEN.
 """
 
-import posixpath
 from pathlib import Path
 
 from docutils import nodes
@@ -30,16 +29,14 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def is_teachers(page: str | Path) -> bool:
+def is_teachers(page: str) -> bool:
     """Whether a page, by its path with or without a suffix, is for teachers alone."""
-    path = Path(posixpath.normpath(page))
-    return f"{path}".startswith(COURSE) and path.stem == "teacher"
+    return page.startswith(COURSE) and Path(page).stem == "teacher"
 
 
-def left_out(app: Sphinx, page: Path) -> bool:
+def left_out(app: Sphinx, page: str) -> bool:
     """Whether the edition has no such page."""
-    slides = posixpath.normpath(page).startswith(SLIDES)
-    return slides or (app.tags.has(STUDENT) and is_teachers(page))
+    return page.startswith(SLIDES) or (app.tags.has(STUDENT) and is_teachers(page))
 
 
 def _name(app: Sphinx, config: Config) -> None:

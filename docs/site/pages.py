@@ -24,10 +24,12 @@ from analysis.claims.verdict import by_verdict, tally
 from analysis.machine import machine_text
 from analysis.report.render import escape
 from analysis.wording import spanned
-from docs.site.editions import is_teachers
+from docs.site.bank import write_bank
+from docs.site.editions import SLIDES, is_teachers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = "reports/reference/default"
+COURSE = "docs/course/README"
 FIRST = ("docs/site/report", "claims/index", "reports/README")
 OTHERS = ("*.md", "docs/*.md", "probes/**/*.md", "runners/**/*.md")
 PAGE = re.compile(r"\]\((?!http)([^)#]+)\.md\b")
@@ -50,6 +52,8 @@ def prepare(tree: Path, student: bool) -> None:
     shutil.unpack_archive(tree / RUN / "raw.tar.xz", run)
     _write_claims(make_report(run, "quiet"), tree / "claims")
     _append(tree / "docs/lessons/README.md", _toctree("The lessons", ["docs/lessons/[0-9]*"]))
+    write_bank(tree / "docs/course", student)
+    _append(tree / f"{COURSE}.md", _toctree("The course", _of_course(tree)))
     shutil.copy(tree / "README.md", tree / "index.md")
     _append(tree / "index.md", *_contents(tree))
 
@@ -79,6 +83,15 @@ def _write_claims(analysis: Analysis, folder: Path) -> None:
         tally=tally(analysis.verdicts), sources=[(source, list(found)) for source, found in sources]
     )
     (folder / "index.md").write_text(page, encoding="utf-8")
+
+
+def _of_course(tree: Path) -> Iterator[str]:
+    """The pages below the course's front page."""
+    for folder in ("docs/course", "docs/labs"):
+        for path in sorted((tree / folder).rglob("*.md")):
+            page = path.relative_to(tree).with_suffix("").as_posix()
+            if page != COURSE and not page.startswith(SLIDES):
+                yield page
 
 
 def _contents(tree: Path) -> Iterator[str]:

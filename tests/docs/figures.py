@@ -42,6 +42,7 @@ PAGES = [
     REPOSITORY / "README.md",
     REPOSITORY / "CONTRIBUTING.md",
     *sorted((REPOSITORY / "docs").rglob("*.md")),
+    REPOSITORY / "docs/course/bank.toml",
 ]
 # Lines that another command of tests/docs, or a test's, makes: a page's, by how they begin.
 MADE = {

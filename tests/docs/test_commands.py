@@ -99,7 +99,11 @@ def missing(page: Path, text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "page",
-    [*PAGES, REPOSITORY / "CHANGELOG.md", *(REPOSITORY / "reports/reference").rglob("*.md")],
+    [
+        *(*PAGES, REPOSITORY / "CHANGELOG.md"),
+        *(REPOSITORY / "reports/reference").rglob("*.md"),
+        *(REPOSITORY / "docs").rglob("*.ipynb"),
+    ],
     ids=lambda page: str(page.relative_to(REPOSITORY)),
 )
 def test_what_a_page_names_is_there(page: Path) -> None:

@@ -28,6 +28,7 @@ TEXTS = [  # whatever says what a kernel does
     *CLAIMS.glob("*.toml"),
     REPOSITORY / "analysis/figures.toml",
     REPOSITORY / "README.md",
+    REPOSITORY / "docs/course/bank.toml",
 ]
 FUNCTIONS = REPOSITORY / "docs/kernel-functions.tsv"
 CALLED = REPOSITORY / reference.TRANSPORTS / reference.ARCHIVE  # with a tree of each path's calls
