@@ -41,7 +41,9 @@ from probes.reasons import Reason
 RESULT = "proof.json"
 EQUAL = 0.01  # of bytes: more is no equal load. Of elapsed time: the client runs for a fixed time
 STARTED = 0.5  # of a run outside its turns: it is the client's start and own work, no request's
-FASTER = 0.05  # of a run, which the filter takes away: then the client waits otherwise under it
+# Of a run, and of what a Unix socket saves: if the filter takes away more of both, the client waits
+# otherwise under it
+FASTER, TAKEN = 0.05, 0.15
 DIFFERS = 0.15  # of the filter's cost: in pairs with a connection for each message up to 0.13
 MOST_ADDED = 0.5  # of a run, by the filter: beyond, it also decides where processes run
 FAST = " as fast as TCP"
@@ -170,7 +172,8 @@ def speed(loads: Loads | None, elapsed: Saved) -> Speed:
     part = widened(elapsed)
     if loads and (unequal := unequal_loads(loads)):
         return Speed(None, part, unequal)
-    if elapsed.filter.value < -FASTER and not elapsed.filter.spans(0):
+    taken = -elapsed.filter.value
+    if taken > max(FASTER, TAKEN * part.value) and not elapsed.filter.spans(0):
         return Speed(None, part, NO_WAIT)
     if elapsed.filter.value > MOST_ADDED:
         return Speed(None, part, DIFFER if elapsed.filter.spans(0) else TOO_MUCH)
@@ -220,8 +223,15 @@ class Outcome:
 
     @property
     def is_mostly_start(self) -> bool:
-        """Whether most of a run passes outside its turns, which are one after the other there."""
+        """Whether most of a run passes outside its turns, which are one after the other there.
+
+        A turn ends with the first part of an answer. If most of the time outside goes with TCP, the
+        client waits there for the rest of it.
+        """
         if self.loads is None or self.loads.rate:
+            return False
+        outside = both(self.proof.probed, lambda run: run.window_ns - run.in_turns)
+        if outside is None or outside.ratio.ends[1] < STARTED:
             return False
         return self.loads.in_turns.first.value < 1 - STARTED
 

@@ -315,8 +315,14 @@ def test_of_a_run_that_is_mostly_start_a_request_takes_what_its_turns_took() -> 
     assert alone.less
     assert alone.less.value == 0
     assert "100 % of a run over TCP is outside its turns" in "\n".join(lines(alone))
+    # What goes with TCP is no start: the rest of an answer waited for a delayed ACK.
+    rest = proof({"plain": 100, "tcp": 100, "unix": 20}, one, {**one})
+    assert rest.less
+    assert rest.less.value == pytest.approx(80_000_000)
 
 
 def test_a_filter_that_makes_a_run_faster_is_no_fair_one() -> None:
     """As the client of a connect that is pending over TCP, which waits before it looks."""
     assert proof({"plain": 100, "tcp": 20, "unix": 20}, {}, {}).speed.open == NO_WAIT
+    # It takes little away of what a Unix socket saves.
+    assert proof({"plain": 100, "tcp": 94, "unix": 14}, {}, {}).speed.open == ""
