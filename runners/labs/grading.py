@@ -88,8 +88,10 @@ def _truth(found: HandedIn, question: Question) -> Truth | None:
     if not question.own:
         return recorded(found.lab, question)
     value = _own(found, question, question.cell)
-    less = _own(found, question, question.minus) if question.minus else 0
-    return value if not question.minus or None in (value, less) else int(value) - int(less)
+    if not question.minus or value is None:
+        return value
+    less = _own(found, question, question.minus)
+    return None if less is None else int(value) - int(less)
 
 
 def _own(found: HandedIn, question: Question, name: str) -> Truth | None:

@@ -12,11 +12,11 @@ import pytest
 from runners.cli import main
 from runners.labs.grading import Grade, compare, grade
 from runners.labs.handed_in import ANSWERS, LAB_FILE, read_folder, seal
-from runners.labs.lab import PREDICTED, read_lab
+from runners.labs.lab import PREDICTED, Answer, read_lab
 from runners.process import UsageError
 from tests.labs.made import add_run, cells_of, done, started, write_answers
 
-PLANTED = {
+PLANTED: dict[str, Answer] = {
     "unix_total": 15000,
     "unix_rest": "",
     "unix_steps": "4,221",
