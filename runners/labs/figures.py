@@ -24,6 +24,7 @@ from typing import Any
 
 from probes.contract import CELLS, ENVIRONMENT, MANIFEST, SERIES
 from probes.files import read_regular
+from probes.messages import shown
 from runners.labs.lab import Truth
 
 LESIONS = "lesions.csv"
@@ -116,18 +117,24 @@ class FoundRun:
     cells: tuple[CountedCell, ...]
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file. Raises OSError, ValueError."""
+def read_json(path: Path, folder: Path) -> Any:
+    """A JSON file below a folder. Raises OSError, ValueError."""
     try:
-        return json.loads(read_own(path))
+        return json.loads(read_own(path, folder))
     except RecursionError:
         raise ValueError("its brackets are too deep") from None
 
 
-def read_own(path: Path) -> str:
-    """The text of a regular file that is no link, up to a limit. Raises OSError, ValueError."""
-    if path.is_symlink():
-        raise ValueError("it is a link")
+def read_own(path: Path, folder: Path) -> str:
+    """The text of a regular file, up to a limit. Raises OSError, and ValueError for a link.
+
+    None of the folders that lead from `folder` to the file may be a link, either.
+    """
+    for place in (path, *path.parents):
+        if place == folder:
+            break
+        if place.is_symlink():
+            raise ValueError(f"{shown(place.name)} is a link")
     return read_regular(path, LARGEST_FILE).decode()
 
 
@@ -140,15 +147,15 @@ def read_run(folder: Path) -> FoundRun:
         ended = datetime.fromtimestamp((folder / LESIONS).lstat().st_mtime, UTC)
         try:
             cells = tuple(lesions_of(folder / LESIONS))
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, csv.Error) as error:
             raise ValueError(f"it has no {error}") from None
         return FoundRun(folder, ended.isoformat(timespec="seconds"), "", cells)
-    manifest = read_json(folder / MANIFEST)
+    manifest = read_json(folder / MANIFEST, folder)
     try:
         started, seconds = str(manifest["started"]), manifest["seconds_by_step"]
         mark = f"{started} {json.dumps(seconds, sort_keys=True)}"
         return FoundRun(folder, started, mark, tuple(_cells(folder, state_of(folder))))
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, csv.Error) as error:
         raise ValueError(f"it has no {error}") from None
 
 
@@ -156,18 +163,18 @@ def state_of(folder: Path) -> str:
     """Of a run within a gate's folder: `base`, or the patch's file; else nothing."""
     if not (folder.parent / SERIES).exists():
         return ""
-    steps = read_json(folder.parent / SERIES)["steps"]
+    steps = read_json(folder.parent / SERIES, folder.parent)["steps"]
     subjects = {step["folder"]: str(step["subject"]) for step in steps[1:]}
     return f"{subjects.get(folder.name, 'base')} "
 
 
 def _cells(folder: Path, state: str) -> Iterator[CountedCell]:
     for target in sorted((folder / "raw").glob("exact-*"))[:MOST_TARGETS]:
-        kernel = str(read_json(target / ENVIRONMENT)["version"])
-        for text in read_own(target / CELLS).splitlines()[:MOST_CELLS]:
+        kernel = str(read_json(target / ENVIRONMENT, folder)["version"])
+        for text in read_own(target / CELLS, folder).splitlines()[:MOST_CELLS]:
             cell = json.loads(text)
             if cell["error"] is None and cell["sched"] == "fifo" and cell["pattern"] == "pingpong":
-                tree = read_own(target / "tree" / f"{int(cell['id'])}.tsv")
+                tree = read_own(target / "tree" / f"{int(cell['id'])}.tsv", folder)
                 yield CountedCell(state + name_of(cell), kernel, tuple(_tree(tree)))
 
 
@@ -191,7 +198,7 @@ def _tree(text: str) -> Iterator[TreeLine]:
 def lesions_of(path: Path) -> Iterator[CountedCell]:
     """The cells of a study of lesions. Raises OSError, ValueError, KeyError."""
     rows: dict[tuple[str, str, str], list[dict[str, str]]] = {}
-    for row in csv.DictReader(StringIO(read_own(path))):
+    for row in csv.DictReader(StringIO(read_own(path, path.parent))):
         if row["placement"] == "same-cpu" and not row["knob"]:
             rows.setdefault((row["transport"], row["size"], row["kernel"]), []).append(row)
     for (transport, size, kernel), own in rows.items():

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from probes.messages import shown
 from runners.labs.figures import CountedCell
-from runners.labs.handed_in import FolderError, HandedIn, read_folder
+from runners.labs.handed_in import HandedIn, read_folder
 from runners.labs.lab import BY_RUN, PREDICTED, Answer, Lab, Question, Truth, truth_of
+from runners.process import RunError, UsageError
 
 LEAST_SHARED = 4  # predictions that are the same by more than chance
 KERNEL_RECORDED = ("", "kernel")  # of a lab's recording: the version of the kernel that was counted
@@ -57,7 +59,7 @@ def grade(folder: Path) -> Grade:
     """Grade one folder by itself."""
     try:
         found = read_folder(folder)
-    except FolderError as error:
+    except UsageError as error:
         return Grade(folder, None, notes=[str(error)])
     marks = [mark(found, question) for question in found.questions]
     return Grade(folder, found, marks, [*found.faults, *_notes(found)])
@@ -85,23 +87,38 @@ def _truth(found: HandedIn, question: Question) -> Truth | None:
     """The answer: a recorded one, or what the student's own run has; None without that run."""
     if not question.own:
         return recorded(found.lab, question)
-    own = _counted(found, question.cell)
-    value = own[0].figure(question.figure) if own else None
-    return None if value is None else _less(found.lab, question, value)
+    value = _own(found, question, question.cell)
+    if not question.minus or value is None:
+        return value
+    less = _own(found, question, question.minus)
+    return None if less is None else int(value) - int(less)
+
+
+def _own(found: HandedIn, question: Question, name: str) -> Truth | None:
+    """A figure of a cell that is not recorded, of the first run that has it; else as recorded."""
+    if (name, question.figure) in found.lab.recorded:
+        return found.lab.recorded[name, question.figure]
+    cells = _counted(found, name)
+    return cells[0].figure(question.figure) if cells else None
 
 
 def recorded(lab: Lab, question: Question) -> Truth:
-    """The answer to a question as it is recorded. Raises KeyError where it is not."""
+    """The answer to a question as it is recorded. Raises RunError where it is not."""
     if question.accept:
         return truth_of(question.accept[0])
-    return _less(lab, question, lab.recorded[question.cell, question.figure])
-
-
-def _less(lab: Lab, question: Question, value: Truth) -> Truth:
-    """A figure without that of the question's other cell."""
+    value = _looked_up(lab, question.cell, question.figure)
     if not question.minus:
         return value
-    return int(value) - int(lab.recorded[question.minus, question.figure])
+    return int(value) - int(_looked_up(lab, question.minus, question.figure))
+
+
+def _looked_up(lab: Lab, cell: str, figure: str) -> Truth:
+    if (cell, figure) not in lab.recorded:
+        again = f"python -m tests.docs.labs {lab.number}"
+        raise RunError(
+            f"lab {lab.number} has no recorded {figure} of {cell}: record it with {again}."
+        )
+    return lab.recorded[cell, figure]
 
 
 def _not_before(found: HandedIn) -> str:
@@ -119,16 +136,20 @@ def _counted(found: HandedIn, name: str) -> list[CountedCell]:
         cell
         for run in found.runs
         for cell in run.cells
-        if cell.name == name and cell.kernel in str(found.lab.recorded[KERNEL_RECORDED])
+        if cell.name == name and _is_recorded(found.lab, cell.kernel)
     ]
+
+
+def _is_recorded(lab: Lab, kernel: str) -> bool:
+    """Whether the recording is of this kernel; of a lab without one any kernel will do."""
+    return kernel in str(lab.recorded.get(KERNEL_RECORDED, kernel))
 
 
 def _notes(found: HandedIn) -> Iterator[str]:
     """What a teacher should know of the runs: another kernel, and figures that none counts."""
-    recorded = str(found.lab.recorded[KERNEL_RECORDED])
     kernels = {cell.kernel for run in found.runs for cell in run.cells}
-    for kernel in sorted(kernel for kernel in kernels if kernel not in recorded):
-        yield f"counted on another kernel than is recorded: {kernel}"
+    for kernel in sorted(kernel for kernel in kernels if not _is_recorded(found.lab, kernel)):
+        yield f"counted on another kernel than is recorded: {shown(kernel)}"
     figures = dict.fromkeys((q.cell, q.figure) for q in found.questions if q.cell and not q.own)
     for name, figure in figures:
         for cell in _counted(found, name):

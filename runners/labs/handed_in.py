@@ -25,6 +25,7 @@ from runners.labs.lab import (
     BY_RUN,
     HANDOUT,
     PREDICTED,
+    STUDENT,
     Answer,
     Lab,
     Question,
@@ -107,7 +108,7 @@ def read_folder(folder: Path) -> HandedIn:
     """Read a student's folder. Raises FolderError where it is none."""
     path = folder / LAB_FILE
     try:
-        begun = read_json(path)
+        begun = read_json(path, folder)
     except FileNotFoundError:
         raise FolderError(f"{folder} is no folder of lab start: it has no {LAB_FILE}.") from None
     except OSError as error:
@@ -115,9 +116,9 @@ def read_folder(folder: Path) -> HandedIn:
     except ValueError as error:
         raise FolderError(f"{path} cannot be read ({error}).") from None
     form = begun.get("format") if isinstance(begun, dict) else None
-    if form != LAB_FORMAT or not isinstance(begun.get("student"), str):
+    if form != LAB_FORMAT or not STUDENT.fullmatch(str(begun.get("student"))):
         raise FolderError(f"{path} is none that lab start has made: start the lab again.")
-    lab, student = read_lab(begun.get("lab")), begun["student"]
+    lab, student = read_lab(begun.get("lab")), str(begun["student"])
     variant = lab.variant(student)
     questions = lab.questions(variant)
     sealed = begun.get("sealed")
@@ -182,7 +183,7 @@ def seal(found: HandedIn) -> None:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     sealed: dict[str, Any] = {"time": now, "predictions": found.predictions}
     sealed["digest"] = _digest(found.student, sealed)
-    begun = json.loads(read_own(found.folder / LAB_FILE)) | {"sealed": sealed}
+    begun = json.loads(read_own(found.folder / LAB_FILE, found.folder)) | {"sealed": sealed}
     new = found.folder / f".{LAB_FILE}"
     new.write_text(json.dumps(begun, indent=1) + "\n", encoding="utf-8")
     new.replace(found.folder / LAB_FILE)

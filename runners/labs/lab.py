@@ -9,7 +9,7 @@
     questions        in their order, each with an `id`, its `part`, `points`, what it asks (`ask`)
                      and a `hint` for a wrong answer; and its answer: `accept`, a list of words,
                      or a `figure` of the recorded `cell`, `minus` that of another cell; with `own`
-                     the cell is the student's own, and not recorded
+                     what is not recorded is of the student's own run
 
 Points for a prediction shrink with its distance from the answer: nothing is left where one is
 `factor` times the other, or where they are `off` apart; on a `scale` of words, two steps. Anything
@@ -34,6 +34,8 @@ RECORDED = REPOSITORY / "reports/reference/labs"
 QUESTIONS, HANDOUT = "questions.toml", "handout.md"
 PREDICTED, BY_RUN = "prediction", "measured"  # the parts of a lab
 LARGEST_ANSWER = 200  # characters
+LARGEST_NUMBER_GIVEN = 10**18
+STUDENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}", re.ASCII)
 Truth = int | str
 Answer = int | float | str
 
@@ -110,8 +112,9 @@ class Lab:
 
     @cached_property
     def recorded(self) -> dict[tuple[str, str], Truth]:
-        """Cell and figure → what was recorded; of `kernel` and `version`, the kernel counted."""
-        rows = read_rows(RECORDED / f"{self.number}.tsv")
+        """Cell and figure → what was recorded; `kernel` is the kernel that was counted."""
+        path = RECORDED / f"{self.number}.tsv"
+        rows = read_rows(path) if path.exists() else []
         return {(row["cell"], row["figure"]): truth_of(row["value"]) for row in rows}
 
 
@@ -137,7 +140,7 @@ def answer_of(value: object) -> Answer | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if not isinstance(value, str):
-        return value if math.isfinite(value) else None
+        return value if abs(value) <= LARGEST_NUMBER_GIVEN else None  # no NaN either
     text = value.strip()[:LARGEST_ANSWER]
     number = text.replace(",", "")
     if re.fullmatch(r"[+-]?\d{1,18}", number, re.ASCII):

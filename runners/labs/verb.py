@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The verb `lab`: start a lab, check what is done, grade the folders of a class."""
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,12 +9,11 @@ from probes.messages import PROGRAM, failure, shown
 from runners.labs import forms
 from runners.labs.grading import Grade, compare, grade, mark
 from runners.labs.handed_in import HandedIn, files_of, read_folder, seal
-from runners.labs.lab import BY_RUN, PREDICTED, read_lab
+from runners.labs.lab import BY_RUN, PREDICTED, STUDENT, read_lab
 from runners.options import LabOptions
 from runners.process import RunError, UsageError
 from runners.store.folders import publish, scratch
 
-STUDENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}", re.ASCII)
 SHOWN: Mapping[str | None, Callable[[list[Grade]], str]] = {
     None: forms.table,
     "csv": forms.table_csv,

@@ -33,7 +33,7 @@ BLOCK = re.compile(r"^```text\n.*?^```", re.DOTALL | re.MULTILINE)
 def asked(lab: Lab) -> Iterator[tuple[str, str]]:
     """Every cell and figure that a question of some variant asks for."""
     for row in lab.data["questions"]:
-        cells = [row.get("minus"), None if row.get("own") else row.get("cell")]
+        cells = [] if row.get("own") else [row.get("cell"), row.get("minus")]
         for wanted in filter(None, cells):
             both = f"{wanted}\t{row['figure']}"
             words = [word for word in lab.draws if re.search(rf"\b{word}\b", both)]
@@ -95,6 +95,8 @@ def main() -> None:
     parser.add_argument("--from", dest="runs", type=Path)
     given = parser.parse_args()
     for lab in map(read_lab, given.number):
+        if not set(asked(lab)):
+            continue  # all of it is the student's own
         if given.runs:
             record(lab, given.runs)
         else:

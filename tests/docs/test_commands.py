@@ -53,8 +53,7 @@ def commands() -> set[str]:
         for given, left_open in COMMAND.findall(text):
             words = shlex.split(given)
             own = OWN & set(words) or any(word.endswith(".toml") for word in words)
-            own = own or DRAWN.search(given)
-            if words and not left_open and not own:
+            if words and not left_open and not own and not DRAWN.search(given):
                 found.add(shlex.join(words).rstrip(",."))
     return found
 

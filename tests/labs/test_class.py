@@ -3,6 +3,7 @@
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 from runners.cli import main
 from runners.labs.grading import Grade, compare, grade
 from runners.labs.handed_in import ANSWERS, LAB_FILE, read_folder, seal
-from runners.labs.lab import PREDICTED, read_lab
+from runners.labs.lab import PREDICTED, Answer, read_lab
+from runners.process import UsageError
 from tests.labs.made import add_run, cells_of, done, started, write_answers
 
-PLANTED = {
+PLANTED: dict[str, Answer] = {
     "unix_total": 15000,
     "unix_rest": "",
     "unix_steps": "4,221",
@@ -152,6 +154,43 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
     (folder / ANSWERS).rename(tmp_path / ANSWERS)
     (folder / ANSWERS).symlink_to(tmp_path / ANSWERS)
     assert grade(folder).found is None
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (LAB_FILE, "{"),
+        (LAB_FILE, "[" * 100_000),
+        (LAB_FILE, '{"format": 1, "lab": 99, "student": "a"}'),
+        (LAB_FILE, '{"format": 1, "lab": 1, "student": "\\u001b[31m"}'),
+        (ANSWERS, "[prediction"),
+        (ANSWERS, ""),
+        (ANSWERS, "x" * (2 << 20)),
+    ],
+)
+def test_a_broken_folder_is_one_sentence(
+    file: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = started(tmp_path, "broken")
+    (folder / file).write_text(text)
+    with pytest.raises(UsageError) as caught:
+        main(["lab", "check", str(folder)])
+    assert str(caught.value).isprintable()
+    capsys.readouterr()
+    assert main(["lab", "grade", str(folder)]) == 1  # a class goes on without it
+    assert str(caught.value) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "answer", ["9" * 400, '"1e999"', "nan", "-inf", "[1]", '"\\u001b"', "true"]
+)
+def test_an_odd_answer_is_none(answer: str, tmp_path: Path) -> None:
+    folder = done(tmp_path, "odd")
+    text = (folder / ANSWERS).read_text()
+    odd = re.sub(r"(?m)^(unix_total|parting) = .*", lambda row: f"{row[1]} = {answer}", text)
+    (folder / ANSWERS).write_text(odd)
+    wrong = {mark.question.id for mark in grade(folder).marks if not mark.points}
+    assert {"unix_total", "parting"} <= wrong
 
 
 def test_sealed_predictions_do_not_change(tmp_path: Path) -> None:

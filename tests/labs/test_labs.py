@@ -37,7 +37,8 @@ def test_half_of_ten_points_are_predictions(number: int) -> None:
 def test_every_variant_has_its_answers(number: int) -> None:
     lab = read_lab(number)
     assert set(asked(lab)) <= set(lab.recorded)
-    assert key(lab) in (lab.folder / "teacher.md").read_text(encoding="utf-8")
+    if lab.recorded:
+        assert key(lab) in (lab.folder / "teacher.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -58,8 +59,8 @@ def test_a_handout_has_no_word_that_is_drawn_left(number: int, tmp_path: Path) -
         for word in (*read_lab(number).draws, "LAB"):
             assert not re.search(rf"\b{word}\b", text)
         for command in commands(folder):
-            if command.startswith("./runners/run.sh") and "|" not in command and not own(command):
-                parse(shlex.split(command)[1:])
+            if command.startswith("./runners/run.sh") and " | " not in command and not own(command):
+                parse(shlex.split(command.partition(" || ")[0])[1:])
 
 
 def commands(folder: Path) -> list[str]:
@@ -96,7 +97,8 @@ def test_the_commands_of_a_lab_give_the_teachers_figures(number: int, tmp_path: 
             assert done.returncode == 0, command
     found = read_folder(folder)
     cells = counted(found)
-    if {cell.kernel for own in cells.values() for cell in own} != {lab.recorded[KERNEL_RECORDED]}:
+    kernels = {cell.kernel for own in cells.values() for cell in own}
+    if any(kernel not in str(lab.recorded.get(KERNEL_RECORDED, kernel)) for kernel in kernels):
         pytest.skip("the recorded answers are of another kernel: python -m tests.docs.labs")
     for question in found.questions:
         is_proof = number == 3 and question.cell in ("unix 64", "tcp 64")  # by the own probe
