@@ -10,6 +10,7 @@ import pytest
 from analysis.paths.figures import NEEDED, needed, scheduled
 from probes.transports import PAIR
 from tests.docs import (
+    arm64,
     columns,
     idle_polling,
     knobs,
@@ -29,7 +30,7 @@ def rows() -> Rows:
     return Rows()
 
 
-@pytest.mark.parametrize("made", [knobs, proofs, lesions, lines, over_time])
+@pytest.mark.parametrize("made", [arm64, knobs, proofs, lesions, lines, over_time])
 def test_the_page_is_what_the_rows_make(made: ModuleType) -> None:
     rows = made.Rows() if hasattr(made, "Rows") else pd.read_csv(made.ROWS)
     kept = made.PAGE.read_text(encoding="utf-8")

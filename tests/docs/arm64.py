@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""docs/arm64.md, made from the rows in reports/reference/arm64.
+
+    python -m tests.docs.arm64            # make the page again
+    python -m tests.docs.arm64 RUN …      # take the rows from these runs of exact mode first
+
+The text stands in docs/site/arm64.md.j2, which has no figure of its own. cells.csv has a row for
+each cell; purposes.csv what the instructions of the usual cell are for; shared.csv how many of the
+functions that both architectures execute there are called equally often.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from analysis.paths.cells import ExactCell, read_exact
+from analysis.raw.run import read_run
+from analysis.wording import signed
+from probes.functions import told
+from probes.isa import ISAS
+from runners.process import REPOSITORY
+
+ROWS = REPOSITORY / "reports/reference/arm64"
+PAGE = REPOSITORY / "docs/arm64.md"
+REFRESH = "python -m tests.docs.arm64"
+USUAL_CELL = {"kernel": "6.12", "placement": "same-cpu", "sched": "fifo", "knob": ""}
+NO_PURPOSE = "unaccounted"
+KEY = ["kernel", "arch", "knob", "transport", "placement", "sched"]
+
+
+class Rows:
+    """The three tables."""
+
+    def __init__(self) -> None:
+        self.cells, self.purposes, self.shared = (
+            pd.read_csv(ROWS / f"{name}.csv", keep_default_na=False, dtype={"kernel": str})
+            for name in ("cells", "purposes", "shared")
+        )
+
+    def of(self, arch: str, transport: str, column: str = "instructions", **where: str) -> int:
+        """A cell's figure; the usual cell's but for what is given."""
+        wanted = USUAL_CELL | {"arch": arch, "transport": transport} | where
+        [value] = match(self.cells, wanted)[column]
+        return int(value)
+
+    def ratio(self, arch: str, **where: str) -> str:
+        return f"{self.of(arch, 'tcp', **where) / self.of(arch, 'unix', **where):.2f}"
+
+    def more(self, transport: str) -> Iterator[tuple[str, int]]:
+        """Purpose → instructions that arm64 executes more, the greatest difference first."""
+        rows = match(self.purposes, {"transport": transport})
+        pairs = rows.pivot(index="purpose", columns="arch", values="instructions").fillna(0)
+        differs = (pairs["arm64"] - pairs["x86-64"]).astype(int)
+        yield from sorted(differs.items(), key=lambda pair: -abs(pair[1]))
+
+    def equal(self, transport: str) -> tuple[int, int]:
+        [row] = match(self.shared, {"transport": transport}).to_dict("records")
+        return row["alike"], row["both"]
+
+    @property
+    def transports(self) -> list[str]:
+        """Those that were counted in arm64's usual cell."""
+        return list(match(self.cells, USUAL_CELL | {"arch": "arm64"})["transport"])
+
+
+def match(table: pd.DataFrame, where: dict[str, str]) -> pd.DataFrame:
+    for name, value in where.items():
+        table = table[table[name] == value]
+    return table
+
+
+def page(rows: Rows) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(REPOSITORY / "docs/site"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"whole": lambda value: f"{value:,}", "signed": signed}
+    return environment.get_template("arm64.md.j2").render(rows=rows)
+
+
+def cell_row(cell: ExactCell) -> dict[str, Any]:
+    return {
+        "kernel": ".".join(cell.kernel.split(".")[:2]),
+        "arch": cell.arch,
+        "knob": cell.knob.name if cell.knob else "",
+        "transport": cell.transport,
+        "placement": cell.placement,
+        "sched": cell.sched,
+        "release": cell.kernel,
+        "qemu": cell.qemu,
+        "cpu": cell.knob.cpu if cell.knob and cell.knob.cpu else cell.cpu,
+        "instructions": cell.total,
+        "mean": round(cell.window.instructions / cell.iterations),
+        "identical": cell.identical,
+        "iterations": cell.iterations,
+        "copies": "" if cell.payload is None else cell.payload.per_byte(cell.size),
+        "valid": cell.valid,
+    }
+
+
+def purpose_rows(cell: ExactCell) -> Iterator[dict[str, Any]]:
+    purposes: Counter[str] = Counter()
+    for span in cell.tree:
+        purposes[told(span.path[-1], "purpose") or NO_PURPOSE] += span.instructions
+    for purpose, count in sorted(purposes.items()):
+        yield {
+            "transport": cell.transport,
+            "purpose": purpose,
+            "arch": cell.arch,
+            "instructions": count,
+        }
+
+
+def shared_row(first: ExactCell, second: ExactCell) -> dict[str, Any]:
+    calls, others = first.calls(), second.calls()
+    both = [name for name in calls if calls[name] and others[name]]
+    alike = sum(calls[name] == others[name] for name in both)
+    return {"transport": first.transport, "both": len(both), "alike": alike}
+
+
+def take(runs: Sequence[Path]) -> None:
+    """Write the tables again."""
+    cells = {}
+    for run in runs:
+        for cell in read_exact(read_run(run)):
+            row = cell_row(cell)
+            cells[tuple(row[name] for name in KEY)] = cell
+    usual = {
+        (cell.arch, cell.transport): cell
+        for cell in cells.values()
+        if all(cell_row(cell)[name] == value for name, value in USUAL_CELL.items())
+    }
+    pairs = {name: [usual[arch, name] for arch in ISAS] for name in ("unix", "tcp")}
+    tables = {
+        "cells": sorted(map(cell_row, cells.values()), key=lambda row: [row[k] for k in KEY]),
+        "purposes": [row for pair in pairs.values() for cell in pair for row in purpose_rows(cell)],
+        "shared": [shared_row(*pair) for pair in pairs.values()],
+    }
+    ROWS.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        pd.DataFrame(rows).to_csv(ROWS / f"{name}.csv", index=False, lineterminator="\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        take([Path(name) for name in sys.argv[1:]])
+    PAGE.write_text(page(Rows()), encoding="utf-8")
