@@ -234,7 +234,8 @@ def changed_times(folder: Path, pairs: Iterable[ExactPair]) -> list[str]:
         return [f"What that takes is not told. {error}"]
     times.sort(key=lambda each: -abs(each[0].value))
     lines = [
-        f"About {with_sign(time)} a round trip of {cell_name(str(pair.after.cell))} on one CPU of "
+        f"About {with_sign(time)} a round trip of {cell_name(str(replace(pair.after.cell, knob='')))} "
+        f"on one CPU of "
         f"this machine, warm{NOT_RESOLVED if time.spans(0) else ''}."
         for time, pair in times[:MOST_TOLD]
     ]
