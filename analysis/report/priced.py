@@ -236,8 +236,8 @@ def changed_times(folder: Path, pairs: Iterable[ExactPair]) -> list[str]:
         return [f"What that takes is not told. {error}"]
     times.sort(key=lambda each: -abs(each[0].value))
     lines = [
-        f"About {with_sign(time)} a round trip of {cell_name(str(pair.after.cell))} on one CPU of "
-        f"this machine, warm{NOT_RESOLVED if time.spans(0) else ''}."
+        f"About {with_sign(time)} a round trip of {cell_name(str(usual(pair.after.cell)))} on one "
+        f"CPU of this machine, warm{NOT_RESOLVED if time.spans(0) else ''}."
         for time, pair in times[:MOST_TOLD]
     ]
     if len(times) > MOST_TOLD:
@@ -254,7 +254,11 @@ def charged_pairs(folder: Path) -> dict[Cell, ExactPair]:
         return {}
     before, after = (read_exact(read_run(folder / name)) for name in GATE_RUNS)
     pairs = exact_pairs(before, after, CELL_OF)
-    return {replace(pair.after.cell, knob=""): pair for pair in pairs}
+    return {usual(pair.after.cell): pair for pair in pairs}
+
+
+def usual(cell: Cell) -> Cell:
+    return replace(cell, knob="")
 
 
 def with_sign(time: Estimate) -> str:
