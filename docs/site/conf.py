@@ -52,11 +52,13 @@ def _mend_links(app: Sphinx, tree: nodes.document) -> None:
     """What a forge shows of a link, and a site has elsewhere: the report, the README, a folder."""
     here = Path(app.env.docname).parent
     for link in list(tree.findall(addnodes.pending_xref)):
-        target = link["reftarget"]
+        target = link["reftarget"]  # a page's path from the top; of one that is missing, as written
         if target == REPORT:
             url = posixpath.relpath(PAGE, here)
             link.replace_self(nodes.reference("", "", *link.children, refuri=url))
         elif target == "README":
             link["reftarget"] = "index"
-        elif (Path(app.srcdir) / here / target).is_dir() or left_out(app, target):
+        elif (Path(app.srcdir) / here / target).is_dir() or any(
+            left_out(app, name) for name in (target, posixpath.normpath(here / target))
+        ):
             link.replace_self(link.children)
