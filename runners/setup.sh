@@ -22,7 +22,7 @@ groups=${home:+init} groups=${groups:-clear}        # without an entry the user 
 manager=apt how=(apt-get install -y --no-install-recommends --no-remove)
 ! rpm -q --quiet bash 2>/dev/null || manager=dnf how=(dnf install -y --setopt=install_weak_deps=False)
 ! pacman -Qq bash >/dev/null 2>&1 || manager=pacman how=(pacman -S --noconfirm --needed)
-lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|probes|perf' browser='|browser' elsewhere= other=()
+lock=$here/requirements.lock install=yes parts=("$here/workload") kinds='run|probes|perf' browser='|browser' other=() elsewhere=
 grep -q '^ID=debian' /etc/os-release || elsewhere='|elsewhere'
 [ -z "$elsewhere" ] || [ $manager != apt ] || kinds='run|probes' browser=
 source "$here/environment.sh"

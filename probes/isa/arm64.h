@@ -53,23 +53,22 @@ static const struct isa arm64 = {
 #include <termios.h>
 #include <unistd.h>
 
-#define ISA_PAGE 4096
+#define ISA_PAGE		   4096
 
 /*
  * movz xzr, #MAGIC: it does nothing, and has room for the lower half of the magic. The recorder
  * sees it, with the arguments of the function around it in their registers.
  */
 #define MARK(magic, first, second) MARK_MEMORY(magic, first, second, 0)
-#define MARK_MEMORY(magic, name, data, size)                                \
-	do {                                                                \
-		register uint64_t x0 __asm__("x0") = (uint64_t)(name);      \
-		register uint64_t x1 __asm__("x1") = (uint64_t)(data);      \
-		register uint64_t x2 __asm__("x2") = (uint64_t)(size);      \
-		__asm__ volatile("movz xzr, %0"                             \
-				 :                                          \
-				 : "i"((magic) & 0xffff), "r"(x0), "r"(x1), \
-				   "r"(x2)                                  \
-				 : "memory");                               \
+#define MARK_MEMORY(magic, name, data, size)                                      \
+	do {                                                                      \
+		register uint64_t x0 __asm__("x0") = (uint64_t)(name);            \
+		register uint64_t x1 __asm__("x1") = (uint64_t)(data);            \
+		register uint64_t x2 __asm__("x2") = (uint64_t)(size);            \
+		__asm__ volatile("movz xzr, %0"                                   \
+				 :                                                \
+				 : "i"((magic)&0xffff), "r"(x0), "r"(x1), "r"(x2) \
+				 : "memory");                                     \
 	} while (0)
 
 /* Calls the kernel; returns what it returns: an error is its negative number. */
@@ -135,7 +134,8 @@ static inline void isa_find_panic(void)
 static inline int isa_use_devices(bool use)
 {
 	if (use && !isa_files) {
-		tcdrain(STDOUT_FILENO); /* this console sends no more once its machine stands still */
+		tcdrain(STDOUT_FILENO); /* this console sends no more once its machine stands still
+					 */
 		isa_find_panic();
 		isa_files = isa_map(FILES_PLACE);
 	}
