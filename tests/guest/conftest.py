@@ -36,10 +36,7 @@ def machine(cache_folder: Path) -> guest.Guest:
     return or_skip(lambda: guest.prepare(cache_folder, DEFAULT, storable=True))
 
 
-ARM64 = pytest.param(f"{DEFAULT} arm64", marks=pytest.mark.matrix)
-
-
-@pytest.fixture(scope="session", params=[DEFAULT, *MATRIX, ARM64])
+@pytest.fixture(scope="session", params=[DEFAULT, *MATRIX])
 def kernel(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
