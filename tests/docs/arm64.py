@@ -56,7 +56,8 @@ class Rows:
         rows = match(self.purposes, {"transport": transport})
         pairs = rows.pivot(index="purpose", columns="arch", values="instructions").fillna(0)
         differs = (pairs["arm64"] - pairs["x86-64"]).astype(int)
-        yield from sorted(differs.items(), key=lambda pair: -abs(pair[1]))
+        named = [(str(purpose), more) for purpose, more in differs.items()]
+        yield from sorted(named, key=lambda pair: -abs(pair[1]))
 
     def equal(self, transport: str) -> tuple[int, int]:
         [row] = match(self.shared, {"transport": transport}).to_dict("records")
