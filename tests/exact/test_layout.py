@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.btf import Btf
+from probes.isa import USUAL
 from runners.exact.cells import path_of
 from runners.exact.guest import ExactGuest, guest_for
 from runners.exact.layout_search import StructUse, places_of, search
@@ -197,7 +198,8 @@ def test_a_layout_that_cannot_be_is_one_sentence(text: str, said: str) -> None:
 
 def test_a_kernel_without_types_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "vmlinux").write_bytes(b"\x7fELF" + bytes(200))
-    machine: Any = SimpleNamespace(kernel=SimpleNamespace(file=tmp_path / "vmlinux"), qemu=None)
+    kernel = SimpleNamespace(file=tmp_path / "vmlinux")
+    machine: Any = SimpleNamespace(kernel=kernel, qemu=None, isa=USUAL)
     with pytest.raises(RunError, match="has no type information"):
         types_of(machine)
 
