@@ -28,6 +28,7 @@ LARGEST_PATCHES = 1 << 26  # bytes of a file of patches
 OWN_MARK = "pathcost"  # a file in the repository of a work tree of ours
 MOST_COMMITS = 200  # of a series
 MAIL = re.compile(rb"\A(From |[A-Za-z-]+: )")  # how a mail or a mailbox begins, and no plain diff
+SENDER = re.compile(rb"^From: .*<", re.MULTILINE)  # `git am` takes no mail without one
 DIFF = re.compile(rb"^(diff --git |--- )", re.MULTILINE)  # a cover letter has none
 GIT_SETTINGS = {
     "user.name": "pathcost",
@@ -213,7 +214,7 @@ class WorkTree:
         text = self._own / "patch"
         text.write_bytes(patch)
         try:
-            if MAIL.match(patch):
+            if MAIL.match(patch) and SENDER.search(patch.partition(b"\n\n")[0]):
                 self.git("am", "--quiet", "--no-gpg-sign", text, **date)
             else:
                 self.git("apply", "--index", text)
