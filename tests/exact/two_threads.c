@@ -15,6 +15,15 @@
 
 static long apart, rounds;
 
+/*
+ * A function, so that the loop has several blocks. QEMU cuts the one in which a CPU's turn ends: an
+ * iteration is found by a block that runs whole in each.
+ */
+static __attribute__((noinline)) void store(volatile long *counter, long n)
+{
+	*counter = n;
+}
+
 static void *count(void *number)
 {
 	long mine = (long)number, *turn = (long *)(MEMORY + PAGE);
@@ -25,7 +34,7 @@ static void *count(void *number)
 			;
 		if (mine == 0 && n == 2) /* each has stored once: no page is missing */
 			window_begin(0, 0);
-		*counter = n;
+		store(counter, n);
 		__atomic_store_n(turn, 1 - mine, __ATOMIC_RELEASE);
 	}
 	if (mine == 0)

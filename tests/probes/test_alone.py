@@ -11,7 +11,7 @@ from tests import alone
 from tests.processes import captured
 
 BCC_TOOLS = sorted(path.name for path in (PROBES / "bcc").glob("*.py") if path.name[0] != "_")
-MODULES = ("frame.py", "pairs.py", "people.py")  # which the tools import
+MODULES = ("frame.py", "pair_programs.py", "pairs.py", "people.py")  # which the tools import
 SCRIPTS = [script for script in read_scripts().values() if script.text]
 
 
