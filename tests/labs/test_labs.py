@@ -19,7 +19,6 @@ from tests.docs.labs import TEACHER, asked, key
 
 FENCE = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NUMBERS = [*labs()]
-SHORT = 1  # its commands are run by every run of the tests
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -83,10 +82,8 @@ def counted(found: HandedIn) -> dict[str, list[CountedCell]]:
 
 
 @pytest.mark.emulated
-@pytest.mark.parametrize(
-    "number",
-    [pytest.param(n, marks=() if n == SHORT else pytest.mark.matrix) for n in NUMBERS],
-)
+@pytest.mark.matrix
+@pytest.mark.parametrize("number", NUMBERS)
 def test_the_commands_of_a_lab_give_the_teachers_figures(number: int, tmp_path: Path) -> None:
     """To the digit, and by the handout alone: each command does what it says."""
     folder, lab = tmp_path / "lab", read_lab(number)

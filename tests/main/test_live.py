@@ -25,6 +25,7 @@ from tests.processes import living, repeating, wait_for
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 ROWS, COLUMNS, FEWER_ROWS, FEWER_COLUMNS = 24, 90, 10, 60
 WAYS_TO_DRAW = re.compile(r"\x1b\[[HKJ]")
+SIZES = ("COLUMNS", "LINES")  # they would stand for the terminal's own size
 ENDS = ["\x03", signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
 
 
@@ -37,10 +38,11 @@ class Terminal:
         self.resize(ROWS, COLUMNS)
         self.before = termios.tcgetattr(theirs)
         self._theirs = theirs
+        sized = {name: text for name, text in os.environ.items() if name not in SIZES}
         self.process = subprocess.Popen(
             ["./runners/run.sh", "watch", *words, "--prices", str(prices)],
             stdin=theirs, stdout=theirs, stderr=theirs, cwd=REPOSITORY, start_new_session=True,
-            env=os.environ | {"PATHCOST_TEST": self.word},
+            env=sized | {"PATHCOST_TEST": self.word},
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         os.set_blocking(self._ours, False)
