@@ -17,10 +17,10 @@ from pathlib import Path
 from shlex import quote
 
 from runners.cli import GROUPS, OPTIONS, VERBS, Option, options_of
+from runners.cli.words import ATTACHED, BPFTRACE_SCRIPTS, CHOICES
 from runners.exact import knobs
 from runners.process import REPOSITORY, version
 from runners.programs import PROGRAMS
-from runners.words import ATTACHED, BPFTRACE_SCRIPTS, CHOICES
 
 TEMPLATES = Path(__file__).with_name("pages")
 # Template → where a package has it, below /usr/share.

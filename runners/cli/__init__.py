@@ -17,6 +17,7 @@ from probes.isa import HOST, USUAL
 from probes.messages import PROGRAM, Parser, failure, is_plain, named, shown
 from runners import show
 from runners.campaign import campaign
+from runners.cli.words import CHOICES, MILLIONS, ONE, READERS, existing, holding, quantity, text
 from runners.exact.cells import MESSAGES
 from runners.gate.upgrade import what_if
 from runners.guest.kernels import DEFAULT
@@ -28,7 +29,6 @@ from runners.programs.watch import watch
 from runners.run import diff, exact_and_prices, gate_and_prices, report, run
 from runners.show import WIDTH
 from runners.store.folders import scratch
-from runners.words import CHOICES, MILLIONS, ONE, READERS, existing, holding, quantity, text
 
 # What a default and a help in options.tsv may name; `{}` are the words of the option's kind.
 NAMED = {
