@@ -6,7 +6,7 @@ Times are of this machine, counts of the machine that their source names. docs/j
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -14,14 +14,21 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.analyse import Analysis, Figures
 from analysis.claims.verdict import Judged
-from analysis.counts.ledger import Ledger, Row, build_ledgers, in_conditions, version
+from analysis.counts.ledger import (
+    Ledger,
+    Row,
+    build_ledgers,
+    conditions_order,
+    in_conditions,
+    version,
+)
 from analysis.counts.measures import MEASURES, WORKLOAD, compare_transports, of_times
 from analysis.machine import counter_text, kernel_text, machine_text
 from analysis.paths.figures import NEEDS_SIZE, scheduled
 from analysis.statistics import Compared, Estimate
 from analysis.times.cold import after_work, colder, one_percent_ns, stored_prices
 from analysis.times.timing import ROUND_TRIP, Times, iteration_times
-from analysis.wording import extent, listed, ways
+from analysis.wording import amount, extent, listed, ways
 from probes.cell import MANY_CLIENTS, ROUND_TRIP_PATTERNS
 from probes.transports import PAIR
 
@@ -109,6 +116,14 @@ class Placed(Part):
         return within if within <= EVEN else None
 
 
+class PlacedCount(Part):
+    """A row of the ledger under one set of conditions, where all its transports have figures."""
+
+    conditions: str
+    figures: dict[str, str]  # of each transport, as the report writes them
+    ratio: float | None  # as in LedgerCount
+
+
 class LedgerCount(Part):
     """A row of the ledger by its best source: each transport's figures over all conditions."""
 
@@ -121,11 +136,14 @@ class LedgerCount(Part):
     # How many times the first transport's figure the second's is: the least and the most over all
     # conditions. Null where there is nothing to divide.
     ratio: tuple[float, float] | None
+    places: tuple[PlacedCount, ...]
     alike: bool
     probed: bool  # in cells in which probes change the switches
     kernel: str
     counted: str  # where
-    # The ratio under the default scheduler, a sample: it depends on the window. Null elsewhere.
+    one_cpu: bool  # whether it was counted on one CPU alone
+    # The ratio under the default scheduler, a sample: it depends on the window. Null elsewhere. Of
+    # several placements it is that of the first.
     default_scheduler: float | None
     # From its least to its most, in this run and in a stored study of windows and builds.
     default_range: tuple[float, float] | None
@@ -137,6 +155,12 @@ class LedgerCount(Part):
         if self.several:
             words = f"{words}, {self.kernel}"
         return f"{words} (with probes, which change the switches)" if self.probed else words
+
+    @property
+    def by_place(self) -> tuple[PlacedCount, ...]:
+        """The conditions where the figures differ between these; empty where they do not."""
+        different = {tuple(place.figures.values()) for place in self.places}
+        return self.places if len(different) > 1 else ()
 
     @property
     def times(self) -> str:
@@ -322,19 +346,17 @@ def _count(
     same = found.figures[found.figures["measure"] == measure.id]
     same = same[(same["pattern"] == ledger.pattern) & (same["size"] == ledger.size)]
     samples = same[(same["target"] == "exact-other") & (same["kernel"] == row.kernel)]
-    samples = samples.loc[samples["conditions"] == next(iter(row.entries))[0]]
+    # A sample of one placement, and the study is of one CPU.
+    usual = min((conditions for conditions, _ in row.entries), key=conditions_order)
+    samples = samples.loc[samples["conditions"] == usual]
     default = samples.set_index("transport")["value"].to_dict()
     sampled = row.target == "exact-fifo" and len(names) > 1 and {*names} <= {*default}
     ratio = default[names[1]] / default[names[0]] if sampled else None
     studied = (names, ledger.pattern, ledger.size) == (PAIR, "pingpong", NEEDS_SIZE)
-    others = scheduled(row.kernel, "other") if studied else []
+    others = scheduled(row.kernel, "other") if studied and usual == "same-cpu" else []
     one_cpu = {conditions for conditions, _ in row.entries} == {"same-cpu"}
-    valid = {place: entry.value for place, entry in row.entries.items() if entry.valid}
-    ratios = [
-        valid[conditions, names[1]] / value
-        for (conditions, name), value in valid.items()
-        if len(names) > 1 and name == names[0] and value and (conditions, names[1]) in valid
-    ]
+    places = tuple(_places(row, names))
+    ratios = [place.ratio for place in places if place.ratio is not None]
     return LedgerCount(
         measure=measure.id,
         words=measure.words,
@@ -343,6 +365,7 @@ def _count(
         figures=figures,
         values=values,
         ratio=(min(ratios), max(ratios)) if ratios else None,
+        places=places,
         alike=len(set(figures.values())) == 1,
         probed=bool(row.probed),
         default_scheduler=ratio,
@@ -350,7 +373,23 @@ def _count(
         several=same.loc[same["target"] != "host", "kernel"].nunique() > 1,
         kernel=kernel_text(row.kernel),
         counted=counter_text(found.run, row.target, row.kernel, cpu, one_cpu),
+        one_cpu=one_cpu,
     )
+
+
+def _places(row: Row, names: tuple[str, ...]) -> Iterator[PlacedCount]:
+    """A row's figures under each set of conditions in which all these transports have one."""
+    valid = {column: entry.value for column, entry in row.entries.items() if entry.valid}
+    for conditions in sorted({conditions for conditions, _ in valid}, key=conditions_order):
+        values = {name: valid[conditions, name] for name in names if (conditions, name) in valid}
+        if len(values) < len(names):
+            continue
+        first, last = values[names[0]], values[names[-1]]
+        yield PlacedCount(
+            conditions=conditions,
+            figures={name: amount(value, row.measure.unit) for name, value in values.items()},
+            ratio=last / first if len(names) > 1 and first else None,
+        )
 
 
 def document(

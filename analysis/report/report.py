@@ -35,6 +35,7 @@ from analysis.wording import (
     capital,
     counted,
     listed,
+    number,
     place,
     size_text,
     title_of,
@@ -249,8 +250,13 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     for count in counts:
         if len(count.figures) > 1:
             name = COUNTS[count.measure] + (f", {count.kernel}" if found.kernels else "")
-            each = (*count.figures.values(), "none" if count.alike else count.times)
-            lines.append((name, *each, "", ""))
+            for at in count.by_place:
+                times = f"{number(at.ratio)} times" if at.ratio else ABSENT
+                where = f"{name}, {title_of(at.conditions)}"
+                lines.append((where, *at.figures.values(), times, "", ""))
+            if not count.by_place:
+                each = (*count.figures.values(), "none" if count.alike else count.times)
+                lines.append((name, *each, "", ""))
     title = f"{found.iteration}, {size_text(found.size)}"
     if found.pattern != "pingpong":  # what options named is named
         title = f"{found.pattern}: {title}"
@@ -259,6 +265,8 @@ def compared(found: Answer, timings: Iterable[Times]) -> pd.DataFrame:
     frame = frames.frame(heads, lines)
     if not any(placed.cold_ns for placed in found.times):
         frame = frame.drop(columns=AFTER_WORK, errors="ignore")
+    if not found.times:
+        frame = frame.drop(columns=slowest, errors="ignore")
     return frame
 
 

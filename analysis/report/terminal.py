@@ -101,7 +101,7 @@ def _answer(report: Report, requested: list[str]) -> Iterator[list[str]]:
         lines = table(_narrow(rows))
         unresolved = (
             ["p99 in brackets: not resolved."]
-            if any("(" in p99 for p99 in rows.iloc[:, -1])
+            if answer.times and any("(" in p99 for p99 in rows.iloc[:, -1])
             else []
         )
         yield ["", *lines, *unresolved, *requested]

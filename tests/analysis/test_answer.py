@@ -17,8 +17,16 @@ from analysis.counts.ledger import build_ledgers
 from analysis.predict.prices import Described, read_prices
 from analysis.predict.show import without_effect
 from analysis.raw.run import read_run
-from analysis.report import terminal
-from analysis.report.answer import PLACES, Answer, Document, LedgerCount, Placed, build_answer
+from analysis.report import report, terminal
+from analysis.report.answer import (
+    PLACES,
+    Answer,
+    Document,
+    LedgerCount,
+    Placed,
+    PlacedCount,
+    build_answer,
+)
 from analysis.report.decision import decision
 from analysis.report.report import Report, overlap
 from analysis.report.sentences import sentence
@@ -106,21 +114,48 @@ def test_a_report_and_a_what_if_by_its_prices_decide_alike(tmp_path: Path) -> No
         assert without_effect(described, read_prices(run)) == pytest.approx(decided[placement])
 
 
-def test_kernels_are_compared_where_a_run_has_several() -> None:
-    def count(kernel: str, unix: int, tcp: int) -> LedgerCount:
-        values = {"unix": float(unix), "tcp": float(tcp)}
-        return LedgerCount(
-            measure="instructions", words="", per="", headline=True, values=values, alike=False,
-            figures={name: f"{value:.0f}" for name, value in values.items()}, probed=False,
-            kernel=kernel, counted="counted somewhere", default_scheduler=None, default_range=None,
-            several=True, ratio=(tcp / unix, tcp / unix),
-        )  # fmt: skip
+def instructions(kernel: str, unix: int, tcp: int, *places: PlacedCount) -> LedgerCount:
+    values = {"unix": float(unix), "tcp": float(tcp)}
+    return LedgerCount(
+        measure="instructions",
+        words="",
+        per="",
+        headline=True,
+        figures={name: f"{value:.0f}" for name, value in values.items()},
+        values=values,
+        ratio=(tcp / unix, tcp / unix),
+        places=places,
+        alike=False,
+        probed=False,
+        kernel=kernel,
+        counted="counted somewhere",
+        one_cpu=not places,
+        default_scheduler=None,
+        default_range=None,
+        several=True,
+    )
 
-    each = (count("Linux 1", 100, 300), count("Linux 2", 7, 7), count("Linux 3", 110, 150))
-    answer = Answer(
-        pattern="pingpong", size=64, transports=("unix", "tcp"), iteration="round trip",
-        times=(), counts=(), kernels=each, host="",
-    )  # fmt: skip
+
+def answered(counts: tuple[LedgerCount, ...] = (), kernels: tuple[LedgerCount, ...] = ()) -> Answer:
+    return Answer(
+        pattern="pingpong",
+        size=64,
+        transports=("unix", "tcp"),
+        iteration="round trip",
+        times=(),
+        counts=counts,
+        kernels=kernels,
+        host="",
+    )
+
+
+def test_kernels_are_compared_where_a_run_has_several() -> None:
+    each = (
+        instructions("Linux 1", 100, 300),
+        instructions("Linux 2", 7, 7),
+        instructions("Linux 3", 110, 150),
+    )
+    answer = answered(kernels=each)
     assert answer.between_kernels
     said = sentence("between_kernels", *answer.between_kernels)
     parts = ("Linux 1", "Linux 3", "from 100 to 110", "1.10 times", "from 300 to 150", "0.50 times")
@@ -227,3 +262,16 @@ def test_long_names_of_transports_leave_the_names_of_rows_room() -> None:
     rows.columns = pd.Index(["round trip, 64 B", *names, "difference (95 %)", f"p99: {names}"])
     lines = list(table(rows))
     assert len(lines) <= 4 and max(map(len, lines)) <= WIDTH
+
+
+def test_counts_that_differ_by_placement_are_told_for_each() -> None:
+    one = PlacedCount(conditions="same-cpu", figures={"unix": "5", "tcp": "8"}, ratio=1.6)
+    two = PlacedCount(conditions="cross-cpu", figures={"unix": "7", "tcp": "9"}, ratio=9 / 7)
+    alike = answered(counts=(instructions("Linux", 5, 8, one, one),))
+    differing = answered(counts=(instructions("Linux", 5, 8, one, two),))
+    for answer, names in ((alike, [""]), (differing, [", one CPU", ", two CPUs"])):
+        rows = report.compared(answer, ()).iloc[:, 0]
+        assert rows.tolist() == [f"instructions a message{name}" for name in names]
+    said = sentence("copied_and_run", differing)
+    assert "5 instructions over a Unix socket and 8 over TCP" in said
+    assert "7 and 9 (1.29 times) across two CPUs" in said
