@@ -71,6 +71,9 @@ class Report:
         )
         kernels = two.between_kernels if two else None
         self.between_kernels = sentence("between_kernels", *kernels) if kernels else ""
+        # A run of exact mode alone; counts of probes have no such headline.
+        alone = two and not two.times and analysis.exact
+        self.executed = sentence("executed", two) if alone else ""
         self.matter = "" if analysis.run.for_claims or waits else sentence("matter", two)
         cold = self.matter and self.answer and any(each.cold_ns for each in self.answer.times)
         self.priced_before = priced_before(analysis.run) if cold else ""
@@ -87,8 +90,8 @@ class Report:
             return "This run holds no figures: see what is missing."
         size, transports = size_text(self.answer.size), listed(list(self.answer.transports))
         document = self.document
-        answer = document.decision or self.between_kernels or document.copied_and_run
-        return answer or f"Messages of {size} over {transports}"
+        answer = document.decision or self.between_kernels or self.executed
+        return answer or document.copied_and_run or f"Messages of {size} over {transports}"
 
     @property
     def settled(self) -> list[Judged]:
@@ -122,6 +125,7 @@ class Report:
             "shares": shares,
             "matter": self.matter,
             "between_kernels": self.between_kernels,
+            "executed": self.executed,
             "priced_before": self.priced_before,
             "median": lambda times: sentence("median", times),
             "sleeping": [*self.explanation(), *self.sleeping()],
