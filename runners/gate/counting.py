@@ -2,8 +2,11 @@
 """Which cells a gate counts on each kernel."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from probes.cell import CellRun
 from probes.isa import USUAL
+from runners.exact.run import with_knob
 from runners.options import ExactOptions, GateOptions
 
 CELL_FLAGS = (
@@ -60,3 +63,13 @@ def cells_of(options: GateOptions) -> list[str]:
     if options.arch != USUAL.name:
         words.append(f"--arch={options.arch}")
     return [*words, "--lines"] if options.lines else words
+
+
+def cells_charged(before: Path, after: Path, knob: str) -> list[CellRun]:
+    """The cells that differ between two runs, as the prices of events tell them: with their knob.
+
+    None of kernels that charge nothing. Raises RunError.
+    """
+    from analysis.report.priced import cells_to_charge
+
+    return with_knob([CellRun(0, cell, 0) for cell in cells_to_charge(before, after)], knob)

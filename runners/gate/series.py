@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from probes.contract import BEYOND, PRICES, SERIES, UNTOLD
+from probes.cell import CellRun
+from probes.contract import BEYOND, GATE_RUNS, PRICES, SERIES, TOLD, UNTOLD
 from probes.isa import ISAS
 from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.count import code_digest
 from runners.exact.kernel_tree import TreeConfig, build_tree, compiler, need_build_programs
-from runners.gate.counting import cells_of, counting
+from runners.gate.counting import cells_charged, cells_of, counting
 from runners.gate.paths import cells_of_sets
 from runners.gate.sources import SourceState, WorkTree
 from runners.guest.debian import PackageSources
@@ -27,6 +28,7 @@ from runners.guest.store import Cache, write_json
 from runners.host.session import Session
 from runners.options import GateOptions
 from runners.process import RunError, UsageError
+from runners.programs.prices import knob_of
 from runners.store.folders import Scratch, publish
 
 COUNTED = "run"  # the counts, in an entry of the cache
@@ -61,6 +63,8 @@ class Series:
         (folder / SERIES).write_text(json.dumps(self.described(steps), indent=1) + "\n")
         if prices:
             write_json(folder / PRICES, prices)
+            if knob := knob_of(prices):
+                self.charge(folder, steps, scratch, knob)
         publish(folder)
         folder.rename(destination)
         from analysis.__main__ import judge_series
@@ -108,14 +112,37 @@ class Series:
         shutil.copytree(counts, folder / name)
         return known | {"folder": name}
 
-    def counted(self, state: SourceState, scratch: Scratch) -> Path:
-        """The folder of a state's run, from the cache or made. Raises RunError, UsageError."""
+    def charge(
+        self, folder: Path, steps: Sequence[Mapping[str, Any]], scratch: Scratch, knob: str
+    ) -> None:
+        """Count what the whole series changed again, as the prices of events are.
+
+        The verdict needs none of it. Raises RunError for a damaged run.
+        """
+        told = [pair for pair in zip(self.states, steps, strict=True) if pair[1]["folder"]]
+        (base, first), (last, end) = told[0], told[-1]
+        cells = cells_charged(folder / first["folder"], folder / end["folder"], knob)
+        if not cells:
+            return
+        self.session.progress.note(f"what changed is counted again with {knob}, for its time")
+        try:
+            for name, state in zip(GATE_RUNS, (base, last), strict=True):
+                shutil.copytree(self.counted(state, scratch, cells), folder / TOLD / name)
+        except (RunError, UsageError) as error:
+            self.session.progress.note(f"no time is told: {error}")
+            shutil.rmtree(folder / TOLD, ignore_errors=True)
+
+    def counted(self, state: SourceState, scratch: Scratch, cells: Sequence[CellRun] = ()) -> Path:
+        """The folder of a state's run, from the cache or made: of these cells, or of the options'.
+
+        Raises RunError, UsageError.
+        """
         recipe = {
             "tree": state.tree,
             "config": self.config.wanted(self.isa),
             "compiler": self.compiler,
             "qemu": self.qemu,
-            "cells": cells_of(self.options),
+            "cells": [repr(run.cell) for run in cells] or cells_of(self.options),
             "code": code_digest(),
         }
 
@@ -140,7 +167,7 @@ class Series:
                 partial / COUNTED,
                 scratch,
                 moved_to=Path(COUNTED),
-                cells=cells_of_sets(self.options.paths, self.options.messages),
+                cells=cells or cells_of_sets(self.options.paths, self.options.messages),
             )
             return {"what": f"{state.words} {state.subject}"}
 

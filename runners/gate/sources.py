@@ -26,6 +26,9 @@ from runners.store.locks import lock
 TIP, AS_IT_IS = "HEAD", "."  # the second: with what is not committed
 LARGEST_PATCHES = 1 << 26  # bytes of a file of patches
 OWN_MARK = "pathcost"  # a file in the repository of a work tree of ours
+# Of a work tree of ours. Without them git writes a file anew whose inode is another one (a restored
+# cache) or has a link more (a backup), and make builds all that reads it.
+OWN_SETTINGS = {"core.checkStat": "minimal", "core.trustctime": "false"}
 MOST_COMMITS = 200  # of a series
 MAIL = re.compile(rb"\A(From |[A-Za-z-]+: )")  # how a mail or a mailbox begins, and no plain diff
 SENDER = re.compile(rb"^From: .*<", re.MULTILINE)  # `git am` takes no mail without one
@@ -117,6 +120,8 @@ class WorkTree:
         self._own = folder / ".git"
         if not (self._own / "HEAD").exists():
             run_git(folder, ["init", "--quiet"], {})
+        for name, value in OWN_SETTINGS.items():
+            run_git(folder, ["config", name, value], {})
         (self._own / OWN_MARK).touch()
         (self._own / "objects/info").mkdir(exist_ok=True)
         (self._own / "objects/info/alternates").write_text(f"{tree.objects()}\n", encoding="utf-8")
@@ -185,7 +190,8 @@ class WorkTree:
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(tree.objects()),
             **dates("2026-01-01T00:00:00Z"),  # the same changes are the same commit
         }
-        shutil.copyfile(Path(tree.path, tree.git("rev-parse", "--git-path", "index")), index)
+        # With its time, by which git knows of a file that was changed in the second of `git add`.
+        shutil.copy2(Path(tree.path, tree.git("rev-parse", "--git-path", "index")), index)
         tree.git("add", "--update", ".", **apart)
         files = tree.git("diff", "--cached", "--name-only", TIP, **apart).splitlines()
         if not files:

@@ -17,10 +17,9 @@ from probes.contract import BEYOND, GATE, GATE_RUNS, MANIFEST, PRICES, TOLD, UNT
 from probes.isa import ISAS
 from runners.exact import run as exact
 from runners.exact.kernel_tree import TreeConfig
-from runners.exact.run import with_knob
 from runners.gate import sides
 from runners.gate.bisect import bisect
-from runners.gate.counting import CELL_FLAGS, cells_of, counting
+from runners.gate.counting import CELL_FLAGS, cells_charged, cells_of, counting
 from runners.gate.paths import cells_of_sets, sets_touched
 from runners.gate.series import Series
 from runners.gate.sources import GitError, SourceState, WorkTree
@@ -172,10 +171,7 @@ def charge(
 
     The verdict needs none of it. Raises RunError for a damaged run.
     """
-    from analysis.report.priced import cells_to_charge
-
-    if changed := cells_to_charge(pair / BASE, pair / JUDGED):
-        cells = with_knob([CellRun(0, cell, 0) for cell in changed], knob)
+    if cells := cells_charged(pair / BASE, pair / JUDGED, knob):
         try:
             count_both(session, kernels, pair / TOLD, destination / TOLD, scratch, cells)
         except (RunError, UsageError) as error:

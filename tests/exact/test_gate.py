@@ -6,14 +6,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from probes.cell import CellRun
+from probes.contract import GATE_RUNS, TOLD
 from runners.exact import kernel_tree as tree
+from runners.gate.series import Series
+from runners.gate.sources import SourceState
 from runners.process import UsageError
+from runners.store.folders import Scratch
 from tests.exact.conftest import REPOSITORY
+from tests.exact.test_analysis import TCP, write_run
 from tests.processes import captured, is_gone, wait_for
 
 CELL = ("--transports", "unix", "--messages", "100", "--no-install")
@@ -155,3 +164,37 @@ def test_a_users_configuration_is_kept_but_for_what_counting_needs(tmp_path: Pat
     own.write_text("hello\n")
     with pytest.raises(UsageError, match="sets no option"):
         config.wanted()
+
+
+class MadeUpSeries(Series):
+    """Commits whose runs are there; it notes which are counted again, and of which cells."""
+
+    def __init__(self, runs: dict[str, Path]) -> None:
+        self.runs, self.again = runs, dict[str, list[str]]()
+        self.states = [SourceState(words, words, words, "") for words in runs]
+        self.session: Any = SimpleNamespace(progress=SimpleNamespace(note=print))
+
+    def counted(self, state: SourceState, scratch: Scratch, cells: Sequence[CellRun] = ()) -> Path:
+        self.again[state.words] = [str(run.cell) for run in cells]
+        return self.runs[state.words]
+
+
+@pytest.mark.parametrize(("groups", "expected"), [(True, ["base", "two"]), (False, [])])
+def test_what_a_series_changes_is_counted_again_as_the_prices_are(
+    tmp_path: Path, groups: bool, expected: list[str]
+) -> None:
+    """At its two ends. A kernel that was built without control groups charges nothing."""
+    longer = {path: (calls, own + 8) for path, (calls, own, *_) in TCP.items()}
+    runs = {}
+    for words, counted in {"base": TCP, "one": TCP, "two": longer}.items():
+        runs[words] = write_run(tmp_path / words, tcp=counted)
+        (environment,) = runs[words].glob("raw/*/environment.json")
+        known = json.loads(environment.read_text()) | {"memory_groups": groups}
+        environment.write_text(json.dumps(known))
+    series = MadeUpSeries(runs)
+    steps = [{"folder": words} for words in runs]
+    series.charge(tmp_path, steps, Scratch(print), "cgroup-memory")
+    assert [*series.again] == expected
+    for cells in series.again.values():
+        assert cells == ["tcp pingpong 64 B same-cpu+fifo+cgroup-memory"]
+    assert [(tmp_path / TOLD / name / "run.json").exists() for name in GATE_RUNS] == [groups] * 2

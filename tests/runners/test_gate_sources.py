@@ -2,6 +2,7 @@
 """The states of a kernel's source that a gate builds; the developer's tree stays untouched."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +91,21 @@ def test_the_developers_tree_and_its_git_are_not_written_to(tree: Path, tmp_path
         work.check_out(work.patched("HEAD", [patch])[-1])
     assert state_of(tree) == before
     assert git(tree, "status", "--porcelain") == status
+
+
+def test_a_restored_cache_keeps_the_times_by_which_make_knows_a_file(
+    work: WorkTree, tmp_path: Path
+) -> None:
+    """git takes a copy for changed, as it is another inode, and would write all files anew."""
+    base, *_, last = work.series("main~1..main")
+    work.check_out(base)
+    file, copy = work.path / "Kconfig", tmp_path / "copy"
+    written = file.stat().st_mtime_ns
+    shutil.copy2(file, copy)
+    copy.rename(file)
+    work.check_out(base)
+    assert file.stat().st_mtime_ns == written
+    assert content(work, last) == "third"
 
 
 def test_patches_are_commits_on_the_base(work: WorkTree, tree: Path, tmp_path: Path) -> None:
