@@ -18,6 +18,7 @@ SAME_SIZE = 1.1  # times as much: figures of two pairs that are compared
 SAME_SLEEPS = 1.5  # and their wake-ups, which a scheduler decides
 # A part of a request's time that is told → how, and what helps against it
 PART_TOLD = {
+    "beside others of its connection": "pass while others of its connection are answered",
     "waits for a timer of TCP": "wait for a timer of TCP ({timer})",
     "held back by TCP": "TCP holds back what was written: enlarge SO_RCVBUF and SO_SNDBUF",
     "waits to be accepted": "wait in the accept queue: accept sooner, or with more processes",
@@ -55,7 +56,8 @@ def first(pair: Pair, prediction: Prediction | None, transport_us: float) -> Fir
         sends = requests.rate * (1 if requests.one_way else requests.sends)
         said = f"{number(sends)} messages a second"
         words = "" if limit in PART_TOLD or limit == "transport" else words
-        if pair.family != "udp" and not requests.one_way and pair.server.sum("sends"):
+        seen = pair.family != "udp" and not requests.one_way and pair.server.sum("sends")
+        if seen and not requests.overlap:
             words = "no request was seen from its beginning to its answer (--limit 100)"
     elif limit in PART_TOLD and limit not in RUNS:
         part = pair.parts[limit]
@@ -144,7 +146,7 @@ def further(pair: Pair, prediction: Prediction | None, limit: str) -> Iterator[s
     if pair.failed:
         yield f"{pair.failed:,} connects failed"
     if pair.observed.requests.overlap:
-        yield "requests overlap on its connections, so their times are those of batches"
+        yield "several requests may be under way on a connection"
 
 
 def unfair(pairs: Sequence[Pair]) -> Iterator[str]:

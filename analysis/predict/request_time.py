@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from analysis.predict.observed import UNKNOWN_PLACEMENT, CpuUse, Observed, Requests, Waits
+from analysis.predict.overlap import How, overlap
 from analysis.predict.party import Party
 
 SENT_AGAIN = "resent"
@@ -12,9 +13,6 @@ HELD_BACK = ("delayed-ack", "cork", "paced")  # waits that a Unix socket does no
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
 SELDOM_OPENED = 0.1  # connections for each request: with fewer, they are kept
 ROOM = 128 * 1024  # bytes of a message: as much a Unix socket has room for by default
-# Sends in a turn of either end, and how far they differ: a header and a body are two
-BATCH, BATCH_SAME = 2.5, 0.05
-OVERLAP = 0.3  # of both ends' turns: with more sends before the other's answer, requests overlap
 
 
 def requests_of(client: Party, server: Party) -> int:
@@ -83,6 +81,26 @@ def held_back_us(client: Party, server: Party, rate: float, kinds: Collection[st
     return max(ns / 1000 / requests, closed / rate)
 
 
+def beside_others_us(client: Party, server: Party, rate: float) -> float:
+    """Of a request: how long others of its connection are answered beside it.
+
+    A batch is answered by its last answer. Where so many are under way at a time, each waits for as
+    many turns of its connection (Little's law).
+    """
+    requests = max(1, requests_of(client, server))
+    how, count = overlap(client, server, requests / rate)
+    if how is How.UNDER_WAY:
+        return (count - 1) * len(client.ends) * 1e6 / rate
+    return client.sum("rest_ns") / 1000 / requests if how is How.BATCH else 0.0
+
+
+def answer_us(client: Party, server: Party, rate: float) -> float:
+    """From a request to its answer; 0 where that is not known."""
+    if overlap(client, server, requests_of(client, server) / rate).how is How.CROSSED:
+        return 0.0
+    return client.mean_us("answer") + beside_others_us(client, server, rate)
+
+
 def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
     """What a request's time consists of, in µs, as a mean; `open`: the rest.
 
@@ -105,6 +123,7 @@ def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
     whole = server.sum("receives") <= 1.5 * server.sum("turns") or server.sum("rest_ns") > 0
     runs = server.busy * 1e6 / rate
     parts = {
+        "beside others of its connection": beside_others_us(client, server, rate),
         "connecting": connecting,
         "connected, nothing sent yet": first,
         "waits for a timer of TCP": timers,
@@ -119,7 +138,7 @@ def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
         "waits until the server reads it": each(server, "arrival_ns") - accepting,
         "its answer waits to be read": each(client, "arrival_ns"),
     }
-    left = client.mean_us("answer") + connecting + first
+    left = answer_us(client, server, rate) + connecting + first
     for name, part in parts.items():
         parts[name] = min(max(0.0, part), left)
         left -= parts[name]
@@ -138,7 +157,10 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
     connect_us = (client.sum("connect_ns") + client.sum("greeting_ns")) / 1000 / requests + first
     # What its process does before it sends first, it does over a Unix socket, too.
     no_connect = max(0.0, first - client.busy * 1e6 / rate)
-    parts = parts_of(client, server, rate)
+    parts, found = parts_of(client, server, rate), overlap(client, server, active_s)
+    answering_s = client.sum("answer_ns") / 1e9
+    if found.is_there:
+        answering_s = answer_us(client, server, rate) * requests / 1e6
     return Observed(
         requests=Requests(
             rate=rate,
@@ -147,13 +169,12 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
             sends=(client.sum("sends") + server.sum("sends")) / requests,
             opened=opened,
             one_way=not server.sum("sends"),
-            overlap=overlap(client, server),
+            overlap=found.is_there,
         ),
         waits=Waits(
             waiting=sum(min(1.0, often) for often in slept) / 2,
-            at_once=client.sum("answer_ns") / 1e9 / active_s
-            + connect_us * rate / 1e6,  # Little's law
-            answer_us=client.mean_us("answer"),
+            at_once=answering_s / active_s + connect_us * rate / 1e6,  # Little's law
+            answer_us=answer_us(client, server, rate),
             # Once for its message, and once for its part of a connection.
             more_sleeps=max(slept) > MORE_SLEEPS + opened,
             connect_us=connect_us,
@@ -180,15 +201,3 @@ def idle_us(client: Party, period_us: float) -> float:
     """How long the path is not used before a request: by all connections, or by each of them."""
     pause = period_us - client.mean_us("answer")
     return max(0.0, min(pause, client.mean_us("work")) if client.sum("works") else pause)
-
-
-def overlap(client: Party, server: Party) -> bool:
-    """Whether several requests are under way on one connection.
-
-    Then both often send again before the other has answered, or as many messages in a turn. What
-    is written as a whole, and answered as a whole, is a request.
-    """
-    again = (party.sum("again") / max(1, party.sum("turns")) for party in (client, server))
-    asks, answers = (party.sum("sends") / max(1, party.sum("turns")) for party in (client, server))
-    is_batch = min(asks, answers) > BATCH and abs(asks - answers) < BATCH_SAME * asks
-    return min(again) > OVERLAP or is_batch

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from analysis.predict.overlap import How, overlap
 from analysis.predict.pairs import Pair
 from analysis.predict.party import Party
 from analysis.predict.request_time import timer_waits, window_us
@@ -14,6 +15,7 @@ from analysis.wording import ABSENT, number
 
 WAITS = Path(__file__).with_name("waits.toml")
 SELDOM = 0.01  # of the requests, their time, or the bytes: what is less has no note
+LONG = 0.3  # of a request's time: until an answer is whole
 MANY_CLOSED = 1000  # connections in TIME_WAIT: each keeps a port
 
 # A kind of wait, which is a section of waits.toml, and the figures for its words
@@ -38,6 +40,7 @@ def kinds(pair: Pair) -> Iterator[Noted]:
         yield from unseen(pair, sender, receiver)
     for caller, called in ((client, server), (server, client)):
         yield from translated(pair, caller, called)
+    yield from overlaps(pair)
     if pair.family == "tcp" and client.tls and server.tls:
         yield "tls", {"library": min(server.tls)}
     if pair.family == "udp":
@@ -46,6 +49,25 @@ def kinds(pair: Pair) -> Iterator[Noted]:
         yield "datagrams", {}
     if pair.observed.requests.one_way:
         yield "one-way", {}
+
+
+OVERLAPS = {
+    How.UNDER_WAY: "under-way",
+    How.BATCH: "batch",
+    How.CROSSED: "crossed",
+    How.PERHAPS: "perhaps",
+}
+
+
+def overlaps(pair: Pair) -> Iterator[Noted]:
+    """Several requests are under way on a connection, or an answer comes in parts."""
+    active_s = pair.requests / pair.observed.requests.rate
+    how, count = overlap(pair.client, pair.server, active_s)
+    rest_us = pair.client.sum("rest_ns") / 1000 / pair.requests
+    if how is not How.BATCH and rest_us > LONG * pair.request_us > 0:
+        yield "rest", {"each": number(rest_us / 1000)}
+    if how in OVERLAPS:
+        yield OVERLAPS[how], {"count": f"{count:.3g}"}
 
 
 def timers(pair: Pair) -> Iterator[Noted]:

@@ -177,6 +177,17 @@ class ProbeCost(Model):
 WaitKind = Literal["delayed-ack", "cork", "resent", "syn", "paced"]
 
 
+class Life(Model):
+    """What TCP has counted of a connection since it opened, as its process sent."""
+
+    segments_out: Count  # with data
+    segments_in: Count
+    resent: Count  # segments of segments_out
+    bytes_out: Count
+    bytes_in: Count
+    unread: Count  # bytes of these that its process had not read yet
+
+
 Counting = TypeVar("Counting", bound=Model)
 
 
@@ -205,6 +216,7 @@ class End(Model):
     datagram: bool = False
     # Whether it has sent more messages than it has received since it opened: it spoke first
     leads: bool | None = None
+    life: Life | None = None  # of a connection of TCP, or of the first that closed
     path: OthersName  # of a Unix socket, if it has one; an abstract name begins with @
     pid: Count
     cpus: Count  # a bit for each CPU

@@ -13,17 +13,12 @@ enum { NOTHING, SENT, RECEIVED };
 enum { UNKNOWN, CONNECTED, ACCEPTED, FOLLOWS = 1, LEADS };
 enum { DELAYED_ACK, CORK, RESENT, SYN, PACED, WAITS };
 enum { ACK_TIMER = 2, PROBE = 3 }; /* of icsk_ack.pending and icsk_pending */
-enum {
-	PEEK = 2,
-	ERRORS = 0x2000,
-	AGAIN = -11,
-	NO_BUFFERS = -105,
-	TOO_MANY_REFS = -109
-};
+enum { PEEK = 2, ERRORS = 0x2000, AGAIN = -11, NO_BUFFERS = -105, TOO_MANY_REFS = -109 };
 enum { NO_SPACE = 4, NONBLOCK = 04000 }; /* of a socket's flags, and of a file's */
-#define PATH   108
-#define WINDOW 64	    /* jiffies */
-#define CLOSED (1ull << 63) /* turned over in the namespace of an end that has closed */
+#define PATH	  108
+#define WINDOW	  64	       /* jiffies */
+#define LOOK_BACK 16	       /* turns */
+#define CLOSED	  (1ull << 63) /* turned over in the namespace of an end that has closed */
 
 struct end {
 	u64 net, own, peer;
@@ -40,6 +35,10 @@ struct traffic {
 	u64 hungry; /* since when it has read all, while the peer's TCP holds something back */
 	u32 pid, other, cpu, family, side, namespace, lead, last, datagram, reads, pending;
 	u32 copied, limit, duplicates, written; /* at the last look at a socket of TCP */
+	/* Of TCP, since the connection opened, when it sent: segments and bytes; `unread`: of those
+	 * that have come, what its process had not read. */
+	u32 segments_out, segments_in, resent, unread;
+	u64 bytes_out, bytes_in;
 	char comm[16];
 	u8 path[PATH];
 };

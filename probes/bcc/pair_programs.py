@@ -60,6 +60,9 @@ OFFSETS = {
     "DEPARTS": "tcp_sock.tcp_wstamp_ns",
     "SENT_AT": "tcp_sock.tcp_clock_cache",
     "RECEIVED_UP_TO": "tcp_sock.rcv_nxt",
+    "SENT_AGAIN": "tcp_sock.total_retrans",
+    "BYTES_ACKED": "tcp_sock.bytes_acked",
+    "BYTES_RECEIVED": "tcp_sock.bytes_received",
     "FLAGS": "socket.flags",
     "FILE": "socket.file",
     "FILE_FLAGS": "file.f_flags",
@@ -236,6 +239,7 @@ UNIX = 1
 FAMILIES = {UNIX: "unix", 2: "tcp", 10: "tcp", 17: "udp"}
 OPENED = ("", "connected", "accepted")
 LEADS = (None, False, True)
+LIFE = ("segments_out", "segments_in", "resent", "bytes_out", "bytes_in", "unread")
 TRANSPORT_WAITS = ("delayed-ack", "cork", "resent", "syn", "paced")
 
 
@@ -262,6 +266,7 @@ def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
         "datagram": bool(traffic.datagram),
         "leads": LEADS[traffic.lead],
         "path": path_of(bytes(traffic.path)) if family == "unix" else "",
+        "life": life(traffic) if family == "tcp" else None,
         "waits": {
             name: [count, count * traffic.wait_ns[n] // max(1, traffic.timed[n])]
             for n, (name, count) in enumerate(zip(TRANSPORT_WAITS, traffic.waits, strict=True))
@@ -273,6 +278,12 @@ def row(end: Any, traffic: Any, number: Callable[[int], int]) -> dict[str, Any]:
         "inode": traffic.inode,
         **{column.key: counted(traffic, column) for column in COUNTED},
     }
+
+
+def life(traffic: Any) -> dict[str, int]:
+    """What TCP has counted since the connection opened, until its process sent; of those that have
+    closed, one of them."""
+    return {name: getattr(traffic, name) for name in LIFE}
 
 
 def counted(traffic: Any, column: Column) -> int:

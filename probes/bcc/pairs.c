@@ -44,6 +44,21 @@ static inline u64 sent_at(void *sk, struct traffic *traffic, u64 now)
 	return at > traffic->since && at < now ? at : now;
 }
 
+/*
+ * What TCP has counted since the connection opened: how many requests are under way there. Looking
+ * each time would cost more than it tells.
+ */
+static inline void look_back(void *sk, struct traffic *traffic)
+{
+	traffic->segments_out = half(sk + SEGMENTS_OUT);
+	traffic->segments_in = half(sk + SEGMENTS_IN);
+	traffic->resent = half(sk + SENT_AGAIN);
+	traffic->unread = half(sk + RECEIVED_UP_TO) - half(sk + COPIED);
+	traffic->bytes_out =
+		word(sk + BYTES_ACKED) + (u32)(half(sk + WRITTEN) - half(sk + UNACKED));
+	traffic->bytes_in = word(sk + BYTES_RECEIVED);
+}
+
 static inline void turn(void *sk, struct traffic *traffic, struct end *end, int what, u64 counted,
 			u32 limited)
 {
@@ -55,6 +70,8 @@ static inline void turn(void *sk, struct traffic *traffic, struct end *end, int 
 		traffic->turns++;
 		if (!traffic->lead)
 			traffic->lead = lead_of(sk, traffic);
+		if (is_tcp(traffic) && traffic->turns % LOOK_BACK == 1)
+			look_back(sk, traffic);
 		if (whole)
 			at = beginning(traffic, limited, now);
 		traffic->room_ns += now - at;

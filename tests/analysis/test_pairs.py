@@ -65,14 +65,6 @@ def test_a_window_that_is_too_small_is_a_wait_that_goes(
     assert pair.observed.waits.held_back_us == held_us
 
 
-def test_several_requests_at_once_on_a_connection_are_told_from_parts_of_one() -> None:
-    ends = [
-        [end(*TALK_ENDS[n], again=again) for n, again in enumerate(each)]
-        for each in ((5, 5), (9, 0))
-    ]
-    assert [made(*each)[0].observed.requests.overlap for each in ends] == [True, False]
-
-
 def test_connections_between_processes_of_the_same_names_are_one_pair() -> None:
     other = (end("127.0.0.1:40001", SERVER, 1), end(SERVER, "127.0.0.1:40001", 3))
     people = {str(pid): {"comm": "client" if pid == 1 else "worker"} for pid in (1, 2, 3)}

@@ -276,13 +276,6 @@ def test_a_short_wait_for_a_timer_needs_no_advice() -> None:
     assert remedies(pair) == []
 
 
-@pytest.mark.parametrize(("sends", "are"), [((8, 8), True), ((8, 1), False), ((2, 2), False)])
-def test_as_many_messages_each_way_are_a_batch(sends: tuple[int, int], are: bool) -> None:
-    client = end(CLIENT, SERVER, 1, sends=10 * sends[0])
-    (pair,) = made(client, end(SERVER, CLIENT, 2, sends=10 * sends[1]))
-    assert pair.observed.requests.overlap is are
-
-
 def test_datagrams_that_nobody_takes_are_told(prices: Prices) -> None:
     alone = end(CLIENT, SERVER, 1, family="udp", datagram=True, receives=0, received=0)
     only = {"pids": [], "ports": [int(SERVER.rpartition(":")[2])]}

@@ -259,6 +259,19 @@ def turns(client: tuple[int, ...], server: tuple[int, ...], times: int, pushes: 
             time.sleep(0.005)
 
 
+def pipelined(under_way: int, times: int) -> None:
+    """Each answer is followed by the next request, while others are under way."""
+    with talking() as (client, server):
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(under_way - 1):
+            client.sendall(b"x" * 100)
+        for _ in range(times):
+            client.sendall(b"x" * 100)
+            server.recv(100, socket.MSG_WAITALL)
+            server.sendall(b"y" * 300)
+            client.recv(300, socket.MSG_WAITALL)
+
+
 def split_both_ways() -> None:
     """Header and body apart, of the request and of its answer: Nagle holds back both."""
     with talking() as (client, server):
@@ -289,6 +302,7 @@ THREADS: dict[str, tuple[Callable[[], None], str, dict[str, str]]] = {
     "jeffbski/wait-on#109": (refused, "failed-tcp", {"count": "3"}),
     "aembke/fred.rs#367": (slow_subscriber, "limited", {}),
     "m-lab/ndt-server#354": (partial(tuned, *PACED), "paced", {}),
+    "sixteen under way": (partial(pipelined, 16, 100), "under-way", {"count": "16"}),
     "connect and poll": (connect_and_poll, "row", {"most": "connected, nothing sent yet"}),
     "accept late": (accept_late, "row", {"most": "waits to be accepted"}),
     "sleep in send": (sleep_in_send, "row", {"slow": "True"}),
