@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from probes.bcc.frame import MISSING_PREFIX, READY
-from probes.bcc.people import wchan
+from probes.bcc.people import stat_fields, wchan
 from probes.bpf import Program, Programs
 from probes.cell import CellRun
 from probes.reasons import ReasonError, missing, reason
@@ -128,6 +128,32 @@ class Instrument:
 ATTACH_SECONDS = 90
 DETACH_SECONDS = 60
 AGAIN_SECONDS = 2
+# What compiles on an emulated or a crowded CPU works for minutes: it may take so many seconds more
+# for each of its processor time, up to the most that it may use.
+SECONDS_OF_WORK, MOST_WORK = 10, 600
+TICKS = os.sysconf("SC_CLK_TCK")  # in a second
+
+
+class Patience:
+    """A limit of `seconds` on a process, and more as long as it works."""
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        self._pid, self._limit = pid, seconds
+        self._began, self._before = time.monotonic(), self._used()
+
+    def _used(self) -> float:
+        """Its processor time so far."""
+        return sum(map(int, stat_fields(self._pid)[11:15])) / TICKS
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far."""
+        return time.monotonic() - self._began
+
+    def is_over(self) -> bool:
+        """Whether it has had its time."""
+        worked = self._used() - self._before
+        return worked > MOST_WORK or self.seconds > self._limit + SECONDS_OF_WORK * worked
 
 AnyChild = TypeVar("AnyChild", bound="Child")
 
@@ -185,12 +211,12 @@ class Child:
 
     def wait_attached(self) -> None:
         """Return when every probe is attached; raises ReasonError."""
-        deadline = time.monotonic() + ATTACH_SECONDS
+        patience = Patience(self.process.pid, ATTACH_SECONDS)
         while not self.is_attached():
             if self.process.poll() is not None:
                 raise self.attach_error("not-attached", said=self.last_complaint())
-            if time.monotonic() > deadline:
-                raise self.attach_error("slow-to-attach", seconds=ATTACH_SECONDS)
+            if patience.is_over():
+                raise self.attach_error("slow-to-attach", seconds=round(patience.seconds))
             time.sleep(0.02)
         self.check_attached()
         self._programs = Programs(self.process.pid)
@@ -220,10 +246,10 @@ class Child:
         """Wait until it has detached and printed its maps; raises ReasonError if it had died."""
         if self._ended_early:
             raise self.attach_error("ended-early", said=self.last_complaint())
-        deadline = time.monotonic() + DETACH_SECONDS
+        patience = Patience(self.process.pid, DETACH_SECONDS)
         while self.process.poll() is None:
-            if time.monotonic() > deadline:
-                raise self.attach_error("slow-to-end", seconds=DETACH_SECONDS)
+            if patience.is_over():
+                raise self.attach_error("slow-to-end", seconds=round(patience.seconds))
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(AGAIN_SECONDS)
             # bpftrace 0.17 misses a signal outside epoll_wait: does it still sleep in its loop?
