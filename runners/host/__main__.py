@@ -189,7 +189,7 @@ class Collector:
 
     @contextmanager
     def _step(self, text: str) -> Iterator[None]:
-        """Say what takes minutes on a slow CPU, again and again: who is silent is taken for stopped."""
+        """Say a step again and again: on a slow CPU it takes minutes, and silence means stopped."""
         done = threading.Event()
 
         def say() -> None:

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from probes.bcc.frame import MISSING_PREFIX, READY
-from probes.bcc.people import stat_fields, wchan
+from probes.bcc.people import wchan
 from probes.bpf import Program, Programs
 from probes.cell import CellRun
 from probes.reasons import ReasonError, missing, reason
 from probes.scripts import PROBES, Script
-from runners.process import command, stop
+from runners.process import Patience, command, stop
 from runners.store.locks import inherited
 
 
@@ -128,32 +128,6 @@ class Instrument:
 ATTACH_SECONDS = 90
 DETACH_SECONDS = 60
 AGAIN_SECONDS = 2
-# What compiles on an emulated or a crowded CPU works for minutes: it may take so many seconds more
-# for each of its processor time, up to the most that it may use.
-SECONDS_OF_WORK, MOST_WORK = 10, 600
-TICKS = os.sysconf("SC_CLK_TCK")  # in a second
-
-
-class Patience:
-    """A limit of `seconds` on a process, and more as long as it works."""
-
-    def __init__(self, pid: int, seconds: float) -> None:
-        self._pid, self._limit = pid, seconds
-        self._began, self._before = time.monotonic(), self._used()
-
-    def _used(self) -> float:
-        """Its processor time so far."""
-        return sum(map(int, stat_fields(self._pid)[11:15])) / TICKS
-
-    @property
-    def seconds(self) -> float:
-        """How long it has taken so far."""
-        return time.monotonic() - self._began
-
-    def is_over(self) -> bool:
-        """Whether it has had its time."""
-        worked = self._used() - self._before
-        return worked > MOST_WORK or self.seconds > self._limit + SECONDS_OF_WORK * worked
 
 AnyChild = TypeVar("AnyChild", bound="Child")
 
