@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from probes.bcc.people import stat_fields
 from probes.contract import UNTOLD
 from probes.messages import CLONE, FOLDER, exit_status
 from probes.messages import RunError as RunError
@@ -33,6 +34,10 @@ RUN_SH = REPOSITORY / "runners/run.sh"
 WORKLOAD = REPOSITORY / "runners/workload/build/pathcost-workload"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 User = tuple[int, int]
+# What compiles on an emulated or a crowded CPU works for minutes: it may take so many seconds more
+# for each of its processor time, up to the most that it may use.
+SECONDS_OF_WORK, MOST_WORK = 10, 600
+TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
 LONGEST_SECONDS = 900  # of what unpacks, or reads package lists: nobody waits for ever
 PACKAGE_OF = {"dpkg-deb": "dpkg", "ip": "iproute2", "mke2fs": "e2fsprogs"}
@@ -287,3 +292,25 @@ class Progress:
             elif final:
                 sys.stderr.write(text + "\n")
             sys.stderr.flush()
+
+
+class Patience:
+    """A limit of `seconds` on a process, and more as long as it works."""
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        self._pid, self._limit = pid, seconds
+        self._began, self._before = time.monotonic(), self._used()
+
+    def _used(self) -> float:
+        """Its processor time so far."""
+        return sum(map(int, stat_fields(self._pid)[11:15])) / TICKS
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far."""
+        return time.monotonic() - self._began
+
+    def is_over(self) -> bool:
+        """Whether it has had its time."""
+        worked = self._used() - self._before
+        return worked > MOST_WORK or self.seconds > self._limit + SECONDS_OF_WORK * worked

@@ -10,7 +10,7 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-needs=(--dev --claims --programs)
+needs=(--dev --claims --programs --arm64)
 [ "$(id -u)" != 0 ] || needs+=(--guest)
 case ${1-} in --checks | --fast) needs=(--dev) ;; --matrix) needs+=(--images) ;; esac
 

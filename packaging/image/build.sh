@@ -34,7 +34,7 @@ make -s -C "$root/packaging" install DESTDIR="$ours"
 index=$("$work/uv/bin/pip" config get global.index-url 2>/dev/null) && export UV_DEFAULT_INDEX="$index"
 modules=$ours/usr/local/lib/python$python/dist-packages # a distribution's own, for pathcost
 "$work/uv/bin/uv" pip install --quiet --no-config --system-certs --cache-dir "$work/uv/cache" --target "$modules" \
-	--python-version $python --python-platform x86_64-manylinux_2_28 --no-build \
+	--python-version $python --python-platform "$(uname -m)-manylinux_2_28" --no-build \
 	--require-hashes -r "$root/runners/requirements.lock"
 grep -v '^#' "$root/runners/unused.txt" | (cd "$modules" && xargs sh -c 'rm -rf $@ bin' sh)
 mkdir -p "$cache"

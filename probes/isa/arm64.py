@@ -85,6 +85,7 @@ class Arm64(Isa):
     direct_map = 0xFFFF_0000_0000_0000 - memory_start
     memory_maps = (0xFFFF_FDFF_BF00_0000, 0xFFFF_FBFF_FF00_0000)  # since 6.9, and before
     stack = 16 << 10
+    modules = {"aesni_intel": "aes_ce_blk"}  # noqa: RUF012
 
     switch = "cpu_switch_to"
     system_call = "do_el0_svc"

@@ -64,6 +64,8 @@ class Isa(ABC):
     memory_maps: Sequence[int]
     stack: int  # bytes of a task's stack in the kernel
 
+    modules: Mapping[str, str]  # for a module of the kernel's for x86-64: its own instead
+
     # Functions of the kernel.
     switch: str  # it makes another task the present one
     system_call: str  # it is entered once for each

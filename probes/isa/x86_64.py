@@ -77,6 +77,7 @@ class X8664(Isa):
     direct_map = 0xFFFF_8880_0000_0000
     memory_maps = (0xFFFF_EA00_0000_0000,)
     stack = 16 << 10
+    modules = {}  # noqa: RUF012
 
     switch = "__switch_to_asm"
     system_call = "do_syscall_64"

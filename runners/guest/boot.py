@@ -36,6 +36,7 @@ OUTPUT_SIZE = 512 * MEBI
 ORDER_SIZE = PLAN_START
 IDLE_SECONDS = 60  # a guest that waits for its own clock uses some
 STORE_SECONDS = 300  # for booting and attaching, on a busy machine
+FOREIGN = 5  # times as long for another architecture: probes took 300 s to attach, and 60 s here
 CONSOLE_LOG = "console.log"
 STATE_FILE, INITRAMFS_FILE = "state", "initramfs"  # of a stored guest
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\] ?")
@@ -64,6 +65,11 @@ class Guest:
     modules: tuple[Path, ...] = ()  # in the order in which they are to be loaded
     drivers: tuple[Path, ...] = ()  # of the disks of a stored guest, in that order too
     parallel: bool = False
+
+    @property
+    def slower(self) -> int:
+        """How many times as long as usual it may take."""
+        return 1 if self.kernel.isa is HOST else FOREIGN
 
     @property
     def release(self) -> str:
@@ -113,7 +119,7 @@ class Guest:
             try:
                 with (results / CONSOLE_LOG).open("wb") as log:
                     ended = run_to_end(
-                        argv, timeout, pass_on, idle=IDLE_SECONDS, console=log, reading=reading
+                        argv, self.slower * timeout, pass_on, idle=IDLE_SECONDS, console=log, reading=reading
                     )
                 texts = _harvest(disk, results, ended)
             except RunError:
@@ -224,7 +230,8 @@ def stored_guest(
             booting = replace(guest, parallel=True)
             argv = booting.command_line((input_tar, output), memory, partial / INITRAMFS_FILE)
             snapshot = Snapshot(WAITING, partial / STATE_FILE, stop=True, packer=guest.qemu.packer)
-            ended = run_to_end(argv, STORE_SECONDS, idle=IDLE_SECONDS, snapshot=snapshot)
+            most = guest.slower * STORE_SECONDS
+            ended = run_to_end(argv, most, idle=IDLE_SECONDS, snapshot=snapshot)
         if not ended.stored:
             raise explain(ended)
         return {"what": guest.release}

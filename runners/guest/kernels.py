@@ -108,12 +108,13 @@ def prepare_kernel(
             builtin = (tree / "modules.builtin").read_text(encoding="utf-8").split()
             files |= dict.fromkeys((_module(Path(line)) for line in builtin), BUILT_IN)
             target = partial / "modules"
-            orders = {module: _in_order(module, files, target) for module in (*MODULES, DRIVER)}
+            names = {name: isa.modules.get(name, name) for name in (*MODULES, DRIVER)}
+            orders = {name: _in_order(own, files, target) for name, own in names.items()}
         return {"release": release, "version": offer.version, "what": release, "orders": orders}
 
     recipe = {"version": 2, "name": name, "suites": KERNEL_SUITES, "modules": MODULES}
     if isa is not USUAL:
-        recipe["isa"] = isa.name
+        recipe |= {"isa": isa.name, "instead": dict(isa.modules)}
     entry = cache.entry("kernel", recipe, build)
     made = read_manifest(entry)
     release, version, orders = (made[name] for name in ("release", "version", "orders"))

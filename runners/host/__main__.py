@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,7 @@ from runners.host.workload import CellError, Execution, HungError, run_cell, run
 from runners.process import RunError, User
 
 RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
+SAY_AGAIN_SECONDS = 30
 MOST_HUNG = 2  # cells one after the other, each for longer than its time-out
 
 
@@ -114,8 +116,7 @@ class Collector:
         if not new:
             return
         self._held += new
-        self._progress(f"attaching {_words(new)}")
-        with self._hurried_kernel():
+        with self._step(f"attaching {_words(new)}"), self._hurried_kernel():
             for instrument in new:
                 instrument.attach()
             for instrument in new:
@@ -126,8 +127,7 @@ class Collector:
     def _detach(self, old: list[Instrument]) -> None:
         if not old:
             return
-        self._progress(f"detaching {_words(old)}")
-        with self._hurried_kernel():
+        with self._step(f"detaching {_words(old)}"), self._hurried_kernel():
             for instrument in old:
                 instrument.ask_to_finish()
             for instrument in old:
@@ -186,6 +186,23 @@ class Collector:
             if losses.ran:
                 record["bpf_programs"][instrument.name] = losses.ran
         return record
+
+    @contextmanager
+    def _step(self, text: str) -> Iterator[None]:
+        """Say a step again and again: on a slow CPU it takes minutes, and silence means stopped."""
+        done = threading.Event()
+
+        def say() -> None:
+            self._progress(text)
+            while not done.wait(SAY_AGAIN_SECONDS):
+                self._progress(text)
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(say)
+            try:
+                yield
+            finally:
+                done.set()
 
     def _progress(self, text: str) -> None:
         print("@progress", self._done, self._plan.runs, text, flush=True)

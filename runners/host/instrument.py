@@ -24,7 +24,7 @@ from probes.bpf import Program, Programs
 from probes.cell import CellRun
 from probes.reasons import ReasonError, missing, reason
 from probes.scripts import PROBES, Script
-from runners.process import command, stop
+from runners.process import Patience, command, stop
 from runners.store.locks import inherited
 
 
@@ -185,12 +185,12 @@ class Child:
 
     def wait_attached(self) -> None:
         """Return when every probe is attached; raises ReasonError."""
-        deadline = time.monotonic() + ATTACH_SECONDS
+        patience = Patience(self.process.pid, ATTACH_SECONDS)
         while not self.is_attached():
             if self.process.poll() is not None:
                 raise self.attach_error("not-attached", said=self.last_complaint())
-            if time.monotonic() > deadline:
-                raise self.attach_error("slow-to-attach", seconds=ATTACH_SECONDS)
+            if patience.is_over():
+                raise self.attach_error("slow-to-attach", seconds=round(patience.seconds))
             time.sleep(0.02)
         self.check_attached()
         self._programs = Programs(self.process.pid)
@@ -220,10 +220,10 @@ class Child:
         """Wait until it has detached and printed its maps; raises ReasonError if it had died."""
         if self._ended_early:
             raise self.attach_error("ended-early", said=self.last_complaint())
-        deadline = time.monotonic() + DETACH_SECONDS
+        patience = Patience(self.process.pid, DETACH_SECONDS)
         while self.process.poll() is None:
-            if time.monotonic() > deadline:
-                raise self.attach_error("slow-to-end", seconds=DETACH_SECONDS)
+            if patience.is_over():
+                raise self.attach_error("slow-to-end", seconds=round(patience.seconds))
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(AGAIN_SECONDS)
             # bpftrace 0.17 misses a signal outside epoll_wait: does it still sleep in its loop?

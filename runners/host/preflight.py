@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,10 +14,11 @@ from probes.files import read_rows
 from probes.isa import HOST
 from probes.messages import named
 from runners.host import bpftrace, ftrace, loopback
-from runners.process import answer, command, run_main, stop
+from runners.process import Patience, answer, command, run_main, stop
 
 CPU_INFO = Path("/proc/cpuinfo")
-TRY_SECONDS = 90  # for all that are tried together; attaching takes 5 s in an emulated guest
+TRY_SECONDS = 90  # without work; attaching takes 5 s in an emulated guest
+POLL_SECONDS = 0.5
 CPU_CHECK, KVM_CHECK = "CPU", "KVM"
 BARE = "bare loopback"
 ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
@@ -64,11 +64,11 @@ def checks() -> list[Check]:
     # Each bpftrace takes its time to start, and needs little CPU.
     with ExitStack() as started:
         tries = {name: _start(text, started) for name, text in BPFTRACE_TRIES.items()}
-        deadline = time.monotonic() + TRY_SECONDS
+        limits = {name: Patience(each.pid, TRY_SECONDS) for name, each in tries.items() if each}
         root = tried("root", os.geteuid() == 0, f"effective uid {os.geteuid()}")
         before = [root, _process_numbers(), _btf(), _lockdown()]
         after = [_function_tracer(), cpu(), bare_loopback()]
-        probes = [tried(name, *_attached(process, deadline)) for name, process in tries.items()]
+        probes = [tried(name, *_attached(tries[name], limits.get(name))) for name in tries]
         return [*before, *probes, *after]
 
 
@@ -161,14 +161,17 @@ def _start(program: str, started: ExitStack) -> subprocess.Popen[bytes] | None:
     return process
 
 
-def _attached(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[bool, str]:
-    """Whether it has attached its probe, until the deadline of all, and what was seen."""
-    if process is None:
+def _attached(process: subprocess.Popen[bytes] | None, limit: Patience | None) -> tuple[bool, str]:
+    """Whether it has attached its probe, within its limit, and what was seen."""
+    if process is None or limit is None:
         return False, "bpftrace is not installed"
-    try:
-        output = process.communicate(timeout=max(0.5, deadline - time.monotonic()))[0]
-    except subprocess.TimeoutExpired:
-        return False, f"not attached in {TRY_SECONDS} s"
+    output = None
+    while output is None:
+        try:
+            output = process.communicate(timeout=POLL_SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            if limit.is_over():
+                return False, f"not attached in {limit.seconds:.0f} s"
     text = output.decode(errors="replace")
     if process.returncode == 0 and bpftrace.NOTIFY in text:
         return True, "attached"

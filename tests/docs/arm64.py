@@ -2,7 +2,7 @@
 """docs/arm64.md, made from the rows in reports/reference/arm64.
 
     python -m tests.docs.arm64            # make the page again
-    python -m tests.docs.arm64 RUN …      # take the rows from these runs of exact mode first
+    python -m tests.docs.arm64 RUN …      # take rows from these runs of exact mode first
 
 The text stands in docs/site/arm64.md.j2, which has no figure of its own. cells.csv has a row for
 each cell; purposes.csv what the instructions of the usual cell are for; shared.csv how many of the
@@ -11,7 +11,8 @@ functions that both architectures execute there are called equally often.
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from analysis.raw.run import read_run
 from analysis.wording import signed
 from probes.functions import told
 from probes.isa import ISAS
+from probes.transports import PAIR
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/arm64"
@@ -127,26 +129,24 @@ def shared_row(first: ExactCell, second: ExactCell) -> dict[str, Any]:
 
 
 def take(runs: Sequence[Path]) -> None:
-    """Write the tables again."""
-    cells = {}
-    for run in runs:
-        for cell in read_exact(read_run(run)):
-            row = cell_row(cell)
-            cells[tuple(row[name] for name in KEY)] = cell
+    """Take what these runs have counted into the tables; other rows stay."""
+    counted = [cell for run in runs for cell in read_exact(read_run(run))]
+    rows = [*Rows().cells.to_dict("records"), *map(cell_row, counted)]
+    newest = {tuple(row[name] for name in KEY): row for row in rows}
+    write("cells", [newest[key] for key in sorted(newest)])
     usual = {
         (cell.arch, cell.transport): cell
-        for cell in cells.values()
+        for cell in counted
         if all(cell_row(cell)[name] == value for name, value in USUAL_CELL.items())
     }
-    pairs = {name: [usual[arch, name] for arch in ISAS] for name in ("unix", "tcp")}
-    tables = {
-        "cells": sorted(map(cell_row, cells.values()), key=lambda row: [row[k] for k in KEY]),
-        "purposes": [row for pair in pairs.values() for cell in pair for row in purpose_rows(cell)],
-        "shared": [shared_row(*pair) for pair in pairs.values()],
-    }
-    ROWS.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
-        pd.DataFrame(rows).to_csv(ROWS / f"{name}.csv", index=False, lineterminator="\n")
+    if usual.keys() >= {*product(ISAS, PAIR)}:
+        pairs = [[usual[arch, name] for arch in ISAS] for name in PAIR]
+        write("purposes", [row for pair in pairs for cell in pair for row in purpose_rows(cell)])
+        write("shared", [shared_row(*pair) for pair in pairs])
+
+
+def write(name: str, rows: Sequence[dict[Hashable, Any]] | Sequence[dict[str, Any]]) -> None:
+    pd.DataFrame(rows).to_csv(ROWS / f"{name}.csv", index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

@@ -36,11 +36,13 @@ from runners.process import REPOSITORY
 from tests import browser
 from tests.audit import audit
 from tests.audit.folder import open_folder
-from tests.docs import figures, notebooks
+from tests.docs import arm64, figures, notebooks
+from tests.docs.arm64 import match
 from tests.docs.transcripts import clone
 
 RUNS = Path("reports/reference")
 CHOOSING = REPOSITORY / "docs/choosing.md"
+OF_ARM64 = {"kernel": "6.12", "arch": "arm64", "placement": "same-cpu", "sched": "other"}
 LINES = REPOSITORY / RUNS / "lines/cells.csv"  # made by tests.docs.lines
 AUDIT = REPOSITORY / "docs/audit.md"
 SIZES = (64, 65536)  # bytes, of its tables
@@ -179,12 +181,13 @@ def chosen(run: Path) -> str:
     # Of a Unix socket's time, paired by repeat: both tables have this figure.
     multiples = {key: ratio.value for key, ratio in ratios.items() if ratio}
     multiples |= {(PAIR[0], size): 1.0 for size in SIZES}
-    moved = lines_moved()
+    moved, on_arm64 = lines_moved(), of_arm64()
 
     def cells(name: str) -> list[str]:
         both = [(name, size) for size in SIZES]
         executed = [f"{counts[key]:,.0f}" if key in counts else ABSENT for key in both]
         took = [amount(one.value, "ns") if (one := times.get(key)) else ABSENT for key in both]
+        executed.append(on_arm64.get(name, ABSENT))
         return [*executed, *took, spanned(ratios.get((name, SIZES[0]))), moved.get(name, ABSENT)]
 
     def quotients(figures: Mapping[tuple[str, int], float], name: str, than: str) -> str:
@@ -193,7 +196,7 @@ def chosen(run: Path) -> str:
     lines = []
     for line in CHOOSING.read_text(encoding="utf-8").splitlines():
         row = [word.strip() for word in line.strip("|").split("|")]
-        if (row[0], SIZES[0]) in counts and len(row) == 7:
+        if (row[0], SIZES[0]) in counts and len(row) == 8:
             line = f"| {' | '.join([row[0], *cells(row[0])])} |"
         elif len(row) == 6 and (row[1], SIZES[0]) in counts:
             row[3:5] = (quotients(each, row[1], row[2]) for each in (multiples, counts))
@@ -209,6 +212,14 @@ def lines_moved() -> dict[str, str]:
     rows = pd.read_csv(LINES).query("pattern == 'pingpong' and size == 64 and fetches > 0")
     moves = rows["fetches"] + rows["invalidations"]
     return dict(zip(rows["transport"], moves.map(number), strict=True))
+
+
+def of_arm64() -> dict[str, str]:
+    """Transport → instructions of a message on arm64, in the same cell, by stored rows."""
+    rows = match(arm64.Rows().cells, OF_ARM64)
+    # A window begins within its first iteration, which is none of those that are counted.
+    each = rows["mean"] * rows["iterations"] / (2 * (rows["iterations"] + 1))
+    return dict(zip(rows["transport"], each.map("{:,.0f}".format), strict=True))
 
 
 def survived(run: Path) -> str:

@@ -139,6 +139,21 @@ def test_one_that_ignores_its_end_is_ended_and_said(
         os.kill(child.pid, 0)
 
 
+def test_one_that_works_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As compiling takes minutes on an emulated CPU; one that sleeps as long has had its time."""
+    monkeypatch.setattr(instrument, "ATTACH_SECONDS", 0.2)
+    work = "import time\nwhile time.process_time() < 1: pass\nprint(\"ready\")"
+    child = Shell(f"exec python3 -c '{work}'", tmp_path)
+    child.start()
+    child.wait_attached()
+    child.stop()
+    child = Shell("sleep 9", tmp_path)
+    child.start()
+    with pytest.raises(ReasonError, match="was not attached in"):
+        child.wait_attached()
+    child.stop()
+
+
 def test_one_that_lost_the_signal_is_told_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
