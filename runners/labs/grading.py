@@ -16,9 +16,11 @@ from runners.process import RunError, UsageError
 LEAST_SHARED = 4  # predictions that are the same by more than chance
 KERNEL_RECORDED = ("", "kernel")  # of a lab's recording: the version of the kernel that was counted
 
-# How far another build of the workload moves a figure, where all calls are the same: it meets the
-# kernel's clocks in another phase, and its buffers lie elsewhere in a page of the allocator.
-MOVED_BY_A_PHASE = {"instructions": 32, "steps": 32, "rest": 32, "saved": 64, "share": 1}
+# How far two builds of the workload move a figure without any other call. Their buffers lie in other
+# pages of a slab: kfree() and __check_object_size() take up to six instructions more in a round
+# trip (seen). And it is chance in which phase of the kernel's clocks the usual round trip is: up to
+# 32 between two that are usual in one run (seen). What a lesion saves has two such round trips.
+MOVED = {"instructions": 40, "steps": 40, "rest": 40, "saved": 80, "share": 1}
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def _truths(found: HandedIn, question: Question) -> list[Truth]:
 
 def _shown(found: HandedIn, name: str, figure: str) -> list[Truth]:
     """A figure of the runs here that are as recorded, each value once."""
-    cells = [cell for cell in _counted(found, name) if not _unlike(found.lab, cell)]
+    cells = [cell for cell in _counted(found, name) if not unlike(found.lab, cell)]
     values = dict.fromkeys(cell.figure(figure) for cell in cells)
     return [value for value in values if value is not None]
 
@@ -111,12 +113,12 @@ def _no_run(found: HandedIn, question: Question) -> str:
         cells = _counted(found, name)
         if not cells:
             return f"no run here counts {name}"
-        if all(_unlike(found.lab, cell) for cell in cells):
+        if all(unlike(found.lab, cell) for cell in cells):
             return f"the run of {name} here is not as it is recorded"
     return f"no run here has {question.figure} of {question.cell}"
 
 
-def _unlike(lab: Lab, cell: CountedCell) -> str:
+def unlike(lab: Lab, cell: CountedCell) -> str:
     """How a run's cell differs from the recorded one by more than a phase; empty where not so."""
     for (name, figure), wanted in lab.recorded.items():
         if name == cell.name:
@@ -131,7 +133,7 @@ def _is_phase(figure: str, value: Truth | None, wanted: Truth) -> bool:
     """Whether a phase can make one of these values of a figure the other."""
     if not isinstance(value, int) or not isinstance(wanted, int):
         return value == wanted
-    return abs(value - wanted) <= MOVED_BY_A_PHASE.get(figure.partition(" ")[0], 0)
+    return abs(value - wanted) <= MOVED.get(figure.partition(" ")[0], 0)
 
 
 def recorded(lab: Lab, question: Question) -> Truth:
@@ -184,7 +186,7 @@ def _notes(found: HandedIn) -> Iterator[str]:
         yield f"counted on another kernel than is recorded: {shown(kernel)}"
     for name in sorted({name for name, _ in found.lab.recorded}):
         for cell in _counted(found, name):
-            if what := _unlike(found.lab, cell):
+            if what := unlike(found.lab, cell):
                 yield f"not as recorded: a run has {what}; another build, or tampered with"
 
 
