@@ -184,7 +184,8 @@ def _notes(found: HandedIn) -> Iterator[str]:
     kernels = {cell.kernel for run in found.runs for cell in run.cells}
     for kernel in sorted(kernel for kernel in kernels if not _is_recorded(found.lab, kernel)):
         yield f"counted on another kernel than is recorded: {shown(kernel)}"
-    for name in sorted({name for name, _ in found.lab.recorded}):
+    graded = [q for q in found.questions if q.part == BY_RUN and not q.own]
+    for name in dict.fromkeys(name for q in graded for name in (q.cell, q.minus) if name):
         for cell in _counted(found, name):
             if what := unlike(found.lab, cell):
                 yield f"not as recorded: a run has {what}; another build, or tampered with"

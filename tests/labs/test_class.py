@@ -230,6 +230,14 @@ def test_a_digit_is_of_a_run_that_is_recorded_but_for_its_phase(
     assert wrong or all(mark.is_full for mark in marks)
 
 
+def test_a_broken_run_is_a_note(tmp_path: Path) -> None:
+    folder = started(tmp_path, "lesions")
+    (folder / "run").mkdir()
+    head = "transport,size,kernel,placement,knob,function,gives,outcome,saved\n"
+    (folder / "run/lesions.csv").write_text(f"{head}unix,64,6.12,same-cpu,,kfree,0,arrives,many\n")
+    assert any("cannot be read (invalid literal" in note for note in grade(folder).notes)
+
+
 def test_sealed_predictions_do_not_change(tmp_path: Path) -> None:
     folder = done(tmp_path, "changer")
     write_answers(folder, {"unix": 1})
