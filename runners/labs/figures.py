@@ -112,6 +112,7 @@ class CountedCell:
         most = max(above.values(), default=0)
         return "|".join(sorted(name for name, calls in above.items() if calls == most)) or None
 
+
 @dataclass(frozen=True)
 class FoundRun:
     """A run's folder: when it began, its cells; a copy has the same `mark`, and no other run."""

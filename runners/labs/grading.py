@@ -16,10 +16,10 @@ from runners.process import RunError, UsageError
 LEAST_SHARED = 4  # predictions that are the same by more than chance
 KERNEL_RECORDED = ("", "kernel")  # of a lab's recording: the version of the kernel that was counted
 
-# How far two builds of the workload move a figure without any other call. Their buffers lie in other
-# pages of a slab: kfree() and __check_object_size() take up to six instructions more in a round
-# trip (seen). And it is chance in which phase of the kernel's clocks the usual round trip is: up to
-# 32 between two that are usual in one run (seen). What a lesion saves has two such round trips.
+# How far two builds of the workload move a figure without any other call. A buffer lies in another
+# page of its slab: kfree() and __check_object_size() then take six instructions more in a round
+# trip (seen). And it is chance in which phase of the kernel's clocks the usual round trip is: 32
+# between two that are common in one run (seen). What a lesion saves is of two round trips.
 MOVED = {"instructions": 40, "steps": 40, "rest": 40, "saved": 80, "share": 1}
 
 
@@ -211,8 +211,3 @@ def compare(grades: Sequence[Grade]) -> None:
             note = f"copied: {what} also in {', '.join(others)}"
             if others and note not in each.notes:
                 each.notes.append(note)
-
-
-def answered(each: Grade) -> int:
-    """How many of the questions that are measured hold."""
-    return sum(mark.is_full for mark in each.marks if mark.question.part == BY_RUN)

@@ -31,7 +31,7 @@ BLOCK = re.compile(r"^```text\n.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def asked(lab: Lab) -> Iterator[tuple[str, str]]:
-    """What a question of some variant asks for, cell and figure; and the paths of what is counted."""
+    """Cell and figure of every question of some variant, and the call paths of what is counted."""
     for row in lab.data["questions"]:
         cells = [] if row.get("own") else [row.get("cell"), row.get("minus")]
         for wanted in filter(None, cells):
