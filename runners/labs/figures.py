@@ -198,8 +198,8 @@ def read_tree(text: str) -> Iterator[Span]:
     """The lines of a call tree. Raises ValueError, KeyError, TypeError, AttributeError."""
     rows = csv.DictReader(StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     for row in rows:
-        counted = {name: int(row[name]) for name in ("calls", "steps", "instructions")}
-        yield Span(tuple(row["path"].split(";")), **counted)
+        calls, steps, own = (int(row[name]) for name in ("calls", "steps", "instructions"))
+        yield Span(tuple(row["path"].split(";")), own, calls, steps)
 
 
 def lesions_of(path: Path) -> Iterator[CountedCell]:

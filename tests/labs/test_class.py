@@ -208,23 +208,24 @@ def test_an_odd_answer_is_none(answer: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("run", "answers", "wrong"),
     [
-        ({"change": 6}, {"unix_total": 6, "tcp_total": 6, "knob": 6}, set()),
-        ({"change": 6}, {}, {"unix_total", "tcp_total", "knob"}),  # recorded, and not of this run
-        ({}, {"unix_total": 6, "tcp_total": 6, "knob": 6}, {"unix_total", "tcp_total", "knob"}),
-        ({}, {"unix_steps": 12}, {"unix_steps"}),  # of the next size
-        ({"change": 1000}, {"unix_total": 1000}, {"unix_total", "unix_rest", "unix_steps"}),
-        ({"called": 2}, {}, {"unix_total", "unix_rest", "unix_steps"}),
+        ((6, 1), {"unix_total": 6, "tcp_total": 6, "knob": 6}, set()),
+        ((6, 1), {}, {"unix_total", "tcp_total", "knob"}),  # as recorded, and not of this run
+        ((0, 1), {"unix_total": 6, "tcp_total": 6, "knob": 6}, {"unix_total", "tcp_total", "knob"}),
+        ((0, 1), {"unix_steps": 12}, {"unix_steps"}),  # of the next size
+        ((1000, 1), {"unix_total": 1000}, {"unix_total", "unix_rest", "unix_steps"}),
+        ((0, 2), {}, {"unix_total", "unix_rest", "unix_steps"}),  # every function called twice
     ],
 )
 def test_a_digit_is_of_a_run_that_is_recorded_but_for_its_phase(
-    run: dict[str, int], answers: dict[str, int], wrong: set[str], tmp_path: Path
+    run: tuple[int, int], answers: dict[str, int], wrong: set[str], tmp_path: Path
 ) -> None:
     folder = started(tmp_path, "phase")
     found = read_folder(folder)
     recorded = {q.id: found.lab.recorded.get((q.cell, q.figure), 0) for q in found.questions}
     write_answers(folder, {name: int(recorded[name]) + more for name, more in answers.items()})
     seal(read_folder(folder))
-    add_run(folder, cells_of(found), **run)
+    change, called = run
+    add_run(folder, cells_of(found), change=change, called=called)
     marks = [mark for mark in grade(folder).marks if mark.question.part != PREDICTED]
     assert wrong <= {mark.question.id for mark in marks if not mark.is_full}
     assert wrong or all(mark.is_full for mark in marks)
