@@ -218,7 +218,7 @@ def _files(report: Report) -> dict[str, output.Content]:
         "report.html": page(text, f"pathcost: {analysis.run.name}", figures),
         **output.pictures(figures),
         **dict(profile.folded() for profile in analysis.profiles),
-        **exports(analysis.exact),
+        **exports(analysis.exact, analysis.cells),
     }
 
 

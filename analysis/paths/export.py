@@ -22,17 +22,26 @@ SEQUENCE = 1  # the only writer of the trace
 SOFTIRQ_LAYER = "softirq"  # a layer (probes/functions.tsv)
 
 
-def exports(compared: Iterable[Comparison]) -> dict[str, bytes]:
-    """Files of a report about its exact cells, by their names: see docs/run-folder.md."""
-    files: dict[str, bytes] = {}
+def exports(compared: Iterable[Comparison], every: Iterable[ExactCell]) -> dict[str, bytes]:
+    """Files of a report about its exact cells, by their names: see docs/run-folder.md.
+
+    Of `every` cell, those with a knob too, there are stacks; what is compared has a timeline.
+    """
+    files = {f"folded/{file_name(cell)}.folded": folded(cell).encode() for cell in every}
     cells = [cell for comparison in compared for cell in comparison.cells]
     for cell in cells:
-        where = cell.where.replace(" ", "-")
-        name = f"{cell.kernel}-{cell.transport}-{cell.size}-{cell.sched}-{where}"
-        files[f"folded/{name}.folded"] = folded(cell).encode()
         if cell.order and TraceProtoBuilder:
-            files[f"timeline/{name}.pftrace"] = timeline(cell, copiers(cells, cell.kernel))
+            made = timeline(cell, copiers(cells, cell.kernel))
+            files[f"timeline/{file_name(cell)}.pftrace"] = made
     return files
+
+
+def file_name(cell: ExactCell) -> str:
+    """Kernel, transport, size, scheduler, conditions and, where it has one, the knob."""
+    words = [cell.kernel, cell.transport, str(cell.size), cell.sched, cell.where.replace(" ", "-")]
+    if cell.knob:
+        words.append(cell.knob.name.replace("/", "-"))
+    return "-".join(words)
 
 
 def folded(cell: ExactCell) -> str:

@@ -8,20 +8,22 @@ calls FUNCTION             of one round trip
 share FUNCTION FUNCTION    the first's part of the second's instructions, in per cent
 functions                  how many different functions a round trip calls
 largest FUNCTION           which function that it calls takes the most instructions
+paths                      a digest of all call paths of a round trip, and how often each is called
 outcome FUNCTION           of a lesion that returns 0
 saved FUNCTION             instructions of a round trip that this lesion saves
 """
 
 import csv
+import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from analysis.paths.tree import Span, calls_of, inclusive, summed
 from probes.contract import CELLS, ENVIRONMENT, MANIFEST, SERIES
 from probes.files import read_regular
 from probes.messages import shown
@@ -32,17 +34,15 @@ LARGEST_FILE = 16 << 20
 MOST_TARGETS = 8  # folders of a run's raw/
 MOST_CELLS = 500
 ROUND_TRIPS = 23  # of 46 messages
+PATHS = "paths"
 RETURNS = "0"  # what a lesion returns that the labs ask about
 
 
-@dataclass(frozen=True)
-class TreeLine:
-    """A line of a call tree: the functions from the outermost in, and what the innermost did."""
+class Lesioned(NamedTuple):
+    """What a round trip did without a function, and how many instructions that saved."""
 
-    path: tuple[str, ...]
-    calls: int
-    steps: int
-    instructions: int
+    outcome: str
+    saved: int
 
 
 @dataclass(frozen=True)
@@ -54,57 +54,63 @@ class CountedCell:
 
     name: str
     kernel: str
-    lines: tuple[TreeLine, ...] = ()
-    lesions: tuple[dict[str, str], ...] = ()
+    spans: tuple[Span, ...] = ()
+    lesions: Mapping[str, Lesioned] = field(default_factory=dict)  # by function
 
     def figure(self, wanted: str) -> Truth | None:
         """One of the figures above; None where the cell does not have it."""
         kind, *names = wanted.split()
         if kind in ("outcome", "saved"):
-            return self._lesion(kind, names[0])
+            lesion = self.lesions.get(names[0])
+            return lesion and getattr(lesion, kind)
         if kind == "instructions":
-            return self._inclusive(names[0])
+            return self._instructions(names[0])
         if kind == "rest":
-            return self._inclusive(names[0]) - sum(map(self._inclusive, names[1:]))
+            return self._instructions(names[0]) - sum(map(self._instructions, names[1:]))
         if kind == "steps":
-            return sum(line.steps for line in self.lines if names[0] in line.path)
+            return sum(span.steps for span in self.spans if names[0] in span.path)
         if kind == "share":
-            whole = self._inclusive(names[1])
-            return round(100 * self._inclusive(names[0]) / whole) if whole else None
-        if kind in ("calls", "proof"):
-            calls = sum(line.calls for line in self.lines if line.path[-1] == names[0])
-            return calls * (ROUND_TRIPS if kind == "proof" else 1)
+            whole = self._instructions(names[1])
+            return round(100 * self._instructions(names[0]) / whole) if whole else None
+        if kind == "calls":
+            return calls_of(self.spans)[names[0]]
+        if kind == PATHS:
+            return self._digest()
+        if kind == "proof":
+            return calls_of(self.spans)[names[0]] * ROUND_TRIPS
         if kind == "functions":
-            return len({line.path[-1] for line in self.lines if line.calls})
+            return len(+calls_of(self.spans))
         if kind == "largest":
             return self._largest(names[0])
         if kind == "caller":
             return self._caller(names[0])
         return None
 
-    def _inclusive(self, function: str) -> int:
-        return sum(line.instructions for line in self.lines if function in line.path)
+    def _instructions(self, function: str) -> int:
+        """With all that the function calls."""
+        return sum(span.instructions for span in self.spans if function in span.path)
+
+    def _digest(self) -> str:
+        """Two round trips with this digest call the same functions by the same paths."""
+        called = sorted(f"{';'.join(span.path)} {span.calls}" for span in self.spans if span.calls)
+        return f"sha256:{hashlib.sha256(chr(10).join(called).encode()).hexdigest()[:16]}"
 
     def _largest(self, function: str) -> str | None:
-        below: Counter[str] = Counter()
-        for line in self.lines:
-            if function in line.path[:-1]:
-                below[line.path[line.path.index(function) + 1]] += line.instructions
+        below = summed(
+            (path[-1], count)
+            for path, count in inclusive(self.spans).items()
+            if path[-2:-1] == (function,)
+        )
         return below.most_common(1)[0][0] if below else None
 
     def _caller(self, function: str) -> str | None:
-        above: Counter[str] = Counter()
-        for line in self.lines:
-            if line.path[-1] == function and len(line.path) > 1:
-                above[line.path[-2]] += line.calls
+        above = summed(
+            (span.path[-2], span.calls)
+            for span in self.spans
+            if span.path[-1] == function and len(span.path) > 1
+        )
         most = max(above.values(), default=0)
         return "|".join(sorted(name for name, calls in above.items() if calls == most)) or None
-
-    def _lesion(self, kind: str, function: str) -> Truth | None:
-        for row in self.lesions:
-            if row.get("function") == function and row.get("gives") == RETURNS:
-                return str(row["outcome"]) if kind == "outcome" else int(row["saved"] or 0)
-        return None
 
 
 @dataclass(frozen=True)
@@ -175,7 +181,7 @@ def _cells(folder: Path, state: str) -> Iterator[CountedCell]:
             cell = json.loads(text)
             if cell["error"] is None and cell["sched"] == "fifo" and cell["pattern"] == "pingpong":
                 tree = read_own(target / "tree" / f"{int(cell['id'])}.tsv", folder)
-                yield CountedCell(state + name_of(cell), kernel, tuple(_tree(tree)))
+                yield CountedCell(state + name_of(cell), kernel, tuple(read_tree(tree)))
 
 
 def name_of(cell: dict[str, Any]) -> str:
@@ -188,18 +194,20 @@ def name_of(cell: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def _tree(text: str) -> Iterator[TreeLine]:
+def read_tree(text: str) -> Iterator[Span]:
+    """The lines of a call tree. Raises ValueError, KeyError, TypeError, AttributeError."""
     rows = csv.DictReader(StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     for row in rows:
-        numbers = (int(row[name]) for name in ("calls", "steps", "instructions"))
-        yield TreeLine(tuple(row["path"].split(";")), *numbers)
+        calls, steps, own = (int(row[name]) for name in ("calls", "steps", "instructions"))
+        yield Span(tuple(row["path"].split(";")), own, calls, steps)
 
 
 def lesions_of(path: Path) -> Iterator[CountedCell]:
     """The cells of a study of lesions. Raises OSError, ValueError, KeyError."""
-    rows: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    cells: dict[tuple[str, str, str], dict[str, Lesioned]] = {}
     for row in csv.DictReader(StringIO(read_own(path, path.parent))):
-        if row["placement"] == "same-cpu" and not row["knob"]:
-            rows.setdefault((row["transport"], row["size"], row["kernel"]), []).append(row)
-    for (transport, size, kernel), own in rows.items():
-        yield CountedCell(f"{transport} {size} lesions", kernel, lesions=tuple(own))
+        if (row["placement"], row["knob"], row["gives"]) == ("same-cpu", "", RETURNS):
+            own = cells.setdefault((row["transport"], row["size"], row["kernel"]), {})
+            own.setdefault(row["function"], Lesioned(row["outcome"], int(row["saved"] or 0)))
+    for (transport, size, kernel), own in cells.items():
+        yield CountedCell(f"{transport} {size} lesions", kernel, lesions=own)

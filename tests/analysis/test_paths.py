@@ -10,12 +10,12 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from analysis.analyse import analyse
 from analysis.paths.cells import Comparison, ExactCell, copiers, read_exact
-from analysis.paths.export import timeline
+from analysis.paths.export import exports, timeline
 from analysis.paths.figures import draw_profiles
 from analysis.paths.functions import read_folded
 from analysis.paths.journey import journeys
 from analysis.paths.tree import Span, by_layer, flame_graph
-from analysis.raw.exact import Payload
+from analysis.raw.exact import Knob, Payload
 from analysis.raw.run import read_run
 from probes.messages import RunError
 from tests.analysis.make_run import MadeUp, make_run
@@ -149,6 +149,13 @@ Tracks = dict[str, list[tuple[str, int, int]]]  # track → name, depth, width
 
 def cell(**changes: Any) -> ExactCell:
     return a_cell(a_iteration()).cells[0].model_copy(update=changes)
+
+
+def test_a_cell_with_a_knob_has_stacks_of_its_own() -> None:
+    usual = cell(wait="block", also="none", messages=600, warmup=0)
+    knobbed = usual.model_copy(update={"knob": Knob(name="psi=0", what="", one="", number=None)})
+    files = exports([], [usual, knobbed])
+    assert [name.endswith("-psi=0.folded") for name in files] == [False, True]
 
 
 def read_back(made: ExactCell) -> Tracks:

@@ -17,9 +17,9 @@ from itertools import product
 from pathlib import Path
 
 from runners.guest.kernels import DEFAULT
-from runners.labs.figures import CountedCell, lesions_of, read_run
+from runners.labs.figures import PATHS, CountedCell, lesions_of, read_run
 from runners.labs.grading import KERNEL_RECORDED, recorded
-from runners.labs.lab import RECORDED, Lab, Truth, fill, labs, read_lab
+from runners.labs.lab import BY_RUN, RECORDED, Lab, Truth, fill, labs, read_lab
 from runners.process import REPOSITORY, RUN_SH
 
 HEAD = """\
@@ -31,7 +31,7 @@ BLOCK = re.compile(r"^```text\n.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def asked(lab: Lab) -> Iterator[tuple[str, str]]:
-    """Every cell and figure that a question of some variant asks for."""
+    """Cell and figure of every question of some variant, and the call paths of what is counted."""
     for row in lab.data["questions"]:
         cells = [] if row.get("own") else [row.get("cell"), row.get("minus")]
         for wanted in filter(None, cells):
@@ -40,6 +40,8 @@ def asked(lab: Lab) -> Iterator[tuple[str, str]]:
             for values in product(*(lab.draws[word] for word in words)):
                 cell, _, figure = fill(both, dict(zip(words, values, strict=True))).partition("\t")
                 yield cell, figure
+                if row["part"] == BY_RUN and not lab.data.get("stored"):  # lesions have no tree
+                    yield cell, PATHS
 
 
 def answers(lab: Lab, cells: Iterable[CountedCell]) -> dict[tuple[str, str], Truth]:

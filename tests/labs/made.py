@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from runners.cli import main
+from runners.labs.figures import PATHS, CountedCell, read_tree
 from runners.labs.grading import KERNEL_RECORDED
 from runners.labs.handed_in import ANSWERS, HandedIn, read_folder, seal
-from runners.labs.lab import BY_RUN, PREDICTED, Answer, Lab, Question, Truth
+from runners.labs.lab import BY_RUN, PREDICTED, Answer, Lab, Question, Truth, read_lab
 
 NUMBERS = count(1)
 
@@ -44,9 +45,9 @@ def write_answers(folder: Path, changed: Mapping[str, Answer] | None = None) -> 
     (folder / ANSWERS).write_text(text, encoding="utf-8")
 
 
-def tree(figures: Mapping[str, Truth], change: int) -> str:
+def tree(figures: Mapping[str, Truth], change: int = 0, called: int = 1) -> str:
     """A call tree that has these figures of lab 1; every function stands for itself."""
-    values = {what: int(value) for what, value in figures.items()}
+    values = {what: value for what, value in figures.items() if isinstance(value, int)}
     own = {w.split()[1]: n for w, n in values.items() if w.startswith("instructions ")}
     whole = own.pop("do_syscall_64") + change
     written = 0
@@ -62,12 +63,34 @@ def tree(figures: Mapping[str, Truth], change: int) -> str:
         *((name, 0, instructions) for name, instructions in own.items()),
     ]
     rows += [(f"f{n}", 0, 0) for n in range(values.get("functions", 0) - len(rows))]
-    lines = [f"{path}\t1\t{steps}\t{number}\n" for path, steps, number in rows]
+    lines = [f"{path}\t{called}\t{steps}\t{number}\n" for path, steps, number in rows]
     return "path\tcalls\tsteps\tinstructions\n" + "".join(lines)
 
 
+def recorded_of(lab: Lab, name: str) -> dict[str, Truth]:
+    """Every recorded figure of a cell."""
+    return {figure: value for (cell, figure), value in lab.recorded.items() if cell == name}
+
+
+def record_made_up(above: Path) -> None:
+    """Write lab 1's recording to `above`, its cells' call paths those of a made-up tree."""
+    lab, head = read_lab(1), "cell\tfigure\tvalue\n"
+    rows = []
+    for (cell, figure), value in lab.recorded.items():
+        if figure == PATHS:
+            spans = tuple(read_tree(tree(recorded_of(lab, cell))))
+            value = CountedCell(cell, "", spans).figure(PATHS) or ""
+        rows.append(f"{cell}\t{figure}\t{value}\n")
+    (above / "1.tsv").write_text(head + "".join(rows), encoding="utf-8")
+
+
 def add_run(
-    folder: Path, names: Iterable[str], kernel: str = "", change: int = 0, began: str = "2027"
+    folder: Path,
+    names: Iterable[str],
+    kernel: str = "",
+    change: int = 0,
+    called: int = 1,
+    began: str = "2027",
 ) -> Path:
     """A run of these cells, as exact mode leaves it; `change` is added to its instructions."""
     found = read_folder(folder)
@@ -86,9 +109,8 @@ def add_run(
         cell |= {"error": None, "sched": "fifo", "pattern": "pingpong", "placement": "same-cpu"}
         cell["knob"] = {"name": knob[0]} if knob else None
         cells.append(json.dumps(cell))
-        wanted = {q.figure for q in found.questions if q.cell == name}
-        figures = {figure: found.lab.recorded[name, figure] for figure in wanted}
-        (target / "tree" / f"{identity}.tsv").write_text(tree(figures, change))
+        figures = recorded_of(found.lab, name)
+        (target / "tree" / f"{identity}.tsv").write_text(tree(figures, change, called))
     (target / "cells.jsonl").write_text("\n".join(cells) + "\n")
     return run
 

@@ -5,6 +5,7 @@ import csv
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from runners.labs.grading import Grade, compare, grade
 from runners.labs.handed_in import ANSWERS, LAB_FILE, read_folder, seal
 from runners.labs.lab import PREDICTED, Answer, read_lab
 from runners.process import UsageError
-from tests.labs.made import add_run, cells_of, done, started, write_answers
+from tests.labs.made import add_run, cells_of, done, record_made_up, started, write_answers
 
 PLANTED: dict[str, Answer] = {
     "unix_total": 15000,
@@ -29,6 +30,16 @@ PLANTED: dict[str, Answer] = {
     "receiver": "read",
 }
 OTHER = "Linux version 6.12.1-made-up"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A recording whose call paths a made-up run can have."""
+    made = tmp_path_factory.mktemp("recording")
+    record_made_up(made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runners.labs.lab.RECORDED", made)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +110,8 @@ def test_copies_are_told_from_each_side(grades: dict[str, Grade]) -> None:
 
 
 def test_tricks_are_told(grades: dict[str, Grade]) -> None:
-    assert any(note.startswith("tampered with: a run has") for note in grades["tampered"].notes)
+    assert any(note.startswith("not as recorded: a run has") for note in grades["tampered"].notes)
+    assert grades["tampered"].points("measured") == 1.5  # names of functions alone
     assert any(OTHER in note for note in grades["kernel"].notes)
     assert grades["kernel"].points("measured") == 1.5  # names of functions alone
     assert grades["empty"].found is None
@@ -191,6 +203,40 @@ def test_an_odd_answer_is_none(answer: str, tmp_path: Path) -> None:
     (folder / ANSWERS).write_text(odd)
     wrong = {mark.question.id for mark in grade(folder).marks if not mark.points}
     assert {"unix_total", "parting"} <= wrong
+
+
+@pytest.mark.parametrize(
+    ("run", "answers", "wrong"),
+    [
+        ((6, 1), {"unix_total": 6, "tcp_total": 6, "knob": 6}, set()),
+        ((6, 1), {}, {"unix_total", "tcp_total", "knob"}),  # as recorded, and not of this run
+        ((0, 1), {"unix_total": 6, "tcp_total": 6, "knob": 6}, {"unix_total", "tcp_total", "knob"}),
+        ((0, 1), {"unix_steps": 12}, {"unix_steps"}),  # of the next size
+        ((1000, 1), {"unix_total": 1000}, {"unix_total", "unix_rest", "unix_steps"}),
+        ((0, 2), {}, {"unix_total", "unix_rest", "unix_steps"}),  # every function called twice
+    ],
+)
+def test_a_digit_is_of_a_run_that_is_recorded_but_for_its_phase(
+    run: tuple[int, int], answers: dict[str, int], wrong: set[str], tmp_path: Path
+) -> None:
+    folder = started(tmp_path, "phase")
+    found = read_folder(folder)
+    recorded = {q.id: found.lab.recorded.get((q.cell, q.figure), 0) for q in found.questions}
+    write_answers(folder, {name: int(recorded[name]) + more for name, more in answers.items()})
+    seal(read_folder(folder))
+    change, called = run
+    add_run(folder, cells_of(found), change=change, called=called)
+    marks = [mark for mark in grade(folder).marks if mark.question.part != PREDICTED]
+    assert wrong <= {mark.question.id for mark in marks if not mark.is_full}
+    assert wrong or all(mark.is_full for mark in marks)
+
+
+def test_a_broken_run_is_a_note(tmp_path: Path) -> None:
+    folder = started(tmp_path, "lesions")
+    (folder / "run").mkdir()
+    head = "transport,size,kernel,placement,knob,function,gives,outcome,saved\n"
+    (folder / "run/lesions.csv").write_text(f"{head}unix,64,6.12,same-cpu,,kfree,0,arrives,many\n")
+    assert any("cannot be read (invalid literal" in note for note in grade(folder).notes)
 
 
 def test_sealed_predictions_do_not_change(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from runners.cli import main, parse
 from runners.labs.figures import CountedCell
-from runners.labs.grading import KERNEL_RECORDED, recorded
+from runners.labs.grading import KERNEL_RECORDED, unlike
 from runners.labs.handed_in import HandedIn, read_folder
 from runners.labs.lab import HANDOUT, PREDICTED, labs, read_lab
 from runners.process import RUN_SH
@@ -82,10 +82,11 @@ def counted(found: HandedIn) -> dict[str, list[CountedCell]]:
 
 
 @pytest.mark.emulated
-@pytest.mark.matrix
-@pytest.mark.parametrize("number", NUMBERS)
-def test_the_commands_of_a_lab_give_the_teachers_figures(number: int, tmp_path: Path) -> None:
-    """To the digit, and by the handout alone: each command does what it says."""
+@pytest.mark.parametrize(
+    "number", [1, *(pytest.param(number, marks=pytest.mark.matrix) for number in NUMBERS[1:])]
+)
+def test_the_commands_of_a_lab_give_what_is_recorded(number: int, tmp_path: Path) -> None:
+    """By the handout alone: each command does what it says, and no count is of another path."""
     folder, lab = tmp_path / "lab", read_lab(number)
     assert main(["lab", "start", str(number), "--student", TEACHER, "--out", str(folder)]) == 0
     for command in commands(folder):
@@ -99,6 +100,5 @@ def test_the_commands_of_a_lab_give_the_teachers_figures(number: int, tmp_path: 
         pytest.skip("the recorded answers are of another kernel: python -m tests.docs.labs")
     for question in found.questions:
         is_proof = number == 3 and question.cell in ("unix 64", "tcp 64")  # by the own probe
-        if question.cell and not question.own and not question.minus and not is_proof:
-            figures = {cell.figure(question.figure) for cell in cells[question.cell]}
-            assert figures == {recorded(lab, question)}, question.id
+        if question.cell and not question.own and not is_proof:
+            assert [unlike(lab, cell) for cell in cells[question.cell]] == [""], question.id
