@@ -162,6 +162,17 @@ def test_of_each_kind_only_the_last_used_stay(tmp_path: Path) -> None:
     assert all(entry.exists() for entry in kernels)
 
 
+def test_what_a_run_holds_is_not_removed(tmp_path: Path) -> None:
+    sources = [fill(tmp_path, "source", number, 40 - number) for number in range(10)]
+    held = locks.open_folder(sources[0])
+    locks.lock(held, "taken")
+    prune(tmp_path)
+    assert [entry.exists() for entry in sources] == [True, False, *[True] * 8]
+    os.close(held)
+    prune(tmp_path)
+    assert not sources[0].exists()
+
+
 def run_sh(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return captured(
         [sys.executable, "-B", "-m", "runners", *arguments],
