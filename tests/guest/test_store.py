@@ -163,7 +163,10 @@ def test_of_each_kind_only_the_last_used_stay(tmp_path: Path) -> None:
 
 
 def test_what_a_run_holds_is_not_removed(tmp_path: Path) -> None:
-    sources = [fill(tmp_path, "source", number, 40 - number) for number in range(10)]
+    sources = [tmp_path / f"source-{number:016x}" for number in range(10)]
+    for number, source in enumerate(sources):
+        source.mkdir()
+        os.utime(source, (number, number))
     held = locks.open_folder(sources[0])
     locks.lock(held, "taken")
     prune(tmp_path)
