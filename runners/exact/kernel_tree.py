@@ -15,12 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from probes.files import open_folder, read_regular
+from probes.files import read_regular
 from probes.isa import HOST, USUAL, Isa
 from probes.messages import shown
-from runners.guest.store import Say, remove
+from runners.guest.store import Say, locked_folder, remove
 from runners.process import SEARCH, RunError, UsageError, attempt, command
-from runners.store.locks import lock
 
 CONFIGS = Path(__file__).parent
 NEEDED, MINIMAL, TYPES = (CONFIGS / f"{name}.config" for name in ("needed", "minimal", "types"))
@@ -104,9 +103,6 @@ def build_tree(
     key = "\0".join([str(tree), str(how.own or ""), "types" if how.types else ""])
     key += "" if isa is USUAL else f"\0{isa.name}"
     folder = cache / f"build-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    os.utime(folder)
     with alone(folder, f"waiting: {tree} is being built", say) as held:
         say(f"building {tree}")
         # Without this the kernel would be the last one that did build.
@@ -155,10 +151,8 @@ def alone(folder: Path, taken: str, say: Say) -> Iterator[int]:
     commit's is taken for that commit's. So a build that was ended leaves UNFINISHED behind, and the
     next one begins from nothing. make inherits the lock, which lasts until it has really ended.
     """
-    held = open_folder(folder)
+    held = locked_folder(folder, taken, say)
     try:
-        os.fchmod(held, 0o700)  # no other user can open it, and so hold its lock
-        lock(held, taken, say)
         if (folder / UNFINISHED).exists():
             for left in folder.iterdir():
                 remove(left)

@@ -4,41 +4,39 @@
 import hashlib
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from probes.files import open_folder
 from runners.gate.sources import dates, run_git
 from runners.guest.debian import PackageSources
 from runners.guest.kernels import KERNEL_SUITES, unknown
-from runners.guest.store import Cache, remove
+from runners.guest.store import Cache, locked_folder, remove
 from runners.process import RunError, run_tool
-from runners.store.locks import lock
 
 COMPLETE = "pathcost-complete"  # in the repository: the commit is there
 
 
-def prepare_source(cache: Cache, name: str) -> Path:
+@contextmanager
+def debian_source(cache: Cache, name: str) -> Iterator[Path]:
     """The repository of a series' source, such as 6.12, fetched first if need be.
 
-    Its work tree is empty: another one is checked out from it. Raises UsageError, RunError.
+    Its work tree is empty: another one is checked out from it, with its objects, so that nobody may
+    remove it meanwhile. Raises UsageError, RunError.
     """
     series = re.fullmatch(r"\d+\.\d+", name)
     if series is None or name not in KERNEL_SUITES:
         raise unknown(name)
     folder = cache.folder / f"source-{hashlib.sha256(f'Debian {name}'.encode()).hexdigest()[:16]}"
-    cache.folder.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    os.utime(folder)
-    held = open_folder(folder)
+    held = locked_folder(folder, f"waiting: another run has the source of {name}", cache.say)
     try:
-        lock(held, f"waiting: another run fetches the source of {name}", cache.say)
         if not (folder / ".git" / COMPLETE).exists():
             for left in folder.iterdir():
                 remove(left)
             _fetch(cache, name, folder)
+        yield folder
     finally:
         os.close(held)
-    return folder
 
 
 def _fetch(cache: Cache, name: str, folder: Path) -> None:

@@ -2,7 +2,7 @@
 """What a gate compares: two kernels, or the states of one kernel's source."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from probes.contract import MANIFEST
 from probes.messages import PROGRAM
 from runners.exact.kernel_tree import is_tree
 from runners.gate.counting import CELL_FLAGS
-from runners.gate.debian_source import prepare_source
+from runners.gate.debian_source import debian_source
 from runners.gate.sources import OWN_MARK, TIP, GitError, GitTree, SourceState, WorkTree, work_tree
 from runners.guest.kernels import check_name
 from runners.guest.store import Cache
@@ -92,10 +92,14 @@ def is_kernel(word: str) -> bool:
 def opened(judged: Judged, session: Session[GateOptions]) -> Iterator[WorkTree]:
     """The work tree of ours for what is judged. Raises UsageError, RunError."""
     cache = Cache(session.invoker.cache, session.progress.say)
-    with session.progress.step("source"):
-        tree = judged.git.path if judged.git else prepare_source(cache, judged.name)
-    with work_tree(cache.folder, tree, cache.say) as tree_of_ours:
-        yield tree_of_ours
+    with ExitStack() as kept:
+        with session.progress.step("source"):
+            tree = (
+                judged.git.path
+                if judged.git
+                else kept.enter_context(debian_source(cache, judged.name))
+            )
+        yield kept.enter_context(work_tree(cache.folder, tree, cache.say))
 
 
 def states(judged: Judged, tree: WorkTree, against: str) -> list[SourceState]:

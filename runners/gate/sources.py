@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from probes.files import open_folder, read_regular
+from probes.files import read_regular
 from probes.messages import shown
-from runners.guest.store import Say
+from runners.guest.store import Say, locked_folder
 from runners.process import SEARCH, UsageError, attempt, find_program, last_words
-from runners.store.locks import lock
 
 TIP, AS_IT_IS = "HEAD", "."  # the second: with what is not committed
 LARGEST_PATCHES = 1 << 26  # bytes of a file of patches
@@ -264,12 +263,8 @@ def work_tree(cache: Path, tree: Path, say: Say) -> Iterator[WorkTree]:
     origin = GitTree(tree.resolve())
     origin.objects()
     folder = cache / f"source-{hashlib.sha256(os.fsencode(origin.path)).hexdigest()[:16]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    os.utime(folder)
-    held = open_folder(folder)
+    held = locked_folder(folder, f"waiting: another run builds commits of {tree}", say)
     try:
-        lock(held, f"waiting: another run builds commits of {tree}", say)
         yield WorkTree(origin, folder)
     finally:
         os.close(held)

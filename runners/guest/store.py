@@ -8,10 +8,12 @@ An entry that lacks a file, or with which a guest failed, is made anew. To have 
 remove the entry.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import sys
 import threading
@@ -127,7 +129,7 @@ class Cache:
         """Yield an empty folder in which nobody else makes this entry. Raises RunError."""
         folder = entry.with_name(f"{entry.name}.pathcost-{entry.name[-8:]}")
         try:
-            held = self._lock(folder)
+            held = locked_folder(folder, f"waiting: another run makes {folder.stem}", self.say)
         except OSError as error:
             raise RunError(f"cannot write to the cache: {error}") from None
         try:
@@ -140,18 +142,6 @@ class Cache:
             if _is_at(folder, held):
                 remove(folder)
             os.close(held)
-
-    def _lock(self, folder: Path) -> int:
-        """Make and lock a folder; the descriptor holds the lock. Raises OSError."""
-        while True:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700, exist_ok=True)  # no other user can hold its lock
-            with suppress(FileNotFoundError):  # another start has removed it before we could
-                held = open_folder(folder)
-                lock(held, f"waiting: another run makes {folder.stem}", self.say)
-                if _is_at(folder, held):
-                    return held
-                os.close(held)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -166,6 +156,23 @@ class Cache:
     def _path(self, kind: str, recipe: Mapping[str, object]) -> Path:
         text = json.dumps([FORMAT, recipe], sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def locked_folder(folder: Path, taken: str, say: Say) -> int:
+    """Make a folder of the cache, or wait for who has it; the descriptor holds its lock.
+
+    As long as it does, nobody removes the folder. Raises OSError, RunError.
+    """
+    while True:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # another start has removed it before we could
+            os.utime(folder)  # the last use
+            held = open_folder(folder)
+            os.fchmod(held, 0o700)  # no other user can open it, and so hold its lock
+            lock(held, taken, say)
+            if _is_at(folder, held):
+                return held
+            os.close(held)
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
@@ -234,7 +241,24 @@ def prune(folder: Path) -> None:
     for row in kept(folder):
         seen[row.kind] += 1
         if seen[row.kind] > row.most:
-            remove(row.path)
+            _remove_unused(row.path)
+
+
+def _remove_unused(path: Path) -> None:
+    """Remove an entry unless a run holds its lock. What is removed in part has another name."""
+    try:
+        held = open_folder(path)
+    except OSError:  # a file, a link, or another start was faster
+        remove(path)
+        return
+    try:
+        with suppress(OSError):  # a run holds it, or it is another user's
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            going = path.with_name(f"{path.name}.pathcost-{secrets.token_hex(4)}")
+            path.rename(going)
+            remove(going)
+    finally:
+        os.close(held)
 
 
 def _last_use(path: Path) -> float:

@@ -162,6 +162,20 @@ def test_of_each_kind_only_the_last_used_stay(tmp_path: Path) -> None:
     assert all(entry.exists() for entry in kernels)
 
 
+def test_what_a_run_holds_is_not_removed(tmp_path: Path) -> None:
+    sources = [tmp_path / f"source-{number:016x}" for number in range(10)]
+    for number, source in enumerate(sources):
+        source.mkdir()
+        os.utime(source, (number, number))
+    held = locks.open_folder(sources[0])
+    locks.lock(held, "taken")
+    prune(tmp_path)
+    assert [entry.exists() for entry in sources] == [True, False, *[True] * 8]
+    os.close(held)
+    prune(tmp_path)
+    assert not sources[0].exists()
+
+
 def run_sh(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return captured(
         [sys.executable, "-B", "-m", "runners", *arguments],
