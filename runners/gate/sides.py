@@ -99,7 +99,8 @@ def opened(judged: Judged, session: Session[GateOptions]) -> Iterator[WorkTree]:
                 if judged.git
                 else kept.enter_context(debian_source(cache, judged.name))
             )
-        yield kept.enter_context(work_tree(cache.folder, tree, cache.say))
+            ours = kept.enter_context(work_tree(cache.folder, tree, cache.say))
+        yield ours
 
 
 def states(judged: Judged, tree: WorkTree, against: str) -> list[SourceState]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from probes.cell import Plan
+from probes.files import open_folder
 from runners.guest.store import Cache, LackingError, prune, read_manifest, suspect
 from runners.host.waiting import waiting_plan
 from runners.plan import Planner
@@ -167,7 +168,7 @@ def test_what_a_run_holds_is_not_removed(tmp_path: Path) -> None:
     for number, source in enumerate(sources):
         source.mkdir()
         os.utime(source, (number, number))
-    held = locks.open_folder(sources[0])
+    held = open_folder(sources[0])
     locks.lock(held, "taken")
     prune(tmp_path)
     assert [entry.exists() for entry in sources] == [True, False, *[True] * 8]
