@@ -12,7 +12,7 @@ lesions (`exact --arch arm64 --lesions --transports unix --sched fifo --placemen
 
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,8 @@ def shared_row(first: ExactCell, second: ExactCell) -> dict[str, Any]:
 def take(runs: Sequence[Path]) -> None:
     """Take what these runs have counted into the tables; other rows stay."""
     counted = [cell for run in runs for cell in read_exact(read_run(run))]
-    rows = [*Rows().cells.to_dict("records"), *map(cell_row, counted)]
+    rows: list[dict[Any, Any]] = Rows().cells.to_dict("records")
+    rows += map(cell_row, counted)
     newest = {tuple(row[name] for name in KEY): row for row in rows}
     write("cells", [newest[key] for key in sorted(newest)])
     usual = {
@@ -160,7 +161,7 @@ def take(runs: Sequence[Path]) -> None:
         write("shared", [shared_row(*pair) for pair in pairs])
 
 
-def write(name: str, rows: Sequence[dict[Hashable, Any]] | Sequence[dict[str, Any]]) -> None:
+def write(name: str, rows: Sequence[dict[Any, Any]]) -> None:
     pd.DataFrame(rows).to_csv(ROWS / f"{name}.csv", index=False, lineterminator="\n")
 
 

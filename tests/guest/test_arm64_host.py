@@ -85,12 +85,12 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
     uv, packages, runners = folder / "uv", folder / "packages", REPOSITORY / "runners"
     subprocess.run(["/usr/bin/python3", "-m", "venv", uv], check=True)
-    locked = ["--require-hashes", "-r"]
-    pip = [uv / "bin/pip", "install", "--quiet", *locked, runners / "requirements-uv.lock"]
-    subprocess.run(pip, check=True)
-    wanted = f"--python-version 3.13 --python-platform {ARM64.machine}-manylinux_2_28 --no-build"
-    install = [uv / "bin/uv", "pip", "install", "--quiet", "--target", packages, *wanted.split()]
-    subprocess.run([*install, *locked, runners / "requirements.lock"], check=True)
+    words = ("install", "--quiet", "--require-hashes", "-r")
+    subprocess.run([uv / "bin/pip", *words, runners / "requirements-uv.lock"], check=True)
+    platform = f"--python-version 3.13 --python-platform {ARM64.machine}-manylinux_2_28 --no-build"
+    there = [*platform.split(), "--target", str(packages)]
+    lock = runners / "requirements.lock"
+    subprocess.run([uv / "bin/uv", "pip", *words, lock, *there], check=True)
     with tarfile.open(folder / "clone.tar", "w") as tar:
         tar.add(packages, "packages")
         for name in CLONE:
