@@ -36,7 +36,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 User = tuple[int, int]
 # What compiles on an emulated or a crowded CPU works for minutes: it may take so many seconds more
 # for each of its processor time, up to the most that it may use.
-SECONDS_OF_WORK, MOST_WORK = 10, 600
+SECONDS_OF_WORK, LONGEST_WORK = 10, 600
 TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 ANSWER_SECONDS = 30  # a program's word about itself; an emulated machine is slow
 LONGEST_SECONDS = 900  # of what unpacks, or reads package lists: nobody waits for ever
@@ -313,4 +313,4 @@ class Patience:
     def is_over(self) -> bool:
         """Whether it has had its time."""
         worked = self._used() - self._before
-        return worked > MOST_WORK or self.seconds > self._limit + SECONDS_OF_WORK * worked
+        return worked > LONGEST_WORK or self.seconds > self._limit + SECONDS_OF_WORK * worked

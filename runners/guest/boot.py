@@ -119,7 +119,12 @@ class Guest:
             try:
                 with (results / CONSOLE_LOG).open("wb") as log:
                     ended = run_to_end(
-                        argv, self.slower * timeout, pass_on, idle=IDLE_SECONDS, console=log, reading=reading
+                        argv,
+                        self.slower * timeout,
+                        pass_on,
+                        idle=IDLE_SECONDS,
+                        console=log,
+                        reading=reading,
                     )
                 texts = _harvest(disk, results, ended)
             except RunError:

@@ -26,7 +26,7 @@ from probes.isa import HOST, ISAS, USUAL, Isa
 from runners.guest.debian import LIBRARIES, TRIXIE, PackageSources, packages
 from runners.guest.store import Cache, read_manifest
 from runners.guest.stored import SILENT, QemuMonitor, Snapshot
-from runners.process import RunError, command, plain_environment, stopping
+from runners.process import TICKS, RunError, command, plain_environment, stopping
 from runners.store.locks import inherited
 
 QEMU_PACKAGES, QEMU_UNUSED = packages("qemu")
@@ -40,7 +40,6 @@ OF_QEMU = re.compile(r"^.*qemu-system-\w+: ")  # before what it complains of
 NO_ROOT = "Unable to mount root"  # of the reason of a panic
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 POLL_SECONDS = 0.5
-TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 HOUSE_KEEPING = 0.05  # seconds of QEMU's own
 CONSOLE_LINES = 15  # of an error
 

@@ -18,7 +18,7 @@ from runners.process import Patience, answer, command, run_main, stop
 
 CPU_INFO = Path("/proc/cpuinfo")
 TRY_SECONDS = 90  # without work; attaching takes 5 s in an emulated guest
-POLL_SECONDS = 0.5
+ASK_SECONDS = 0.5
 CPU_CHECK, KVM_CHECK = "CPU", "KVM"
 BARE = "bare loopback"
 ROWS = read_rows(Path(__file__).with_suffix(".tsv"))
@@ -168,7 +168,7 @@ def _attached(process: subprocess.Popen[bytes] | None, limit: Patience | None) -
     output = None
     while output is None:
         try:
-            output = process.communicate(timeout=POLL_SECONDS)[0]
+            output = process.communicate(timeout=ASK_SECONDS)[0]
         except subprocess.TimeoutExpired:
             if limit.is_over():
                 return False, f"not attached in {limit.seconds:.0f} s"

@@ -40,10 +40,12 @@ NO_CHANGE = 127  # setpriv(1): it could not change user or capabilities
 # -s: where sudo keeps HOME, the user's own packages would be root's.
 MODULE = (sys.executable, "-B", "-P", "-s", "-m")
 # What it takes to attach probes, to read a checkout below a closed home, and to become the user
-# (capabilities(7)). Before Linux 5.8 bpf(2) asks for sys_admin, and so does tracefs' first mount.
+# (capabilities(7)). Before Linux 5.8 bpf(2) asks for sys_admin, and so does tracefs' first mount;
+# /proc/kcore, of which probes/callsite.py reads the kernel's code, asks for sys_rawio.
 MEASURING = (
     "bpf", "chown", "dac_read_search", "ipc_lock", "kill", "net_admin", "perfmon", "setgid",
-    "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_resource", "syslog",
+    "setpcap", "setuid", "sys_admin", "sys_nice", "sys_ptrace", "sys_rawio", "sys_resource",
+    "syslog",
 )  # fmt: skip
 # What root's programs may have of a user's environment. PATH is sudo's own (secure_path).
 KEPT_VARIABLES = re.compile(

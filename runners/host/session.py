@@ -16,6 +16,7 @@ from typing import Generic
 from probes import contract
 from probes.contract import Status
 from probes.messages import CLONE, PROGRAM
+from probes.reasons import reason
 from runners.host import preflight
 from runners.host.root import Root
 from runners.host.unprivileged import Unprivileged
@@ -58,6 +59,11 @@ class Session(Generic[Verb_co]):
                 "(the workload will not be root)."
             )
         return self.root
+
+    def tell_of_times(self) -> None:
+        """Say that times are none, where they are none."""
+        if not preflight.cpu().ok:
+            self.progress.note(f"{reason('emulated-cpu')}.")
 
     def try_mounts(self) -> None:
         """Mount what tracing needs. Where that is refused, `unprobed` says why."""

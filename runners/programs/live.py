@@ -43,6 +43,7 @@ def watch_live(options: WatchOptions) -> int:
     """Show until q or a signal: the exit status. Raises RunError."""
     session = Session(options)
     root = session.need_root()
+    session.tell_of_times()
     stored = set_up(session, options.prices, "--watch")
     root.mounts()
     with tempfile.TemporaryFile() as complaints, counting(root, options, complaints) as program:

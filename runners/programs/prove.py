@@ -188,6 +188,7 @@ def prove(options: ProveOptions) -> int:
     subject, session = subject_of(options), Session(options)
     destination = place(options.out)
     root = session.need_root()
+    session.tell_of_times()
     session.need_loopback()
     with session.scratch() as scratch, ExitStack() as stack:
         folder = RunFolder(destination, scratch)

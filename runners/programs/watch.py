@@ -51,6 +51,7 @@ def watch(options: WatchOptions, program: str | None = None) -> int:
         options = replace(options, seconds=NOT_LIVE_SECONDS)
     destination, session = place(options.out), Session(options)
     root = session.need_root()
+    session.tell_of_times()
     with scratch(session.progress.note) as folders:
         folder = RunFolder(destination, folders)
         stored = {} if record else set_up(session, options.prices, "--watch")

@@ -6,12 +6,13 @@
 
 The text stands in docs/site/arm64.md.j2, which has no figure of its own. cells.csv has a row for
 each cell; purposes.csv what the instructions of the usual cell are for; shared.csv how many of the
-functions that both architectures execute there are called equally often.
+functions that both architectures execute there are called equally often; needs.csv is of a study of
+lesions (`exact --arch arm64 --lesions --transports unix --sched fifo --placements same-cpu`).
 """
 
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,18 +32,25 @@ ROWS = REPOSITORY / "reports/reference/arm64"
 PAGE = REPOSITORY / "docs/arm64.md"
 REFRESH = "python -m tests.docs.arm64"
 USUAL_CELL = {"kernel": "6.12", "placement": "same-cpu", "sched": "fifo", "knob": ""}
+NEEDED_CELL = {"transport": "unix", "size": "64", "placement": "same-cpu", "knob": ""}
+NEEDED_CELL |= {"order": "largest first", "form": "no state differs"}
 NO_PURPOSE = "unaccounted"
 KEY = ["kernel", "arch", "knob", "transport", "placement", "sched"]
 
 
 class Rows:
-    """The three tables."""
+    """The tables."""
 
     def __init__(self) -> None:
         self.cells, self.purposes, self.shared = (
             pd.read_csv(ROWS / f"{name}.csv", keep_default_na=False, dtype={"kernel": str})
             for name in ("cells", "purposes", "shared")
         )
+        folders = {"arm64": ROWS, "x86-64": ROWS.with_name("lesions")}
+        self.needs = {
+            arch: pd.read_csv(folder / "needs.csv", keep_default_na=False, dtype=str)
+            for arch, folder in folders.items()
+        }
 
     def of(self, arch: str, transport: str, column: str = "instructions", **where: str) -> int:
         """A cell's figure; the usual cell's but for what is given."""
@@ -64,6 +72,13 @@ class Rows:
     def equal(self, transport: str) -> tuple[int, int]:
         [row] = match(self.shared, {"transport": transport}).to_dict("records")
         return row["alike"], row["both"]
+
+    def left(self, arch: str, purpose: str = "left") -> int:
+        """Instructions over a Unix socket that its delivery needs; `all`: that it takes."""
+        where = NEEDED_CELL | ({"form": ""} if purpose == "all" else {}) | {"purpose": purpose}
+        rows = match(self.needs[arch], where)
+        [value] = rows[rows["kernel"].str.startswith("6.12.")]["instructions"]
+        return int(value)
 
     @property
     def transports(self) -> list[str]:
@@ -131,7 +146,8 @@ def shared_row(first: ExactCell, second: ExactCell) -> dict[str, Any]:
 def take(runs: Sequence[Path]) -> None:
     """Take what these runs have counted into the tables; other rows stay."""
     counted = [cell for run in runs for cell in read_exact(read_run(run))]
-    rows = [*Rows().cells.to_dict("records"), *map(cell_row, counted)]
+    rows: list[dict[Any, Any]] = Rows().cells.to_dict("records")
+    rows += map(cell_row, counted)
     newest = {tuple(row[name] for name in KEY): row for row in rows}
     write("cells", [newest[key] for key in sorted(newest)])
     usual = {
@@ -145,7 +161,7 @@ def take(runs: Sequence[Path]) -> None:
         write("shared", [shared_row(*pair) for pair in pairs])
 
 
-def write(name: str, rows: Sequence[dict[Hashable, Any]] | Sequence[dict[str, Any]]) -> None:
+def write(name: str, rows: Sequence[dict[Any, Any]]) -> None:
     pd.DataFrame(rows).to_csv(ROWS / f"{name}.csv", index=False, lineterminator="\n")
 
 

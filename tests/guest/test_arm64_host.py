@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.guest, pytest.mark.matrix]
 ARM64 = ISAS["arm64"]
 MORE = [
     *("apt", "bash", "dpkg", "e2fsprogs", "gcc", "libc-bin"),
-    *("libc6-dev", "make", "mount", "python3-venv"),
+    *("libc6-dev", "make", "mount", "python3-venv", "systemd"),
 ]
 DOCUMENTS = ("doc", "man", "locale", "info")
 CLONE = ("analysis", "probes", "runners", "pyproject.toml")
@@ -74,6 +74,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> guest.Guest:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     (root / INIT_PATH).chmod(0o755)
+    (root / "usr/bin/cc").symlink_to("gcc")
     write_disk(root, folder / "root.img", usual.qemu)
     return replace(usual, image=Image(folder / "root.img", "whole"), parallel=True)
 
@@ -84,12 +85,12 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
     uv, packages, runners = folder / "uv", folder / "packages", REPOSITORY / "runners"
     subprocess.run(["/usr/bin/python3", "-m", "venv", uv], check=True)
-    locked = ["--require-hashes", "-r"]
-    pip = [uv / "bin/pip", "install", "--quiet", *locked, runners / "requirements-uv.lock"]
-    subprocess.run(pip, check=True)
-    wanted = f"--python-version 3.13 --python-platform {ARM64.machine}-manylinux_2_28 --no-build"
-    install = [uv / "bin/uv", "pip", "install", "--quiet", "--target", packages, *wanted.split()]
-    subprocess.run([*install, *locked, runners / "requirements.lock"], check=True)
+    words = ("install", "--quiet", "--require-hashes", "-r")
+    subprocess.run([uv / "bin/pip", *words, runners / "requirements-uv.lock"], check=True)
+    platform = f"--python-version 3.13 --python-platform {ARM64.machine}-manylinux_2_28 --no-build"
+    there = [*platform.split(), "--target", str(packages)]
+    lock = runners / "requirements.lock"
+    subprocess.run([uv / "bin/uv", "pip", *words, lock, *there], check=True)
     with tarfile.open(folder / "clone.tar", "w") as tar:
         tar.add(packages, "packages")
         for name in CLONE:
@@ -100,9 +101,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_clone_counts_on_arm64_and_tells_no_time(
     machine: guest.Guest, clone: Path, tmp_path: Path
 ) -> None:
-    lines = list[str]()
     words = ["bash", "-ec", SCRIPT]
-    machine.run(clone, tmp_path / "out", words, timeout=SECONDS, on_line=lines.append, memory=4096)
+    machine.run(clone, tmp_path / "out", words, timeout=SECONDS, on_line=print, memory=4096)
     run = json.loads((tmp_path / "out/run/run.json").read_text())
     [host] = run["targets"]
     assert (host["kind"], host["accelerator"], host["probe_level"]) == ("host", "tcg", "function")

@@ -11,6 +11,7 @@ from probes.isa import HOST, ISAS, Isa
 from runners.process import REPOSITORY
 from tests.processes import captured
 
+pytestmark = pytest.mark.slow
 FOREIGN = [isa for isa in ISAS.values() if isa is not HOST]
 PARTS = sorted(
     path.parent for path in REPOSITORY.glob("*/**/Makefile") if "c.mk" in path.read_text()

@@ -142,7 +142,7 @@ def test_one_that_ignores_its_end_is_ended_and_said(
 def test_one_that_works_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As compiling takes minutes on an emulated CPU; one that sleeps as long has had its time."""
     monkeypatch.setattr(instrument, "ATTACH_SECONDS", 0.2)
-    work = "import time\nwhile time.process_time() < 1: pass\nprint(\"ready\")"
+    work = 'import time\nwhile time.process_time() < 1: pass\nprint("ready")'
     child = Shell(f"exec python3 -c '{work}'", tmp_path)
     child.start()
     child.wait_attached()

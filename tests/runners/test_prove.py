@@ -14,12 +14,15 @@ import pytest
 
 from analysis.predict.prove import NO_WAIT, Outcome, lines, outcome
 from analysis.predict.runs import REROUTED, Proof
+from runners.host import preflight
+from runners.host.session import Session
 from runners.options import ProveOptions, ReportOptions
 from runners.process import REPOSITORY, RunError, UsageError, free_port
 from runners.programs.keeper import descendants
 from runners.programs.prove import ARMS, Arm, given_environment, subject_of
 from runners.run import report
 from tests.build import make
+from tests.options import run_options
 from tests.processes import captured, is_gone
 
 # Serves one connection after another; a readiness check that connects would get an answer, too.
@@ -326,3 +329,12 @@ def test_a_filter_that_makes_a_run_faster_is_no_fair_one() -> None:
     assert proof({"plain": 100, "tcp": 20, "unix": 20}, {}, {}).speed.open == NO_WAIT
     # It takes little away of what a Unix socket saves.
     assert proof({"plain": 100, "tcp": 94, "unix": 14}, {}, {}).speed.open == ""
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_where_times_are_none_that_is_said(
+    real: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "cpu", lambda: preflight.tried(preflight.CPU_CHECK, real, ""))
+    Session(run_options()).tell_of_times()
+    assert ("its times are not times" in capsys.readouterr().err) is not real
