@@ -8,6 +8,7 @@ first, and what is too cheap to show is summed up. Standard library only: any Py
 """
 
 import argparse
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -66,4 +67,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads no further, as head, ends it
     main()

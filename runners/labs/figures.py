@@ -93,7 +93,8 @@ class CountedCell:
     def _digest(self) -> str:
         """Two round trips with this digest call the same functions by the same paths."""
         called = sorted(f"{';'.join(span.path)} {span.calls}" for span in self.spans if span.calls)
-        return f"sha256:{hashlib.sha256(chr(10).join(called).encode()).hexdigest()[:16]}"
+        digest = hashlib.sha256("\n".join(called).encode()).hexdigest()
+        return f"sha256:{digest[:16]}"
 
     def _largest(self, function: str) -> str | None:
         below = summed(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The call tree in the terminal, out of folded stacks, by any Python."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,19 @@ def test_a_function_is_below_its_caller_with_all_that_it_calls(
     argv = ["/usr/bin/python3", "-B", "-m", "analysis.paths.folded", str(file), *options]
     done = captured(argv, cwd=REPOSITORY)
     assert done.stdout == printed if printed in TREE else printed in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_ends_it_without_a_word(tmp_path: Path) -> None:
+    file = tmp_path / "one.folded"
+    file.write_text(FOLDED)
+    words = ["-B", "-m", "analysis.paths.folded", str(file), "--root", "write"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        ["/usr/bin/python3", *words], cwd=REPOSITORY, stdout=writer, stderr=subprocess.PIPE
+    )
+    os.close(writer)
+    assert done.stderr == b""
 
 
 def test_a_root_inside_itself_is_counted_once() -> None:
