@@ -21,7 +21,7 @@ AGAIN = 0.3
 CROSSED = 1.5
 WINDOW_S = 0.064  # or more: a sample may cut a turn of each connection in each window
 # How far from a whole number the messages of a request may be: it may begin with many at once
-WHOLE = 0.25
+PARTLY = 0.25
 SINGLE = 1.02  # messages of a request: it has no parts
 SYN = 1  # TCP counts it as a byte that was acknowledged
 UNLIKE = 0.1  # of those under way: segments that are no request
@@ -93,7 +93,7 @@ def of_connection(end: End, life: Life, other: End) -> Overlap | None:
     """
     requests = max(end.count("turns"), other.count("turns"))
     parts = [each.count("sends") / requests for each in (end, other)]
-    if any(part < 1 - WHOLE or abs(part - round(part)) > WHOLE for part in parts):
+    if any(part < 1 - PARTLY or abs(part - round(part)) > PARTLY for part in parts):
         return None
     sizes = [
         each.count("sent") * round(part) / each.count("sends")

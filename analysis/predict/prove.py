@@ -102,8 +102,15 @@ class Loads:
     rate_of: str = ""  # `turns` or `bytes`
 
 
+def lost(proof: Proof) -> int:
+    """How many of the client's processes and threads probed runs had no room for."""
+    return max((run.lost for run in proof.probed), default=0)
+
+
 def loads(proof: Proof) -> Loads | None:
-    """None where nobody probed, or a client was seen to do nothing."""
+    """None where nobody probed, or a part of it was lost, or a client was seen to do nothing."""
+    if lost(proof):
+        return None
     turns = both(proof.probed, lambda run: run.turns)
     moved = both(proof.probed, lambda run: run.moved)
     in_turns = both(proof.probed, lambda run: run.in_turns / run.window_ns)
@@ -353,6 +360,11 @@ def lines(made: Outcome) -> Iterator[str]:
         yield f"Each run had {turns:,.0f} turns and moved {moved:,.0f} bytes over TCP."
     known = differences()
     yield from (f"Other than over TCP: {known[name]}." for name in made.proof.met if name in known)
+    if count := lost(made.proof):
+        yield (
+            f"Neither request times nor loads are told: the probes had no room for {count:,} of the "
+            "processes that a run of the client has."
+        )
     for lack in made.proof.lacks:
         why = Reason(lack["code"], lack["values"])
         yield f"Neither request times nor loads were seen: {why}."

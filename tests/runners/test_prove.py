@@ -219,7 +219,9 @@ def test_report_shows_a_proof_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 Each = int | tuple[int, ...]  # of a repeat, in turn
 
 
-def proof(took: Mapping[str, Each], turns: dict[str, int], moved: Mapping[str, Each]) -> Outcome:
+def proof(
+    took: Mapping[str, Each], turns: dict[str, int], moved: Mapping[str, Each], lost: int = 0
+) -> Outcome:
     """Six repeats: `took` ms, and in probed runs `turns` of 10 to 11 µs that `moved` bytes."""
     used = dict.fromkeys(("out", "data", "machine", "voluntary", "involuntary"), 0)
     timed = [
@@ -229,7 +231,7 @@ def proof(took: Mapping[str, Each], turns: dict[str, int], moved: Mapping[str, E
     ]  # fmt: skip
     probed = [
         {"repeat": repeat, "arm": arm, "window_ns": of(repeat, took[arm]) * 1_000_000,
-         "probed": {"lost": {}, "missed": 0, "calls_missed": 0, "counts": {"turns": {
+         "probed": {"lost": {"turns": lost}, "missed": 0, "calls_missed": 0, "counts": {"turns": {
              "turns": {"10240": number},
              "bytes": {"sent": of(repeat, moved[arm]), "received": 0}}}}}
         for repeat in range(6) for arm, number in turns.items()
@@ -282,6 +284,13 @@ def test_unequal_loads_are_told_and_nothing_else() -> None:
     assert "1,000 bytes over TCP and 500" in failed.unequal
     assert failed.speed.speedup is None
     assert list(lines(failed)) == []
+
+
+def test_loads_of_which_a_part_was_lost_are_not_judged() -> None:
+    took = {"plain": 200, "tcp": 200, "unix": 100}
+    result = proof(took, {"tcp": 100, "unix": 50}, {"tcp": 1000, "unix": 500}, lost=45)
+    assert (result.unequal, result.loads) == ("", None)
+    assert [line for line in lines(result) if "no room for 45" in line]
 
 
 def test_a_client_of_a_fixed_time_is_compared_by_what_it_does_in_it() -> None:
