@@ -362,8 +362,8 @@ def lines(made: Outcome) -> Iterator[str]:
     yield from (f"Other than over TCP: {known[name]}." for name in made.proof.met if name in known)
     if count := lost(made.proof):
         yield (
-            f"Neither request times nor loads are told: the probes had no room for {count:,} of the "
-            "processes that a run of the client has."
+            f"Neither request times nor loads are told: the probes had no room for {count:,} of "
+            "the processes that a run of the client has."
         )
     for lack in made.proof.lacks:
         why = Reason(lack["code"], lack["values"])
