@@ -14,7 +14,7 @@ from runners import guest
 from runners.guest.kernels import DEFAULT
 from runners.host.session import Session
 from runners.process import WORKLOAD, Progress, find_program
-from runners.run import prepare_guests, run_in_guest
+from runners.targets import prepare_guests, run_in_guest
 from tests.build import make, or_skip
 from tests.collected import Collected
 from tests.guest import exactness

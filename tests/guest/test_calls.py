@@ -11,7 +11,7 @@ import pytest
 
 from runners import guest, process
 from runners.guest.kernels import DEFAULT
-from runners.run import COLLECTOR_FOLDERS, GUEST_MEMORY, source_only
+from runners.targets import COLLECTOR_FOLDERS, GUEST_MEMORY, source_only
 from tests import alone
 from tests.alone import MESSAGES
 from tests.build import or_skip

@@ -8,7 +8,7 @@ import pytest
 from analysis.predict.pairs import pairs
 from analysis.raw.programs import Watched
 from runners import guest
-from runners.run import pack
+from runners.targets import pack
 from tests.build import or_skip
 
 pytestmark = [pytest.mark.guest, pytest.mark.matrix]
