@@ -46,7 +46,7 @@ class Overlap(NamedTuple):
     """Whether requests overlap on their connection."""
 
     how: How
-    count: float = 1.0
+    many: float = 1.0
 
     @property
     def is_there(self) -> bool:
@@ -60,7 +60,7 @@ def overlap(client: Party, server: Party, active_s: float) -> Overlap:
         return Overlap(How.ALONE)
     found = [*under_way(client, server)]
     sure = [each for each in found if each.how is How.UNDER_WAY] or found
-    count = mean(each.count for each in sure) if sure else 1.0
+    count = mean(each.many for each in sure) if sure else 1.0
     if count > SEVERAL or (sure and sure[0].how is How.PERHAPS):
         return Overlap(sure[0].how, count)
     batch, answers = (party.sum("sends") / min(turns) for party in (client, server))
