@@ -21,7 +21,7 @@ AGAIN = 0.3
 CROSSED = 1.5
 WINDOW_S = 0.064  # or more: a sample may cut a turn of each connection in each window
 # How far from a whole number the messages of a request may be: it may begin with many at once
-WHOLE = 0.25
+PARTLY = 0.25
 SINGLE = 1.02  # messages of a request: it has no parts
 SYN = 1  # TCP counts it as a byte that was acknowledged
 UNLIKE = 0.1  # of those under way: segments that are no request
@@ -46,7 +46,7 @@ class Overlap(NamedTuple):
     """Whether requests overlap on their connection."""
 
     how: How
-    count: float = 1.0
+    many: float = 1.0
 
     @property
     def is_there(self) -> bool:
@@ -60,7 +60,7 @@ def overlap(client: Party, server: Party, active_s: float) -> Overlap:
         return Overlap(How.ALONE)
     found = [*under_way(client, server)]
     sure = [each for each in found if each.how is How.UNDER_WAY] or found
-    count = mean(each.count for each in sure) if sure else 1.0
+    count = mean(each.many for each in sure) if sure else 1.0
     if count > SEVERAL or (sure and sure[0].how is How.PERHAPS):
         return Overlap(sure[0].how, count)
     batch, answers = (party.sum("sends") / min(turns) for party in (client, server))
@@ -93,7 +93,7 @@ def of_connection(end: End, life: Life, other: End) -> Overlap | None:
     """
     requests = max(end.count("turns"), other.count("turns"))
     parts = [each.count("sends") / requests for each in (end, other)]
-    if any(part < 1 - WHOLE or abs(part - round(part)) > WHOLE for part in parts):
+    if any(part < 1 - PARTLY or abs(part - round(part)) > PARTLY for part in parts):
         return None
     sizes = [
         each.count("sent") * round(part) / each.count("sends")

@@ -102,8 +102,15 @@ class Loads:
     rate_of: str = ""  # `turns` or `bytes`
 
 
+def lost(proof: Proof) -> int:
+    """How many of the client's processes and threads probed runs had no room for."""
+    return max((run.lost for run in proof.probed), default=0)
+
+
 def loads(proof: Proof) -> Loads | None:
-    """None where nobody probed, or a client was seen to do nothing."""
+    """None where nobody probed, or a part of it was lost, or a client was seen to do nothing."""
+    if lost(proof):
+        return None
     turns = both(proof.probed, lambda run: run.turns)
     moved = both(proof.probed, lambda run: run.moved)
     in_turns = both(proof.probed, lambda run: run.in_turns / run.window_ns)
@@ -241,6 +248,11 @@ class Outcome:
         return both(self.proof.probed, lambda run: run.in_turns / run.turns if run.turns else None)
 
     @property
+    def less_by_option(self) -> Estimate | None:
+        """The part of a run over TCP that its own option saves."""
+        return self.own.mapped(lambda ratio: 1 - 1 / ratio) if self.own else None
+
+    @property
     def own(self) -> Estimate | None:
         """How many times as fast as TCP it is by its own option."""
         return self.by_option.ratio if self.by_option else None
@@ -309,10 +321,7 @@ def predicted(folder: Path, made: Outcome) -> Iterator[str]:
         return
     pairs = predictions(read_object(folder / WATCH, Watched), read_prices(folder))
     if libraries := {name for pair, _ in pairs if pair.client.tls for name in pair.server.tls}:
-        yield (
-            f"Client and server may encrypt ({min(libraries)} in both). Rerouted they still do, "
-            "and a program's own Unix option mostly does not: then it gains more."
-        )
+        yield f"Client and server may encrypt ({min(libraries)} in both). {which_is_tls(made)}"
     told = [each.elapsed for _, each in pairs if each and each.has_figures]
     if not told:
         yield "Not predicted: what was watched is no pair that asks and answers."
@@ -321,6 +330,21 @@ def predicted(folder: Path, made: Outcome) -> Iterator[str]:
     yield (
         f"A request takes less: {spanned(told[0] * 1000, 'ns')} by what watch saw of TCP, "
         f"measured {measured}."
+    )
+
+
+def which_is_tls(made: Outcome) -> str:
+    """What of a gain is the transport's, where both ends may encrypt."""
+    less = made.less_by_option
+    rerouted, own = (made.speed.saved.value, less.value if less else 0.0)
+    if not made.speed.speedup or not 0 < rerouted < own:
+        return (
+            "Rerouted they still do, and a program's own Unix option mostly does not: then it "
+            "gains more."
+        )
+    return (
+        f"Its own option saves {number(100 * own)} % of a run, and the transport alone "
+        f"{number(100 * rerouted)} %: the rest goes with what the option leaves out, mostly TLS."
     )
 
 
@@ -353,6 +377,11 @@ def lines(made: Outcome) -> Iterator[str]:
         yield f"Each run had {turns:,.0f} turns and moved {moved:,.0f} bytes over TCP."
     known = differences()
     yield from (f"Other than over TCP: {known[name]}." for name in made.proof.met if name in known)
+    if count := lost(made.proof):
+        yield (
+            f"Neither request times nor loads are told: the probes had no room for {count:,} of "
+            "the processes that a run of the client has."
+        )
     for lack in made.proof.lacks:
         why = Reason(lack["code"], lack["values"])
         yield f"Neither request times nor loads were seen: {why}."

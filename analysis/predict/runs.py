@@ -36,6 +36,11 @@ class ClientRun(Model):
         return self.probed.counts["turns"][quantity] if self.probed else {}
 
     @property
+    def lost(self) -> int:
+        """How many of its processes and threads the probes had no room for."""
+        return sum(self.probed.lost.values()) if self.probed else 0
+
+    @property
     def moved(self) -> float:
         """Bytes that the client sent and received."""
         return float(sum(self.counted("bytes").values()))

@@ -33,6 +33,7 @@ READY = "attached"
 MISSING_PREFIX = "missing "
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 Maps = dict[str, dict[str, int]]
+FEW_TASKS, MOST_TASKS = 256, 4096  # with an open window at a time
 
 WINDOWS = """
 /* What each program returns: on 0 the kernel would hide the event from perf. */
@@ -44,7 +45,7 @@ struct window {
 	FIELDS
 };
 struct task { u32 cell, tid; };
-BPF_HASH(windows, u32, struct window, 256);          /* tasks with an open window */
+BPF_HASH(windows, u32, struct window, TASKS);        /* tasks with an open window */
 BPF_HASH(closed, struct task, struct window, ENTRIES);
 BPF_TABLE("percpu_hash", u32, struct window, anyone, ENTRIES); /* by cell, of no task */
 BPF_ARRAY(open_cell, u32, 1);                        /* the client's cell plus 1; 0: none */
@@ -216,7 +217,9 @@ def tool(
 
 def load(given: argparse.Namespace, program: str, counters: int, fields: str = "") -> Any:
     """Compile; attach the window and the tracepoints that the program names. Raises RunError."""
-    macros = {"COUNTERS": counters, "FIELDS": fields, "ENTRIES": given.entries}
+    # A client may have many children at once; the workload has two sides.
+    tasks = min(given.entries, MOST_TASKS) if given.windows else FEW_TASKS
+    macros = {"COUNTERS": counters, "FIELDS": fields, "ENTRIES": given.entries, "TASKS": tasks}
     text = "".join(f"#define {name} {value}\n" for name, value in macros.items())
     for event in re.findall(r"^TRACEPOINT_PROBE\((\w+, \w+)\)", program, re.MULTILINE):
         if not callsite.has_event(event.replace(", ", ":")):

@@ -312,7 +312,7 @@ def total(*counts: int | None) -> int | None:
 PYTHON = "/usr/bin/python3"
 # The BCC tools that count window by window → number of map entries: for threads and processes that
 # end in a window; in stacks.py for stacks of wake-ups, of which a runtime has thousands.
-WINDOWED = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15, "turns": 1024}
+WINDOWED = {"counts": 1024, "syscount": 1024, "stacks": 1 << 15, "turns": 4096}
 
 
 def lacks(printed: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from probes.contract import WATCH, Status
@@ -29,7 +30,7 @@ from runners.store.folders import scratch
 from runners.store.report import RunFolder, place
 
 FOR_EVER, NOT_LIVE_SECONDS = 0.0, 10.0  # without SECONDS: on a terminal, or elsewhere
-ATTACHING = 5  # seconds: more than the probes take
+ATTACHING = 5  # seconds: more than the probes take on an idle machine
 # Where a program of ours is watched
 USUAL_SECONDS, USUAL_LIMIT = 3.0, 5.0
 
@@ -90,7 +91,10 @@ def report_with_own_prices(options: ReportOptions, folder: Path) -> int:
 
 @contextmanager
 def driven(session: Session[Options], name: str, seconds: float) -> Iterator[int]:
-    """Have a program's client send over TCP for so long; yield the port. Raises RunError."""
+    """Have a program's client send over TCP in the block; yield the port. Raises RunError.
+
+    It begins anew if it ends before: on a busy machine the probes take long to attach.
+    """
     program, case = case_of(name)
     session.set_up("--programs")
     packages = unpacked(program, session.invoker.cache, session.progress.say, session.progress.note)
@@ -99,9 +103,18 @@ def driven(session: Session[Options], name: str, seconds: float) -> Iterator[int
         first = service.drive(case, "tcp")
         if first["error"]:
             raise RunError(f"{program.name}: {first['error']}.")
-        part = (seconds + ATTACHING) * 1e9 / first["window_ns"]
-        pool.submit(service.drive, case, "tcp", round(case.requests * part))
-        yield int(service.place.end("port"))
+        requests = round(case.requests * (seconds + ATTACHING) * 1e9 / first["window_ns"])
+        watched = Event()
+
+        def send() -> None:
+            while not watched.is_set() and not service.drive(case, "tcp", requests)["error"]:
+                pass
+
+        pool.submit(send)
+        try:
+            yield int(service.place.end("port"))
+        finally:
+            watched.set()
 
 
 def observe(root: Root, seconds: float, limit: float) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
@@ -249,3 +250,15 @@ def test_samples_of_valid_cells_are_drawn_and_left_as_stacks(tmp_path: Path, los
     assert figure.svg.count("tcp_v4_rcv") == 2
     assert "emulated" in figure.caption, "a guest's widths are no times"
     assert analysis.profiles[0].folded()[1].startswith("[user] 2\n")
+
+
+def test_figures_of_several_kernels_name_theirs() -> None:
+    """A pipe and a Unix socket on 6.1 and on 6.12 (exact --sched other)."""
+    for kernel, counts in (("6.1.192", (6515.2, 8530.1)), ("6.12.107", (5739.0, 9066.0))):
+        cells = [
+            cast(ExactCell, Mock(transport=name, of_message=count))
+            for name, count in zip(("pipe", "unix"), counts, strict=True)
+        ]
+        said = Comparison(tuple(cells), kernel, "other", 64, "same-cpu", "pingpong", "").sentence
+        assert f"Linux {kernel}" in said
+        assert f"{counts[1]:,.0f} over a Unix socket" in said

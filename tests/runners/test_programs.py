@@ -21,7 +21,7 @@ from probes.reasons import missing, reason
 from runners.guest import debian
 from runners.host.root import Root
 from runners.process import REPOSITORY, Progress, RunError
-from runners.programs import counting, engine, keeper, place, prices, printed
+from runners.programs import counting, engine, keeper, place, prices, printed, watch
 from runners.programs.experiments import Experiment, Experiments
 from runners.programs.program import Program
 from tests.build import make
@@ -259,3 +259,20 @@ def test_a_killed_runner_leaves_no_server(tmp_path: Path) -> None:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             shutil.rmtree(directory)  # in a run, the next start does it
+
+
+def test_a_client_that_ends_before_it_is_watched_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine the probes attach late."""
+    service = Mock()
+    service.drive.return_value = {"error": None, "window_ns": 10**9}
+    service.place.end.return_value = "7"
+    serving = Mock()
+    serving.return_value.__enter__ = Mock(return_value=service)
+    serving.return_value.__exit__ = Mock(return_value=None)
+    monkeypatch.setattr(watch, "serving", serving)
+    monkeypatch.setattr(watch, "unpacked", Mock())
+    with watch.driven(Mock(), "memcached", 3) as port:
+        wait_for(lambda: service.drive.call_count > 3)
+    assert port == 7

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from analysis.predict.prove import NO_WAIT, Outcome, lines, outcome
+from analysis.predict.prove import NO_WAIT, Outcome, lines, outcome, which_is_tls
 from analysis.predict.runs import REROUTED, Proof
 from runners.host import preflight
 from runners.host.session import Session
@@ -222,7 +222,9 @@ def test_report_shows_a_proof_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 Each = int | tuple[int, ...]  # of a repeat, in turn
 
 
-def proof(took: Mapping[str, Each], turns: dict[str, int], moved: Mapping[str, Each]) -> Outcome:
+def proof(
+    took: Mapping[str, Each], turns: dict[str, int], moved: Mapping[str, Each], lost: int = 0
+) -> Outcome:
     """Six repeats: `took` ms, and in probed runs `turns` of 10 to 11 µs that `moved` bytes."""
     used = dict.fromkeys(("out", "data", "machine", "voluntary", "involuntary"), 0)
     timed = [
@@ -232,7 +234,7 @@ def proof(took: Mapping[str, Each], turns: dict[str, int], moved: Mapping[str, E
     ]  # fmt: skip
     probed = [
         {"repeat": repeat, "arm": arm, "window_ns": of(repeat, took[arm]) * 1_000_000,
-         "probed": {"lost": {}, "missed": 0, "calls_missed": 0, "counts": {"turns": {
+         "probed": {"lost": {"turns": lost}, "missed": 0, "calls_missed": 0, "counts": {"turns": {
              "turns": {"10240": number},
              "bytes": {"sent": of(repeat, moved[arm]), "received": 0}}}}}
         for repeat in range(6) for arm, number in turns.items()
@@ -287,6 +289,13 @@ def test_unequal_loads_are_told_and_nothing_else() -> None:
     assert list(lines(failed)) == []
 
 
+def test_loads_of_which_a_part_was_lost_are_not_judged() -> None:
+    took = {"plain": 200, "tcp": 200, "unix": 100}
+    result = proof(took, {"tcp": 100, "unix": 50}, {"tcp": 1000, "unix": 500}, lost=45)
+    assert (result.unequal, result.loads) == ("", None)
+    assert [line for line in lines(result) if "no room for 45" in line]
+
+
 def test_a_client_of_a_fixed_time_is_compared_by_what_it_does_in_it() -> None:
     took = dict.fromkeys(("plain", *REROUTED), 200)
     asks = proof(took, {"tcp": 10_000, "unix": 15_000}, {"tcp": 1000, "unix": 1500})
@@ -338,3 +347,17 @@ def test_where_times_are_none_that_is_said(
     monkeypatch.setattr(preflight, "cpu", lambda: preflight.tried(preflight.CPU_CHECK, real, ""))
     Session(run_options()).tell_of_times()
     assert ("its times are not times" in capsys.readouterr().err) is not real
+
+
+@pytest.mark.parametrize(
+    ("took", "said"),
+    [
+        # PostgreSQL on one CPU, by pgbench: 86 us, 61 without TLS, 34 by its own option.
+        ({"plain": 86, "tcp": 90, "unix": 75, "own": 34}, "60.5 % of a run, and the transport"),
+        ({"plain": 86, "tcp": 90, "unix": 75}, "then it gains more"),
+        ({"plain": 86, "tcp": 90, "unix": 40, "own": 70}, "then it gains more"),
+    ],
+)
+def test_which_part_of_a_gain_is_tls(took: dict[str, int], said: str) -> None:
+    turns = dict.fromkeys(REROUTED, 1000)
+    assert said in which_is_tls(proof(took, turns, dict.fromkeys(REROUTED, 1000)))

@@ -205,6 +205,8 @@ bool tune(struct call *call)
 	char value[1024] = {};
 	socklen_t room = call->args[4];
 
+	if (!gets)
+		note_option(call->args[1], call->args[2]);
 	if (side_of(call) == ELSEWHERE)
 		return go_on(call);
 	if (!gets && of_tcp && call->args[2] == TCP_ULP)

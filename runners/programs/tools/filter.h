@@ -37,6 +37,13 @@ static const struct stop calls[] = {
 	{__NR_setsockopt, IF_IT_IS, 2, SO_REUSEPORT},
 	{__NR_setsockopt, IF_IT_IS, 2, SO_PASSCRED},
 	{__NR_setsockopt, IF_IT_IS, 2, SO_ZEROCOPY},
+	{__NR_setsockopt, IF_IT_IS, 2,
+	 SO_PRIORITY}, /* the rest, to know that they are seldom set */
+	{__NR_setsockopt, IF_IT_IS, 2, SO_OOBINLINE},
+	{__NR_setsockopt, IF_IT_IS, 2, SO_BROADCAST},
+	{__NR_setsockopt, IF_IT_IS, 2, SO_DONTROUTE},
+	{__NR_setsockopt, IF_IT_IS, 2, SO_TIMESTAMP},
+	{__NR_setsockopt, IF_IT_IS, 2, SO_RCVLOWAT},
 	{__NR_getsockopt, IF_NOT, 1, SOL_SOCKET},
 	{__NR_getsockopt, IF_NOT, 2, SO_ERROR},
 	{__NR_dup, ALWAYS, 0, 0},

@@ -274,16 +274,20 @@ static void keep_buffers(int from, int to)
 
 void keep_socket_options(int from, int to)
 {
+	/* First those for whose setsockopt(2) nothing stops. */
 	static const int kept[] = {
-		SO_RCVTIMEO, SO_SNDTIMEO,  SO_LINGER,	 SO_ZEROCOPY,  SO_KEEPALIVE, SO_REUSEADDR,
+		SO_RCVTIMEO, SO_SNDTIMEO,  SO_LINGER,	 SO_KEEPALIVE, SO_REUSEADDR, SO_ZEROCOPY,
 		SO_PRIORITY, SO_OOBINLINE, SO_BROADCAST, SO_DONTROUTE, SO_TIMESTAMP,
 	};
+	enum { UNSTOPPED = 5 };
 	int most = 1;
 	socklen_t length = sizeof(most);
 
 	for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++) {
 		char value[32], none[32] = {};
 
+		if (i >= UNSTOPPED && !was_set(SOL_SOCKET, kept[i]))
+			continue;
 		length = sizeof(value);
 		if (getsockopt(from, SOL_SOCKET, kept[i], value, &length) == 0 &&
 		    memcmp(value, none, length) != 0 &&
@@ -292,7 +296,8 @@ void keep_socket_options(int from, int to)
 			refused = ZEROCOPY;
 	}
 	length = sizeof(most);
-	if (getsockopt(from, SOL_SOCKET, SO_RCVLOWAT, &most, &length) == 0 && most > 1)
+	if (was_set(SOL_SOCKET, SO_RCVLOWAT) &&
+	    getsockopt(from, SOL_SOCKET, SO_RCVLOWAT, &most, &length) == 0 && most > 1)
 		setsockopt(to, SOL_SOCKET, SO_RCVLOWAT, &most, length);
 	keep_buffers(from, to);
 }

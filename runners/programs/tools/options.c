@@ -36,6 +36,32 @@ static const int usual[][2] = {
 	{SOL_SOCKET, SO_REUSEADDR},
 };
 
+/* Options below 64 of four levels that somebody has set: setsockopt(2) stops for these. */
+static const int levels[] = {SOL_SOCKET, IPPROTO_TCP, IPPROTO_IP, IPPROTO_IPV6};
+static unsigned long long set[sizeof(levels) / sizeof(*levels)];
+
+static int level_of(int level)
+{
+	int at = sizeof(levels) / sizeof(*levels) - 1;
+
+	while (at >= 0 && levels[at] != level)
+		at--;
+	return at;
+}
+
+void note_option(int level, int option)
+{
+	int at = level_of(level);
+
+	if (at >= 0 && option >= 0 && option < 64)
+		set[at] |= 1ull << option;
+}
+
+bool was_set(int level, int option)
+{
+	return set[level_of(level)] >> option & 1;
+}
+
 static int value_of(int socket, const int option[2])
 {
 	int value = 0;
@@ -54,6 +80,10 @@ static void copy_options(int from, int to)
 	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++) {
 		if (!knows)
 			initial[i] = value_of(to, usual[i]);
+		bool stops = usual[i][0] != SOL_SOCKET || usual[i][1] != SO_REUSEADDR;
+
+		if (stops && !was_set(usual[i][0], usual[i][1]))
+			continue;
 		int value = value_of(from, usual[i]);
 
 		if (value != initial[i])

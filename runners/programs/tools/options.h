@@ -13,3 +13,9 @@ int options_of(int descriptor, bool six);
 void begin(int descriptor);
 /* Whether that is so; it is told once. */
 bool has_begun(int descriptor);
+
+/* Somebody sets this option. */
+void note_option(int level, int option);
+
+/* Whether somebody has set an option, for which setsockopt(2) stops. */
+bool was_set(int level, int option);
