@@ -36,7 +36,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAME = re.compile(r"`((?:runners|probes|analysis|tests|docs|reports)/[\w./*-]+)`")
 # What the reader writes or a command makes.
 OPEN = re.compile(r"NAME|FAMILY|PATCH|/mine\.|/build/|reports/lesson")
-MOST_WORDS, MOST_WORDS_OF_A_PAGE = 53_300, 1_800
+MOST_WORDS, MOST_WORDS_OF_A_PAGE = 53_800, 1_800
 DRAWN = re.compile(r"\b(LAB|KNOB|(SIZE|FUNCTION)\d)\b")  # in a lab's handout: the student's own
 # What follows is the reader's own, as are these names.
 OWN = {"diff", "gate", "report", "NAME", "SCRIPT", "my_wakeups"}
