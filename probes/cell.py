@@ -23,9 +23,9 @@ PATTERNS, PLACEMENTS, WAITS, SCHEDULERS, TOPOLOGIES, ADDITIONS = (
     {row["value"]: row["words"] for row in _ROWS if row["factor"] == factor}
     for factor in ("pattern", "placement", "wait", "sched", "topology", "also")
 )
-ROUND_TRIP_PATTERNS, WHOLE, ONE_THREAD, MANY_CLIENTS, ONE_WAY = (
+ROUND_TRIP_PATTERNS, WHOLE, ONE_THREAD, MANY_CLIENTS, ONE_WAY, _HALVES = (
     tuple(row["value"] for row in _ROWS if kind in row["kinds"].split())
-    for kind in ("trip", "whole", "alone", "clients", "oneway")
+    for kind in ("trip", "whole", "alone", "clients", "oneway", "halves")
 )
 CALLED = {row["value"]: row["called"] for row in _ROWS if row["called"]}
 USUAL_IN_FLIGHT, MOST_IN_FLIGHT = 8, 65_536
@@ -42,6 +42,11 @@ WORDS = {word: factor for factor, values in _FACTORS.items() for word in [*value
 ENDINGS = {"in_flight": "-in-flight", "clients": "-clients", "backlog": "-backlog",
            "rate": "-per-s", "work": "-us-work"}  # fmt: skip
 NUMBERED = re.compile(r"([1-9][0-9]{0,8})(-[a-z-]+)")
+
+
+def sends_of(also: str, size: int) -> int:
+    """By how many calls a message of so many bytes is sent, if none of them is partial."""
+    return 2 if also in _HALVES and size > 1 else 1
 
 
 @dataclass(frozen=True)

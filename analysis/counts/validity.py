@@ -8,7 +8,7 @@ from typing import NamedTuple
 from analysis.counts.measures import ELSEWHERE
 from analysis.raw.cells import Cell, Result
 from analysis.raw.files import DIFFERENCE
-from probes.cell import ROUND_TRIP_PATTERNS
+from probes.cell import ROUND_TRIP_PATTERNS, sends_of
 from probes.counters import read_counters
 from probes.transports import Transport, read_transports
 
@@ -139,15 +139,17 @@ def _probed_messages(
     for way, again in (("sent", "partial_sends"), ("received", "partial_receives")):
         counted = probed.get(("messages", way))
         partial = result.both(again)
-        wanted = 0 if "no-calls" in path.checks else cell.messages + partial
+        calls = cell.messages * (sends_of(cell.also, cell.size) if way == "sent" else 1)
+        wanted = 0 if "no-calls" in path.checks else calls + partial
         if counted is None or counted == wanted:
             continue
         if counted > wanted and REPEATED.get(way) in path.repeats:
             continue
-        calls = f" and {partial} partial calls" if partial else ""
+        more = f" in {calls} calls" if calls != cell.messages else ""
+        more += f" and {partial} partial calls" if partial else ""
         yield (
             f"{by} counted {counted:.0f} messages {way}, and the window has {cell.messages} "
-            f"messages{calls}"
+            f"messages{more}"
         )
 
 

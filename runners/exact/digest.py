@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any
 
-from probes.cell import ONE_WAY, WHOLE, Cell
+from probes.cell import ONE_WAY, WHOLE, Cell, sends_of
 from probes.transports import named, read_transports
 from runners.exact.cells import cpus_of, iterations_of, path_of
 from runners.exact.events import IDLE_TASK
@@ -179,14 +179,14 @@ def _calls(cell: Cell, window: ReplayedWindow, result: dict[str, Any]) -> CheckR
     place = named(path.sends, entered)
     sends = place.function if place else path.sends[0].function
     sides = [side for side in (result["client"], result["server"]) if side]
-    calls = cell.messages + sum(side["partial_sends"] for side in sides)
+    whole = cell.messages * sends_of(cell.also, cell.size)
+    calls = whole + sum(side["partial_sends"] for side in sides)
     refused = one_way and (cell.wait != "block" or "sends" in path.repeats)
     again = refused or path.legs > 1  # who forwards sends each again, or several as one
     return (
         f"calls of {sends} are messages" + (", or more where there was no room" if refused else ""),
         entered[sends] >= calls if again else entered[sends] == calls,
-        f"{entered[sends]} calls, {cell.messages} messages and {calls - cell.messages} partial "
-        "sends",
+        f"{entered[sends]} calls, {cell.messages} messages and {calls - whole} partial sends",
     )
 
 

@@ -161,3 +161,10 @@ def test_invalid_cell_is_in_no_time_and_no_verdict(analysed: Analyse) -> None:
     assert repeats == {"unix": 2, "tcp": 2}  # of pairs
     verdict = next(v for v in analysis.verdicts if v.claim.quantity == "switches")
     assert {evidence.repeats for evidence in verdict.evidence} == {2, 3}
+
+
+def test_a_message_that_is_corked_is_sent_by_two_calls(tmp_path: Path) -> None:
+    corked = changed(["bpftrace"], "tcp", also="cork")
+    assert invalid(tmp_path, MadeUp(change=corked)) == {
+        ("guest", 4): ("probes counted 8 messages sent, and the window has 8 messages in 16 calls",)
+    }

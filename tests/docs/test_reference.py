@@ -32,7 +32,7 @@ def test_the_analysis_makes_the_reference_run_again(reference_run: Path) -> None
     # A run without a guest, without exact counts or without times would compare equal as well.
     figures = {path.stem for path in (reference_run / "figures").glob("*.csv")}
     assert {"latency", "ledger"} <= figures
-    assert len(list((reference_run / "folded").glob("*.folded"))) == 4
+    assert len(list((reference_run / "folded").glob("*.folded"))) == 8
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("root")
     lib = root / "usr/lib/pathcost"
     ignored = shutil.ignore_patterns("build", "__pycache__", "*.c", "*.mk")
-    for name in ("analysis/claims", "probes", "runners"):
+    for name in ("analysis", "probes", "runners"):
         shutil.copytree(REPOSITORY / name, lib / name, ignore=ignored)
     shutil.copy(REPOSITORY / "pyproject.toml", lib)
     command = [sys.executable, "-B", "-P", str(REPOSITORY / "packaging/pages.py"), str(root)]
