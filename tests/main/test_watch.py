@@ -369,7 +369,10 @@ def test_waits_and_queues_are_those_of_nstat_and_ss() -> None:
         for name in ("delayed-ack", "syn", "resent", "cork")
     }
     space, port = seen["namespaces"][str(ends[0]["namespace"])], counted["port"]
-    assert waits["delayed-ack"] == counted["TcpExtDelayedACKs"] > 10
+    # One may end where watch counts nothing, in a pause or between two of its samples: seen in one
+    # run of seven, also before requests under way were counted.
+    assert 0 <= counted["TcpExtDelayedACKs"] - waits["delayed-ack"] <= 1
+    assert waits["delayed-ack"] > 10
     # Each timeout of this network repeats a SYN.
     assert waits["syn"] == counted["TcpExtTCPTimeouts"] == counted["TcpExtTCPSynRetrans"] >= 2
     assert waits["syn"] + waits["resent"] == counted["TcpRetransSegs"]
