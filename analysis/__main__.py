@@ -39,9 +39,10 @@ try:
     from analysis.predict.show import show_watch
     from analysis.raw.run import read_run
     from analysis.report import output
-    from analysis.report.answer import build_answer, ledger_frame
+    from analysis.report.answer import build_answer
     from analysis.report.bench import show_bench
     from analysis.report.decision import decision
+    from analysis.report.document import ledger_frame
     from analysis.report.explained import Explained, draw_explained
     from analysis.report.render import page
     from analysis.report.report import Report

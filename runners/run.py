@@ -166,11 +166,12 @@ def collect(
             done += run_in_guests(session, prepared, guests, raw)
     exact_cells, exact_lacks = counting.result()
     checks = [*prepared.checks, *(show.of_guest(machine) for machine in guests[:1])]
+    of_targets = [lack for _, lacking in done for lack in lacking]
     return {
         "targets": [entry for entry, _ in done],
         **({"exact": exact_cells} if exact_cells else {}),
         "preflight": [asdict(check) for check in checks],
-        "missing": [*(lack for _, lacking in done for lack in lacking), *lacks, *exact_lacks],
+        "missing": of_targets + lacks + exact_lacks,
     }
 
 

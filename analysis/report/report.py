@@ -17,8 +17,9 @@ from analysis.paths.cells import Comparison, ExactCell
 from analysis.paths.changes import same_table
 from analysis.paths.figures import alike_first, needed, one_of_each_family, usual_first
 from analysis.report import exact_frames, frames
-from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer, document
+from analysis.report.answer import PLACES, RATES, Answer, Share, build_answer
 from analysis.report.decision import decision
+from analysis.report.document import document
 from analysis.report.explained import Explained, explain
 from analysis.report.priced import box_times
 from analysis.report.render import render

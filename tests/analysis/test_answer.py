@@ -21,13 +21,13 @@ from analysis.report import report, terminal
 from analysis.report.answer import (
     PLACES,
     Answer,
-    Document,
     LedgerCount,
     Placed,
     PlacedCount,
     build_answer,
 )
 from analysis.report.decision import decision
+from analysis.report.document import Document
 from analysis.report.report import Report, overlap
 from analysis.report.sentences import sentence
 from analysis.report.terminal import WIDTH, table

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from analysis.raw.schema import FILES, schema
-from analysis.report.answer import Document
+from analysis.report.document import Document
 from runners.process import REPOSITORY
 from tests.analysis.make_run import MadeUp, make_run
 from tests.docs import reference
@@ -37,7 +37,7 @@ def _pattern(name: str) -> str:
 
 MODULES = {
     "run-folder": ("analysis.raw.schema", schema()),
-    "report": ("analysis.report.answer", Document.model_json_schema(mode="serialization")),
+    "report": ("analysis.report.document", Document.model_json_schema(mode="serialization")),
 }
 
 
