@@ -6,7 +6,8 @@
 trap 'echo "pathcost: interrupted; nothing was kept." >&2; exit 130' INT TERM HUP QUIT
 set -euo pipefail
 
-here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+here=$(readlink -f "${BASH_SOURCE[0]}")
+here=${here%/*}
 
 # PYTHONPATH is a list of folders with colons between.
 case $here in *[:$'\n']*)

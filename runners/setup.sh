@@ -13,7 +13,9 @@
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# In two steps: where a signal ends dirname, set-up ends, too, and does not go on in another folder.
+here=$(dirname "${BASH_SOURCE[0]}")
+here=$(cd "$here" && pwd)
 user=${SUDO_UID:-$(id -u)} group=${SUDO_GID:-$(id -g)}
 home=$(getent passwd "$user" | cut -d: -f6) || true # a user without an entry: HOME, then
 groups=${home:+init} groups=${groups:-clear}        # without an entry the user has no further groups either
@@ -126,7 +128,7 @@ done
 if [ "${PATHCOST_SETTING_UP-}" != $PPID ]; then
 	# A signal is answered in one sentence: at once, but for packages, which are installed to the end.
 	rest=
-	trap 'kill -KILL $rest 2>/dev/null; echo "pathcost: interrupted." >&2; exit 130' INT TERM HUP QUIT
+	trap 'kill -KILL $rest 2>/dev/null; echo "pathcost: set-up was interrupted." >&2; exit 130' INT TERM HUP QUIT
 	install_packages
 	PATHCOST_SETTING_UP=$$ setsid setpriv --pdeathsig KILL -- "$BASH" "$here/setup.sh" "$@" &
 	rest=-$! # its process group
@@ -139,7 +141,7 @@ for part in "${parts[@]}"; do
 done
 [ -n "$lock" ] || exit 0
 PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store.folders import invoker; print(invoker().cache)' "${here%/*}" 2>&1) ||
-	fail "${PATHCOST_CACHE##*Error: }"
+	fail "set-up does not know where the cache is: ${PATHCOST_CACHE##*Error: }"
 export PATHCOST_CACHE
 words=$(become_user mkdir -p "$PATHCOST_CACHE" 2>&1) || fail "the cache $PATHCOST_CACHE cannot be made (${words##*: })."
 # The last line is for who called: where the environment is.

@@ -108,7 +108,7 @@ class Session(Generic[Verb_co]):
         if status != 0:
             for earlier in complaint[-COMPLAINT_LINES:-1]:
                 self.progress.note(earlier)
-            raise RunError((complaint or ["set-up failed."])[-1].removeprefix("pathcost: "))
+            raise RunError(why_set_up_failed(complaint[-1] if complaint else ""))
         for sentence in complaint:
             if sentence.startswith("pathcost: "):
                 self.progress.note(sentence.removeprefix("pathcost: "))
@@ -169,6 +169,14 @@ class Session(Generic[Verb_co]):
                 raise
             raise RunError(f"{str(error).rstrip('.')}; {again}.") from error
         return Status.DONE
+
+
+def why_set_up_failed(last: str) -> str:
+    """The sentence of its last line, which another program has written where set-up was killed."""
+    sentence = last.removeprefix("pathcost: ")
+    if not last:
+        return "set-up failed, and did not say why."
+    return sentence if sentence != last else f"set-up failed: {last}"
 
 
 def need_libraries(folder: Path) -> None:
