@@ -1,8 +1,10 @@
-#!/usr/bin/env bash
+#!/usr/bin/env -S --block-signal=INT,TERM,HUP,QUIT bash
+# shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The main job: set-up, workload, probes, report. `./runners/run.sh --help` lists the options.
 # A package has a link to this file as /usr/bin/pathcost.
-# bash answers a signal until Python can. SIGQUIT (Ctrl-\) is answered as SIGINT is.
+# A signal waits from the first line on, until Python can answer it with a sentence. SIGQUIT (Ctrl-\) is
+# answered as SIGINT is. Where bash was started by hand (`bash run.sh`), it answers until then.
 trap 'echo "pathcost: interrupted; nothing was kept." >&2; exit 130' INT TERM HUP QUIT
 set -euo pipefail
 
@@ -31,7 +33,4 @@ umask u=rwx # what we make, we must be able to use
 for name in "${!PYTHON@}"; do export "PATHCOST_GIVEN_$name=${!name}"; done
 unset -v "${!PYTHON@}"
 export PYTHONPATH="${here%/*}"
-# A signal waits until Python can answer it with a sentence. For the millisecond until env has blocked
-# it, it is ignored: it would end us without a word.
-trap '' INT TERM HUP QUIT
 exec env --block-signal=INT,TERM,HUP,QUIT "$python" -B -P -s -m runners "$@"
