@@ -11,9 +11,10 @@ the compiler's suffix alone (.isra.0, .part.0), or the new one is called by the 
 often, under a similar name.
 
 A function is taken for inlined where its caller no longer calls it, nobody else calls it instead,
-and the caller grew by about what the function took itself (by a quarter at least, and by no less
-than that minus the price of its calls). Its instructions are then moved to the caller, and the
-caller's difference is what is left. A function that is no longer inlined is the mirror image.
+and the caller grew: by no less than what the function took itself minus the price of its calls.
+Where a call was taken out and nothing came in its place, the caller shrinks. The function's
+instructions are then moved to the caller, and the caller's difference is what is left. A function
+that is no longer inlined is the mirror image.
 Every instruction is in one place: the parts add up to the difference of the two round trips.
 """
 
@@ -36,9 +37,9 @@ from probes.functions import COMPILED
 # tcp_stream_alloc_skb 0.87, kfree_skb and kfree_skb_reason 0.72, dequeue_task_rt and
 # dequeue_task_fair 0.88: hence the callers too.
 ALIKE = 0.7
-# Instructions that a call costs at most: call, endbr64, ret, six registers saved and restored.
-CALL_COST = 15
-LEAST_GROWTH = 4  # the caller has to grow by this part of the function: a quarter
+# Instructions that a call costs at most: call, endbr64, ret, six registers saved and restored, six
+# arguments set.
+CALL_COST = 21
 
 Edge = tuple[str, str]  # caller, function
 NO_CALLS = Counter[str]()
@@ -311,8 +312,8 @@ def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> dict[Edge
             took[caller, function] = size + span.instructions, calls + span.calls
     inlined = {}
     for edge, (size, calls) in sorted(took.items(), key=lambda row: (-row[1][0], row[0])):
-        least = max(size - CALL_COST * calls, -(-size // LEAST_GROWTH))
-        if growth[edge[0]] >= least > 0:
+        least = max(size - CALL_COST * calls, 1)
+        if size > 0 and growth[edge[0]] >= least:
             growth[edge[0]] -= size
             inlined[edge] = size, calls
     return inlined

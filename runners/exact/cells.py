@@ -78,7 +78,8 @@ def order(run: CellRun, steps: Order = (), timeout: int = TIMEOUT) -> Order:
     words |= {"cell": run.id, "timeout": timeout, "dir": "/run"}
     given = [(f"--{name.replace('_', '-')}", str(v)) for name, v in words.items() if v is not None]
     fifo = [("fifo",)] if cell.sched == "fifo" else []
-    return [*steps, *fifo, ("workload", *chain(*given))]
+    # A kernel thread that waits behind two FIFO tasks would make each of their switches longer.
+    return [*steps, *fifo, ("workload", "--settle", *chain(*given))]
 
 
 def plan(

@@ -19,6 +19,7 @@ from probes.messages import PROGRAM
 from runners.exact import run as exact
 from runners.exact.count import code_digest
 from runners.exact.kernel_tree import TreeConfig, build_tree, compiler, need_build_programs
+from runners.exact.machine import digest, programs
 from runners.gate.counting import cells_charged, cells_of, counting
 from runners.gate.paths import cells_of_sets
 from runners.gate.sources import SourceState, WorkTree
@@ -144,6 +145,7 @@ class Series:
             "qemu": self.qemu,
             "cells": [repr(run.cell) for run in cells] or cells_of(self.options),
             "code": code_digest(),
+            "programs": {name: digest(data) for name, data in programs(self.isa).items()},
         }
 
         def count(partial: Path) -> dict[str, object]:

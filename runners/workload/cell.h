@@ -32,7 +32,7 @@ struct options {
 	unsigned backlog; /* of pattern backlog: that listen() is given */
 	unsigned rate;	  /* of pattern paced: requests a second, of all clients */
 	unsigned work_us; /* of pattern paced: what the server does for each */
-	bool verify, cold;
+	bool verify, cold, settle;
 	bool check;  /* refuse an impossible cell, and run nothing */
 	int cpus[2]; /* by role; unused with FREE */
 	unsigned long cell;

@@ -46,6 +46,7 @@ static const char help[] =
 	"  --rate N, --work US   for paced: requests a second (1000), work for each (0)\n"
 	"  --verify           check each message's number and contents inside the window\n"
 	"  --cold             before a read, do work that makes the CPU forget the path\n"
+	"  --settle           begin the window when no other task of the machine can run\n"
 	"  --cell ID, --timeout SECONDS   the markers' number (0); of the cell (60)\n"
 	"  --dir DIRECTORY    private empty directory for the files of unix and fifo\n"
 	"  --samples FILE, --samples-fd FD   each iteration's ns, as little-endian uint32\n"
@@ -131,6 +132,7 @@ __attribute__((noreturn)) static void print_help(void)
 	ROW("work", 1, options->work_us = number(name, text, 1, MILLION))                 \
 	ROW("verify", 0, options->verify = true)                                          \
 	ROW("cold", 0, options->cold = true)                                              \
+	ROW("settle", 0, options->settle = true)                                          \
 	ROW("cell", 1, options->cell = number(name, text, 0, ULONG_MAX))                  \
 	ROW("dir", 1, options->directory = text)                                          \
 	ROW("samples", 1, options->samples = text)                                        \

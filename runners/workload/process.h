@@ -106,6 +106,8 @@ void schedule(const struct options *options);
 int server_state_open(void);
 /* Waits until the server sleeps; if it spins, until it has had time to start. */
 void server_await_sleep(const struct options *options, int state_fd);
+/* Waits until no other task can run, on a machine that has nothing else to do. */
+void others_await_sleep(void);
 /* Waits for the end of a server that has done its work. */
 void server_reap(void);
 /* The server ended too early: prints that, unless the server has printed why. */

@@ -209,6 +209,8 @@ static void client_window(uint32_t *samples)
 	control_set("enable\n");
 	leftovers.open_gate = options->gate;
 	gate_set("1");
+	if (options->settle)
+		others_await_sleep();
 	usage_now(&report->before);
 	window_begin(options->cell, CLIENT);
 	result.window_ns = options->pattern->client(here, iterations, samples);
