@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from docs.site import slides
 from tests.processes import captured
@@ -36,7 +37,10 @@ def test_the_site_for_a_browser_has_all_that_its_python_loads(
     assert built.returncode == 0, built.stderr
     folder = tmp_path / "static/pyodide"
     packages = json.loads((folder / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
-    needed = {name for package in packages.values() for name in package["depends"]}
+    # Its loader looks each up by the name that pip would use: prompt-toolkit for prompt_toolkit.
+    needed = {
+        canonicalize_name(name) for package in packages.values() for name in package["depends"]
+    }
     assert {"micropip", "ipython", *needed} <= packages.keys()
     assert [name for name in packages if not (folder / packages[name]["file_name"]).exists()] == []
     assert list((tmp_path / "files/run").glob("*.folded")) != []
