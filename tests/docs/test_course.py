@@ -37,9 +37,10 @@ def test_the_site_for_a_browser_has_all_that_its_python_loads(
     assert built.returncode == 0, built.stderr
     folder = tmp_path / "static/pyodide"
     packages = json.loads((folder / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
-    depends = {name for package in packages.values() for name in package["depends"]}
-    # Pyodide's own list says prompt_toolkit and prompt-toolkit; Pyodide takes both for one package.
-    needed = {*map(canonicalize_name, depends)}
+    # Its loader looks each up by the name that pip would use: prompt-toolkit for prompt_toolkit.
+    needed = {
+        canonicalize_name(name) for package in packages.values() for name in package["depends"]
+    }
     assert {"micropip", "ipython", *needed} <= packages.keys()
     assert [name for name in packages if not (folder / packages[name]["file_name"]).exists()] == []
     assert list((tmp_path / "files/run").glob("*.folded")) != []
