@@ -12,7 +12,9 @@ often, under a similar name.
 
 A function is taken for inlined where its caller no longer calls it, nobody else calls it instead,
 and the caller grew: by no less than what the function took itself minus the price of its calls.
-Where a call was taken out and nothing came in its place, the caller shrinks. The function's
+Where a call was taken out and nothing came in its place, the caller shrinks. If the caller also
+calls something new, itself or by others, that may be the function under another name, and a few
+instructions say little: the caller has to grow by a quarter of the function. The function's
 instructions are then moved to the caller, and the caller's difference is what is left. A function
 that is no longer inlined is the mirror image.
 Every instruction is in one place: the parts add up to the difference of the two round trips.
@@ -40,6 +42,7 @@ ALIKE = 0.7
 # Instructions that a call costs at most: call, endbr64, ret, six registers saved and restored, six
 # arguments set.
 CALL_COST = 21
+LEAST_GROWTH = 4  # the part of the function by which a caller that calls something new has to grow
 
 Edge = tuple[str, str]  # caller, function
 NO_CALLS = Counter[str]()
@@ -310,10 +313,19 @@ def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> dict[Edge
         if caller is not None and lost[function] <= fewer[function]:
             size, calls = took.get((caller, function), (0, 0))
             took[caller, function] = size + span.instructions, calls + span.calls
+    reaches_new = _above_new(calling, inlining)
     inlined = {}
     for edge, (size, calls) in sorted(took.items(), key=lambda row: (-row[1][0], row[0])):
         least = max(size - CALL_COST * calls, 1)
+        if edge[0] in reaches_new:
+            least = max(least, -(-size // LEAST_GROWTH))
         if size > 0 and growth[edge[0]] >= least:
             growth[edge[0]] -= size
             inlined[edge] = size, calls
     return inlined
+
+
+def _above_new(before: Iterable[Span], after: Sequence[Span]) -> set[str]:
+    """The functions of `after` below which a function is called that `before` does not have."""
+    known = {span.path[-1] for span in before}
+    return {name for span in after if span.path[-1] not in known for name in span.path[:-1]}

@@ -36,6 +36,7 @@ def parts_between(before: Tree, after: Tree, **renamed: str) -> list[Moved]:
 
 
 LEAF = SEND | {"write;send;copy": (4, 120)}
+SHORT = SEND | {"write;send;copy": (2, 36)}
 READ = {"read": (2, 80), "read;copy": (2, 60)}
 
 
@@ -47,6 +48,13 @@ READ = {"read": (2, 80), "read;copy": (2, 60)}
         (LEAF, SEND | {"write;send": (2, 450)}, ["copy in send"], {"send": 30}),
         (LEAF, {"write": (2, 500)}, ["copy in write", "send in write"], {}),  # a chain
         (LEAF | READ, SEND | READ | {"write;send": (2, 410)}, ["copy in send"], {}),  # of two
+        (SHORT, SEND | {"write;send": (2, 304)}, ["copy in send"], {}),
+        (  # Something new is called in its place, and the caller hardly grew.
+            SHORT,
+            SEND | {"write;send": (2, 304), "write;send;part": (2, 30)},
+            [],
+            {"copy": -36, "send": 4, "part": 30},
+        ),
         # Another caller calls it instead.
         (LEAF, SEND | {"write;send": (2, 420), "write;copy": (4, 120)}, [], {"send": 120}),
     ],
