@@ -141,7 +141,7 @@ for part in "${parts[@]}"; do
 done
 [ -n "$lock" ] || exit 0
 PATHCOST_CACHE=$(/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = sys.argv[1:]; from runners.store.folders import invoker; print(invoker().cache)' "${here%/*}" 2>&1) ||
-	fail "set-up does not know where the cache is: ${PATHCOST_CACHE##*Error: }"
+	fail "set-up failed as it looked for the cache: ${PATHCOST_CACHE##*Error: }"
 export PATHCOST_CACHE
 words=$(become_user mkdir -p "$PATHCOST_CACHE" 2>&1) || fail "the cache $PATHCOST_CACHE cannot be made (${words##*: })."
 # The last line is for who called: where the environment is.

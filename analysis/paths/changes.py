@@ -317,10 +317,11 @@ def find_inlined(calling: Sequence[Span], inlining: Sequence[Span]) -> dict[Edge
     inlined = {}
     for edge, (size, calls) in sorted(took.items(), key=lambda row: (-row[1][0], row[0])):
         least = max(size - CALL_COST * calls, 1)
-        if edge[0] in reaches_new:
+        caller, _ = edge
+        if caller in reaches_new:
             least = max(least, -(-size // LEAST_GROWTH))
-        if size > 0 and growth[edge[0]] >= least:
-            growth[edge[0]] -= size
+        if size > 0 and growth[caller] >= least:
+            growth[caller] -= size
             inlined[edge] = size, calls
     return inlined
 

@@ -77,9 +77,11 @@ def order(run: CellRun, steps: Order = (), timeout: int = TIMEOUT) -> Order:
     words = {name: getattr(cell, name) for name in FACTORS}
     words |= {"cell": run.id, "timeout": timeout, "dir": "/run"}
     given = [(f"--{name.replace('_', '-')}", str(v)) for name, v in words.items() if v is not None]
-    fifo = [("fifo",)] if cell.sched == "fifo" else []
+    first = list(steps)
+    if cell.sched == "fifo":
+        first.append(("fifo",))
     # A kernel thread that waits behind two FIFO tasks would make each of their switches longer.
-    return [*steps, *fifo, ("workload", "--settle", *chain(*given))]
+    return [*first, ("workload", "--settle", *chain(*given))]
 
 
 def plan(

@@ -172,11 +172,15 @@ class Session(Generic[Verb_co]):
 
 
 def why_set_up_failed(last: str) -> str:
-    """The sentence of its last line, which another program has written where set-up was killed."""
-    sentence = last.removeprefix("pathcost: ")
+    """The sentence for a set-up that failed, from the last line of its complaints.
+
+    A set-up that a signal ended has written none, or the line is of a program that it ran.
+    """
     if not last:
         return "set-up failed, and did not say why."
-    return sentence if sentence != last else f"set-up failed: {last}"
+    if last.startswith("pathcost: "):
+        return last.removeprefix("pathcost: ")
+    return f"set-up failed: {last}"
 
 
 def need_libraries(folder: Path) -> None:

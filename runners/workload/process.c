@@ -15,7 +15,7 @@
 #include "transport.h"
 
 #define FORWARDER_ENDS_IN_MS 1000
-#define MOST_SETTLING	     100 /* a machine with other work never settles */
+#define MOST_SETTLING	     100 /* pauses of a millisecond */
 
 struct leftovers leftovers = {.open_gate = -1};
 
@@ -245,9 +245,10 @@ void server_await_sleep(const struct options *options, int state_fd)
 }
 
 /*
- * A kernel thread that a timer woke as it woke us waits until both of us sleep: where we are FIFO
- * tasks, for the whole window, and each of our switches finds it in the run queue. The second
- * number of /proc/loadavg's fourth word is of all tasks, the first of those that can run: us.
+ * Where we are FIFO tasks, a kernel thread that a tick has woken before the window waits for the
+ * CPU until both of us sleep, so for the whole window, and each of our switches takes longer. So we
+ * sleep until we are the only task that can run: the fourth word of /proc/loadavg is how many can,
+ * and how many there are. If others never stop, the window begins all the same.
  */
 void others_await_sleep(void)
 {
@@ -255,7 +256,7 @@ void others_await_sleep(void)
 	int load_fd = MUST(open("/proc/loadavg", O_RDONLY | O_CLOEXEC), "open /proc/loadavg");
 	unsigned runnable = 0;
 
-	for (int tries = 0; tries < MOST_SETTLING; tries++) {
+	for (int pauses = 0; pauses < MOST_SETTLING; pauses++) {
 		char text[128] = "";
 
 		MUST(pread(load_fd, text, sizeof(text) - 1, 0), "read /proc/loadavg");

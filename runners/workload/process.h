@@ -106,7 +106,7 @@ void schedule(const struct options *options);
 int server_state_open(void);
 /* Waits until the server sleeps; if it spins, until it has had time to start. */
 void server_await_sleep(const struct options *options, int state_fd);
-/* Waits until no other task can run, on a machine that has nothing else to do. */
+/* Waits until no other task of the machine can run, or a tenth of a second. */
 void others_await_sleep(void);
 /* Waits for the end of a server that has done its work. */
 void server_reap(void);

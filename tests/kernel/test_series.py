@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Six patches planted in Debian's source of Linux 7.2: each is told as what it is."""
+"""Patches planted in Debian's source: each is told as what it is, in every cell."""
 
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from tests.processes import captured
 
 pytestmark = [pytest.mark.matrix, pytest.mark.emulated]
 PATCHES = Path(__file__).with_name("planted-7.2.mbox")
+NOTHING = Path(__file__).with_name("noop-6.12.patch")
 UNIX, TCP = "unix pingpong 64 B", "tcp pingpong 64 B"
 INLINED = "a function is inlined"
 SEND, CREDENTIALS = "unix_stream_sendmsg", "unix_maybe_add_creds"
@@ -51,3 +52,11 @@ def test_each_patch_is_told_as_what_it_is(out: Path) -> None:
     (wakes,) = woken[["first", "second"]].to_numpy()
     assert wakes[1] == 2 * wakes[0]
     assert "sock_def_readable" in fates["one wake-up more"]
+
+
+def test_functions_that_nobody_calls_change_no_path(tmp_path: Path) -> None:
+    argv = [REPOSITORY / "runners/run.sh", "gate", "--kernel", f"6.12+{NOTHING}"]
+    done = captured([*argv, "--paths", "all", "--out", tmp_path / "out"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    changed = pd.read_csv(tmp_path / "out/functions-by-commit.csv")
+    assert changed.empty, changed.to_string()

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from runners.host.session import need_libraries
+from runners.host.session import need_libraries, why_set_up_failed
 from runners.process import REPOSITORY, RunError
 from tests.processes import captured, is_gone, running, wait_for
 
@@ -156,3 +156,15 @@ def test_a_cache_mounted_noexec_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "statvfs", lambda _: noexec)
     with pytest.raises(RunError, match="noexec"):
         need_libraries(tmp_path / "not there yet")
+
+
+@pytest.mark.parametrize(
+    ("last", "sentence"),
+    [
+        ("pathcost: the disk is full.", "the disk is full."),
+        ("/var/cache/pathcost", "set-up failed: /var/cache/pathcost"),
+        ("", "set-up failed, and did not say why."),
+    ],
+)
+def test_a_set_up_that_failed_is_told_in_a_sentence(last: str, sentence: str) -> None:
+    assert why_set_up_failed(last) == sentence
