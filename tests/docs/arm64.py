@@ -26,16 +26,19 @@ from analysis.wording import signed
 from probes.functions import told
 from probes.isa import ISAS
 from probes.transports import PAIR
+from runners.guest.kernels import kind_of
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/arm64"
 PAGE = REPOSITORY / "docs/arm64.md"
 REFRESH = "python -m tests.docs.arm64"
-USUAL_CELL = {"kernel": "6.12", "placement": "same-cpu", "sched": "fifo", "knob": ""}
-NEEDED_CELL = {"transport": "unix", "size": "64", "placement": "same-cpu", "knob": ""}
+USUAL_CELL = {"kernel": "6.12", "size": "64", "placement": "same-cpu"}
+USUAL_CELL |= {"sched": "fifo", "knob": ""}
+NEEDED_CELL = {"size": "64", "placement": "same-cpu", "knob": ""}
 NEEDED_CELL |= {"order": "largest first", "form": "no state differs"}
+TEXTS = {"kernel": str, "size": str}
 NO_PURPOSE = "unaccounted"
-KEY = ["kernel", "arch", "knob", "transport", "placement", "sched"]
+KEY = ["kernel", "arch", "knob", "transport", "size", "placement", "sched"]
 
 
 class Rows:
@@ -43,7 +46,7 @@ class Rows:
 
     def __init__(self) -> None:
         self.cells, self.purposes, self.shared = (
-            pd.read_csv(ROWS / f"{name}.csv", keep_default_na=False, dtype={"kernel": str})
+            pd.read_csv(ROWS / f"{name}.csv", keep_default_na=False, dtype=TEXTS)
             for name in ("cells", "purposes", "shared")
         )
         folders = {"arm64": ROWS, "x86-64": ROWS.with_name("lesions")}
@@ -73,9 +76,11 @@ class Rows:
         [row] = match(self.shared, {"transport": transport}).to_dict("records")
         return row["alike"], row["both"]
 
-    def left(self, arch: str, purpose: str = "left") -> int:
-        """Instructions over a Unix socket that its delivery needs; `all`: that it takes."""
-        where = NEEDED_CELL | ({"form": ""} if purpose == "all" else {}) | {"purpose": purpose}
+    def left(self, arch: str, transport: str, purpose: str = "left") -> int:
+        """Instructions that delivery over a transport needs; `all`: that it takes."""
+        where = NEEDED_CELL | {"transport": transport, "purpose": purpose}
+        if purpose == "all":
+            where |= {"form": ""}
         rows = match(self.needs[arch], where)
         [value] = rows[rows["kernel"].str.startswith("6.12.")]["instructions"]
         return int(value)
@@ -103,12 +108,20 @@ def page(rows: Rows) -> str:
     return environment.get_template("arm64.md.j2").render(rows=rows)
 
 
+def kernel_name(cell: ExactCell) -> str:
+    """`6.12`, or `6.12-arm64-16k`, as --kernel takes it."""
+    isa = ISAS[cell.arch]
+    series, kind = ".".join(cell.kernel.split(".")[:2]), kind_of(cell.kernel, isa)
+    return series if kind == isa.kernels[0] else f"{series}-{kind}"
+
+
 def cell_row(cell: ExactCell) -> dict[str, Any]:
     return {
-        "kernel": ".".join(cell.kernel.split(".")[:2]),
+        "kernel": kernel_name(cell),
         "arch": cell.arch,
         "knob": cell.knob.name if cell.knob else "",
         "transport": cell.transport,
+        "size": str(cell.size),
         "placement": cell.placement,
         "sched": cell.sched,
         "release": cell.kernel,
