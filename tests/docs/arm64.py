@@ -6,8 +6,9 @@
 
 The text stands in docs/site/arm64.md.j2, which has no figure of its own. cells.csv has a row for
 each cell; purposes.csv what the instructions of the usual cell are for; shared.csv how many of the
-functions that both architectures execute there are called equally often; needs.csv is of a study of
-lesions (`exact --arch arm64 --lesions --transports unix --sched fifo --placements same-cpu`).
+functions that both architectures execute there are called equally often; probed.csv has calls that
+the probes of a guest counted (`run --target guest --arch arm64`), beside exact mode's; needs.csv is
+of studies of lesions (`exact --arch arm64 --lesions --sched fifo --placements same-cpu`).
 """
 
 import sys
@@ -49,6 +50,7 @@ class Rows:
             pd.read_csv(ROWS / f"{name}.csv", keep_default_na=False, dtype=TEXTS)
             for name in ("cells", "purposes", "shared")
         )
+        self.probed = pd.read_csv(ROWS / "probed.csv")
         folders = {"arm64": ROWS, "x86-64": ROWS.with_name("lesions")}
         self.needs = {
             arch: pd.read_csv(folder / "needs.csv", keep_default_na=False, dtype=str)
@@ -84,6 +86,14 @@ class Rows:
         rows = match(self.needs[arch], where)
         [value] = rows[rows["kernel"].str.startswith("6.12.")]["instructions"]
         return int(value)
+
+    @property
+    def probed_alike(self) -> int:
+        """Functions that probes found called as often as exact mode, in each cell and repeat."""
+        differs = (self.probed["least"] != self.probed["exact"]) | (
+            self.probed["most"] != self.probed["exact"]
+        )
+        return self.probed["function"].nunique() - self.probed[differs]["function"].nunique()
 
     @property
     def transports(self) -> list[str]:
@@ -156,6 +166,27 @@ def shared_row(first: ExactCell, second: ExactCell) -> dict[str, Any]:
     return {"transport": first.transport, "both": len(both), "alike": alike}
 
 
+def probed_rows(run: Path) -> Iterator[dict[Any, Any]]:
+    """Calls a round trip that a run's guest and exact mode counted; none without a guest."""
+    table = pd.read_csv(run / "measurements.csv", low_memory=False)
+    calls = table[table["quantity"] == "function_calls"]
+    exact = calls[(calls["target"] == "exact") & (calls["conditions"] == "same-cpu+fifo")]
+    known = exact.set_index(["transport", "key"])["value"]
+    key = ["transport", "conditions", "messages", "key"]
+    for names, rows in calls[calls["target"] == "guest"].groupby(key):
+        transport, conditions, messages, function = names
+        counts = rows["value"] / (messages / 2)
+        yield {
+            "transport": transport,
+            "placement": conditions,
+            "messages": messages,
+            "function": function,
+            "least": counts.min(),
+            "most": counts.max(),
+            "exact": known.get((transport, function), 0),
+        }
+
+
 def take(runs: Sequence[Path]) -> None:
     """Take what these runs have counted into the tables; other rows stay."""
     counted = [cell for run in runs for cell in read_exact(read_run(run))]
@@ -163,6 +194,8 @@ def take(runs: Sequence[Path]) -> None:
     rows += map(cell_row, counted)
     newest = {tuple(row[name] for name in KEY): row for row in rows}
     write("cells", [newest[key] for key in sorted(newest)])
+    if probed := [row for run in runs for row in probed_rows(run)]:
+        write("probed", probed)
     usual = {
         (cell.arch, cell.transport): cell
         for cell in counted
