@@ -175,7 +175,7 @@ def probed_rows(run: Path) -> Iterator[dict[Any, Any]]:
     key = ["transport", "conditions", "messages", "key"]
     for names, rows in calls[calls["target"] == "guest"].groupby(key):
         transport, conditions, messages, function = names
-        counts = rows["value"] / (messages / 2)
+        counts = rows["value"] / (rows["messages"] / 2)
         yield {
             "transport": transport,
             "placement": conditions,
