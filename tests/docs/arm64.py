@@ -87,6 +87,12 @@ class Rows:
         [value] = rows[rows["kernel"].str.startswith("6.12.")]["instructions"]
         return int(value)
 
+    def orders_apart(self, transport: str) -> int:
+        """How far the orders of taking lesions together end from each other on arm64."""
+        where = {"transport": transport, "form": NEEDED_CELL["form"], "purpose": "left"}
+        left = match(self.needs["arm64"], where)["instructions"].astype(int)
+        return int(left.max() - left.min())
+
     @property
     def probed_alike(self) -> int:
         """Functions that probes found called as often as exact mode, in each cell and repeat."""
