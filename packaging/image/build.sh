@@ -27,7 +27,10 @@ arm64) machine=aarch64 ;;
 esac
 lack=
 for tool in mmdebstrap buildah gcc make; do command -v $tool >/dev/null || lack+=" $tool"; done
-[ "$for" = "$here" ] || command -v "$machine-linux-gnu-gcc" >/dev/null || lack+=" gcc-${machine/_/-}-linux-gnu"
+if [ "$for" != "$here" ]; then
+	command -v "$machine-linux-gnu-gcc" >/dev/null || lack+=" gcc-${machine/_/-}-linux-gnu libc6-dev-$for-cross"
+	command -v arch-test >/dev/null || lack+=" arch-test"
+fi
 [ -z "$lack" ] || { echo "build.sh: missing: sudo apt install$lack" >&2 && exit 1; }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
