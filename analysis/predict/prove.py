@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from analysis.predict.first import MOST
+from analysis.predict.pairs import Pair
 from analysis.predict.prices import read_prices
 from analysis.predict.runs import (
     ELAPSED,
@@ -32,7 +34,7 @@ from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
 from analysis.report import output
 from analysis.statistics import Compared, Estimate, Values, compared, estimates, mean
-from analysis.wording import amount, number, spanned, times
+from analysis.wording import amount, counted, number, spanned, times
 from probes.contract import PROOF, WATCH
 from probes.differences import differences
 from probes.messages import PROGRAM, RunError
@@ -322,6 +324,7 @@ def predicted(folder: Path, made: Outcome) -> Iterator[str]:
     pairs = predictions(read_object(folder / WATCH, Watched), read_prices(folder))
     if libraries := {name for pair, _ in pairs if pair.client.tls for name in pair.server.tls}:
         yield f"Client and server may encrypt ({min(libraries)} in both). {which_is_tls(made)}"
+    yield from filter(None, (waits_to_connect(pair) for pair, _ in pairs))
     told = [each.elapsed for _, each in pairs if each and each.has_figures]
     if not told:
         yield "Not predicted: what was watched is no pair that asks and answers."
@@ -330,6 +333,23 @@ def predicted(folder: Path, made: Outcome) -> Iterator[str]:
     yield (
         f"A request takes less: {spanned(told[0] * 1000, 'ns')} by what watch saw of TCP, "
         f"measured {measured}."
+    )
+
+
+def waits_to_connect(pair: Pair) -> str:
+    """What a rerouted run cannot show, since the filter answers connect(2) as TCP does.
+
+    Empty where little of a request passes until its client looks whether it is connected.
+    """
+    if not pair.requests or pair.family != "tcp":
+        return ""
+    wait = pair.parts.get("connected, nothing sent yet", 0.0)
+    if wait < MOST * pair.request_us:
+        return ""
+    return (
+        f"{amount(1000 * wait, 'ns')} of a request pass between a connect(2) without blocking and "
+        "the first byte. Rerouted they still do: such a connect(2) is pending, as over TCP. Where "
+        "the program itself connects to a Unix socket, it is connected at once, and saves them."
     )
 
 
@@ -357,8 +377,8 @@ def lines(made: Outcome) -> Iterator[str]:
     repeats = made.elapsed.added.repeats
     yield f"A run takes {tcp} over TCP and {unix} over a Unix socket, {repeats} repeats."
     if made.loads and made.loads.rate:
-        counted = made.loads.rate_of
-        yield f"The client runs for a fixed time, so the ratio is of the {counted} of probed runs."
+        unit = made.loads.rate_of
+        yield f"The client runs for a fixed time, so the ratio is of the {unit} of probed runs."
     if made.is_mostly_start and made.loads:
         share = 100 * (1 - made.loads.in_turns.first.value)
         yield (
@@ -374,7 +394,8 @@ def lines(made: Outcome) -> Iterator[str]:
     yield f"The seccomp filter adds {added} to a run over TCP{told}{without}."
     if made.loads:
         turns, moved = (made.loads.turns.first.value, made.loads.moved.first.value)
-        yield f"Each run had {turns:,.0f} turns and moved {moved:,.0f} bytes over TCP."
+        had = counted(round(turns), "turn")
+        yield f"Each run had {had} and moved {moved:,.0f} bytes over TCP."
     known = differences()
     yield from (f"Other than over TCP: {known[name]}." for name in made.proof.met if name in known)
     if count := lost(made.proof):

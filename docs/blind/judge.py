@@ -39,9 +39,9 @@ def judge(attempt: str, predictions: Path, proofs: Path) -> None:
         ):
             of = column(proof.timed, "plain", each).mean() / turns / 1000
             gain, least, most = (share * of for share in (saved.value, *saved.ends))
-            # A client that pauses between its requests: the median of their own times, which a
-            # single late request does not decide.
-            if figure == "time" and path.stem.endswith(".slow") and result.loads:
+            # Where a run mostly passes outside its turns (a client that pauses, or starts and ends
+            # slowly): the median of the turns' own times, which a single late one does not decide.
+            if figure == "time" and result.is_mostly_start and result.loads:
                 median = result.loads.quantiles[50]
                 less, name = -median.added * 1e-3, "time_us"
                 gain, least, most, of = less.value, *less.ends, median.first.value / 1000

@@ -11,6 +11,7 @@ from analysis.predict.first import First, first, unfair
 from analysis.predict.live import screen, since
 from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Prices
+from analysis.predict.prove import waits_to_connect
 from analysis.predict.waits import notes
 from analysis.raw.programs import PriceList, Watched
 from tests.analysis.made_watch import CLIENT, SERVER, TALK, end, made, price_list, read, watched
@@ -42,9 +43,12 @@ def test_parts_sum_to_what_the_client_waits_for() -> None:
     assert sum(pair.parts.values()) == pytest.approx(pair.request_us)
     assert pair.parts["connected, nothing sent yet"] == 200
     assert pair.parts["waits to be accepted"] == 30
+    # A rerouted run has that wait as well, and a program's own Unix socket has not.
+    assert waits_to_connect(pair).startswith("200 µs of a request pass between a connect(2)")
     # A kept connection may have been opened long before.
     (kept,) = made(end(CLIENT, SERVER, 1, **waits | {"connections": 1}), SERVER_END)
     assert kept.request_us == 80 + 10
+    assert waits_to_connect(kept) == ""
 
 
 @pytest.mark.parametrize(
