@@ -14,9 +14,8 @@ from pathlib import Path
 from statistics import mean
 
 from analysis.predict.prices import cpu_of, read_prices
-from analysis.predict.prove import outcome
-from analysis.predict.runs import Proof, column
-from analysis.raw.record import read_object
+from analysis.predict.prove import read_outcome
+from analysis.predict.runs import column
 
 OPPOSITE = {"gain": -1, "you would lose": 1}
 
@@ -31,8 +30,9 @@ def judge(attempt: str, predictions: Path, proofs: Path) -> None:
         if not (proofs / path.stem).exists():
             print(f"{path.stem}: not measured")
             continue
-        proof = read_object(proofs / path.stem / "prove.json", Proof)
-        result, turns = outcome(proof), column(proof.probed, "tcp", lambda run: run.turns).mean()
+        result = read_outcome(proofs / path.stem)
+        proof = result.proof
+        turns = column(proof.probed, "tcp", lambda run: run.turns).mean()
         for figure, name, saved, each in (
             ("time", "elapsed_us", result.speed.saved, attrgetter("window_ns")),
             ("cpu", "cpu_us", result.cpu, attrgetter("cpu_ns")),
