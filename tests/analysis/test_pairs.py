@@ -52,6 +52,25 @@ def test_parts_sum_to_what_the_client_waits_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("seen", "request_us"),
+    [
+        ({}, 80),
+        ({"answers": 5, "answer_ns": 400_000}, 80),
+        # Most do not fit into a window, and two short ones did: it asks 5 times a second, at once
+        # after each answer.
+        ({"answers": 2, "answer_ns": 160_000}, 200_000 - 10),
+        ({"answers": 0, "answer_ns": 0}, 200_000 - 10),
+        ({"answers": 2, "answer_ns": 160_000, "works": 5}, 0),  # or it pauses between two
+    ],
+)
+def test_a_sample_that_cuts_most_requests_does_not_take_the_short_ones(
+    seen: dict[str, int], request_us: float
+) -> None:
+    (pair,) = made(end(CLIENT, SERVER, 1, **seen), SERVER_END)
+    assert pair.request_us == pytest.approx(request_us)
+
+
+@pytest.mark.parametrize(
     ("changes", "held_us"),
     [
         ({}, 0),
