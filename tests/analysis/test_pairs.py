@@ -70,6 +70,15 @@ def test_a_sample_that_cuts_most_requests_does_not_take_the_short_ones(
     assert pair.request_us == pytest.approx(request_us)
 
 
+def test_a_timer_of_which_a_sample_saw_no_end_is_named() -> None:
+    for waits, said in (((10, 0), True), ((2, 0), False), ((10, 800_000), False)):
+        unseen = {"answers": 0, "answer_ns": 0, "waits": {"delayed-ack": waits}}
+        (pair,) = made(end(CLIENT, SERVER, 1, **unseen), SERVER_END)
+        told = first(pair, None, 5)
+        assert ("many wait for a timer of TCP (delayed ACK;" in told.sentence) is said
+        assert (told.limit == "timer") is said
+
+
 @pytest.mark.parametrize(
     ("changes", "held_us"),
     [
