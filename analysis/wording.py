@@ -214,8 +214,8 @@ def listed(items: list[str]) -> str:
 
 
 def counted(count: int, single: str, many: str = "") -> str:
-    """`1 cell`, `2 cells`."""
-    return f"{count} {single if count == 1 else many or single + 's'}"
+    """`1 cell`, `2,000 cells`."""
+    return f"{count:,} {single if count == 1 else many or single + 's'}"
 
 
 def wrapped(text: str, columns: int, indent: str = "  ") -> list[str]:

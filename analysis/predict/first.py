@@ -93,6 +93,8 @@ def limits(pair: Pair, transport_us: float) -> Iterator[tuple[str, str]]:
         part = amount(1000 * pair.parts[name], "ns")
         told = PART_TOLD[name].format(**names)
         yield name, f"{part}: {told}" if name in RUNS else told
+    if told := unseen_timer(pair):
+        yield "timer", told
     yield "", "nothing else stands out" if whole else ""
 
 
@@ -119,6 +121,15 @@ def timer(pair: Pair) -> str:
     """The timer that the pair waits for longest."""
     waits = pair.client.waits + pair.server.waits
     return TIMERS[max(TIMERS, key=lambda name: waits[name, "ns"])]
+
+
+def unseen_timer(pair: Pair) -> str:
+    """Say for what many requests waited where a sample counted the waits, and not how long."""
+    waits = pair.client.waits + pair.server.waits
+    name = max(TIMERS, key=lambda name: waits[name, "count"])
+    if waits[name, "count"] < MOST * max(1, pair.requests) or waits[name, "ns"]:
+        return ""
+    return f"many wait for a timer of TCP ({TIMERS[name]}), how long was not seen (--limit 100)"
 
 
 def scarce_ports(pair: Pair) -> str:

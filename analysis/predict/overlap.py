@@ -92,6 +92,8 @@ def of_connection(end: End, life: Life, other: End) -> Overlap | None:
     that size in as many segments, the bytes say it. Else the connection may have had another use.
     """
     requests = max(end.count("turns"), other.count("turns"))
+    if not requests:  # in what was counted, neither end's send followed what it had received
+        return None
     parts = [each.count("sends") / requests for each in (end, other)]
     if any(part < 1 - PARTLY or abs(part - round(part)) > PARTLY for part in parts):
         return None
@@ -99,6 +101,8 @@ def of_connection(end: End, life: Life, other: End) -> Overlap | None:
         each.count("sent") * round(part) / each.count("sends")
         for each, part in zip((end, other), parts, strict=True)
     ]
+    if not all(sizes):
+        return None
     went, rest = divmod(life.bytes_out, sizes[0])
     came, part_of_one = divmod(life.bytes_in - life.unread, sizes[1])
     segments, under_way = life.segments_out - life.resent, went - came

@@ -2,7 +2,7 @@
 """What a message of any size costs on this machine, and a pair that its user describes."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +15,7 @@ from analysis.raw.files import read_samples
 from analysis.raw.programs import PricedCell, PriceList
 from analysis.raw.record import Count, Model, NotNegative, Positive, read_object
 from analysis.raw.run import Run, Target, read_run
-from analysis.statistics import mean
+from analysis.statistics import Values, mean
 from analysis.times.cold import COLD_SIZE, stored_prices
 from analysis.wording import amount, number
 from probes.contract import PRICES
@@ -68,13 +68,7 @@ class Prices:
                 "them anew, without --prices."
             )
         self.connects = self._has("connect")
-        # Transport and placement → for each pause before a request, µs: what it takes more, µs.
-        self._paused: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        for cell in sorted(self.cells, key=lambda cell: -(cell.rate or 0)):
-            if cell.rate:
-                took = min(cell.median_us)  # which other work lengthened least
-                curve = self._paused.setdefault((cell.transport, cell.placement), [])
-                curve.append((1e6 / cell.rate, took))
+        self._paused = dict(_curves(self.cells))
         self._cold: dict[tuple[str, str, bool], Price] = {
             (cell.transport, cell.pattern, cell.cold): _price(cell)
             for cell in self.beside_cold
@@ -142,19 +136,46 @@ class Prices:
         return np.asarray(np.array((near * one + (1 - near) * two, 0, 0)) * longer)
 
     def _curve(self, transport: str, placement: str, idle_us: float) -> float:
-        """What a round trip takes more after a pause: straight lines over its logarithm."""
-        curve = self._paused.get((transport, placement), [])
-        if not curve or idle_us <= 0:
+        """What a round trip takes more after a pause: straight lines over its logarithm.
+
+        After a pause longer than any measured it takes what it takes after the longest.
+        """
+        if idle_us <= 0 or (transport, placement) not in self._paused:
             return 0.0
-        pauses, took = zip(*curve, strict=True)
-        # After a longer pause nothing is faster, but for other work that came between.
-        least = np.minimum.accumulate(took[::-1])[::-1]
-        more = least - least[0]
-        return float(np.interp(np.log(idle_us), np.log(pauses), more))
+        curve = self._paused[transport, placement]
+        return float(np.interp(np.log(idle_us), np.log(list(curve)), list(curve.values())))
 
     def _placed(self, transport: str, pattern: str, near: float, size: float) -> Price:
         same, cross = (self.price(transport, pattern, place, size) for place in (ONE, TWO))
         return same * near + cross * (1 - near)
+
+
+def _curves(cells: Iterable[PricedCell]) -> Iterator[tuple[tuple[str, str], dict[float, float]]]:
+    """Transport and placement → for each pause before a request, µs: what it takes more, µs.
+
+    After a longer pause nothing is faster, but for other work that came between. A repeat's two
+    transports followed each other, so what slowed one slowed the other: TCP's curve is that of a
+    Unix socket and the median difference.
+    """
+    took: dict[tuple[str, str], dict[float, Sequence[float]]] = {}
+    for cell in sorted(cells, key=lambda cell: -(cell.rate or 0)):
+        if cell.rate:
+            key = (cell.transport, cell.placement)
+            took.setdefault(key, {})[1e6 / cell.rate] = cell.median_us
+    for placement in (ONE, TWO):
+        if not all((transport, placement) in took for transport in PAIR):
+            continue
+        unix, tcp = (took[transport, placement] for transport in PAIR)
+        alone = _rising([float(np.median(unix[pause])) for pause in unix])
+        added = _rising([float(np.median(np.subtract(tcp[pause], unix[pause]))) for pause in unix])
+        yield ("unix", placement), dict(zip(unix, alone, strict=True))
+        yield ("tcp", placement), dict(zip(unix, alone + added, strict=True))
+
+
+def _rising(took: Sequence[float]) -> Values:
+    """What each takes more than the first: no less than one before it."""
+    least = np.minimum.accumulate(took[::-1])[::-1]
+    return np.asarray(least - least[0])
 
 
 def _price(cell: PricedCell) -> Price:

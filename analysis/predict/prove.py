@@ -17,7 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from analysis.predict.first import MOST
+from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import read_prices
+from analysis.predict.request_time import SELDOM_OPENED
 from analysis.predict.runs import (
     ELAPSED,
     REROUTED,
@@ -32,7 +35,7 @@ from analysis.raw.programs import Watched
 from analysis.raw.record import read_object
 from analysis.report import output
 from analysis.statistics import Compared, Estimate, Values, compared, estimates, mean
-from analysis.wording import amount, number, spanned, times
+from analysis.wording import amount, counted, number, spanned, times
 from probes.contract import PROOF, WATCH
 from probes.differences import differences
 from probes.messages import PROGRAM, RunError
@@ -214,6 +217,7 @@ class Outcome:
     by_option: Compared | None  # first: by the program's own option; second: TCP
     own_p50: Estimate | None  # of that
     metric: Compared | None  # the client's own figure
+    opened: float = 0.0  # connections for each request, by what was watched
 
     @property
     def less(self) -> Estimate | None:
@@ -230,17 +234,26 @@ class Outcome:
 
     @property
     def is_mostly_start(self) -> bool:
-        """Whether most of a run passes outside its turns, which are one after the other there.
+        """Whether most of a run passes as its client starts and works for itself.
 
         A turn ends with the first part of an answer. If most of the time outside goes with TCP, the
-        client waits there for the rest of it.
+        client waits there for the rest of it; where it connects for each turn, it does that there.
         """
-        if self.loads is None or self.loads.rate:
+        if self.connects_in_between or self.loads is None or self.loads.rate:
             return False
         outside = both(self.proof.probed, lambda run: run.window_ns - run.in_turns)
         if outside is None or outside.ratio.ends[1] < STARTED:
             return False
-        return self.loads.in_turns.first.value < 1 - STARTED
+        return self.outside_turns > STARTED
+
+    @property
+    def connects_in_between(self) -> bool:
+        return self.opened > SELDOM_OPENED
+
+    @property
+    def outside_turns(self) -> float:
+        """The part of a run over TCP that is outside its turns, which are one after the other."""
+        return 1 - self.loads.in_turns.first.value if self.loads else 0.0
 
     @property
     def turn(self) -> Compared | None:
@@ -292,7 +305,17 @@ class Outcome:
         }
 
 
-def outcome(proof: Proof) -> Outcome:
+def read_outcome(folder: Path) -> Outcome:
+    """All figures of a stored proof, beside which a watch may lie. Raises RunError."""
+    proof = read_object(folder / PROOF, Proof)
+    if not (folder / WATCH).exists():
+        return outcome(proof)
+    seen = [pair for pair in pairs(read_object(folder / WATCH, Watched)) if pair.family == "tcp"]
+    most = max(seen, key=lambda pair: pair.requests, default=None)
+    return outcome(proof, most.observed.requests.opened if most else 0.0)
+
+
+def outcome(proof: Proof, opened: float = 0.0) -> Outcome:
     """All figures of a proof. Raises RunError where a way has no run, or fewer than another."""
     arms = Counter[str](run.arm for run in proof.timed)
     elapsed = both(proof.timed, ELAPSED)
@@ -311,6 +334,7 @@ def outcome(proof: Proof) -> Outcome:
         by_option=compared(own, plain) if len(own) else None,
         own_p50=mean(own_p50) if len(own_p50) else None,
         metric=both(proof.timed, lambda run: run.metric),
+        opened=opened,
     )
 
 
@@ -319,10 +343,11 @@ def predicted(folder: Path, made: Outcome) -> Iterator[str]:
     if not (folder / WATCH).exists():
         yield f"Not predicted: {PROGRAM} watch measures this machine's prices, once."
         return
-    pairs = predictions(read_object(folder / WATCH, Watched), read_prices(folder))
-    if libraries := {name for pair, _ in pairs if pair.client.tls for name in pair.server.tls}:
+    seen = predictions(read_object(folder / WATCH, Watched), read_prices(folder))
+    if libraries := {name for pair, _ in seen if pair.client.tls for name in pair.server.tls}:
         yield f"Client and server may encrypt ({min(libraries)} in both). {which_is_tls(made)}"
-    told = [each.elapsed for _, each in pairs if each and each.has_figures]
+    yield from filter(None, (waits_to_connect(pair) for pair, _ in seen))
+    told = [each.elapsed for _, each in seen if each and each.has_figures]
     if not told:
         yield "Not predicted: what was watched is no pair that asks and answers."
         return
@@ -330,6 +355,23 @@ def predicted(folder: Path, made: Outcome) -> Iterator[str]:
     yield (
         f"A request takes less: {spanned(told[0] * 1000, 'ns')} by what watch saw of TCP, "
         f"measured {measured}."
+    )
+
+
+def waits_to_connect(pair: Pair) -> str:
+    """What a rerouted run cannot show, since the filter answers connect(2) as TCP does.
+
+    Empty where little of a request passes until its client looks whether it is connected.
+    """
+    if not pair.requests or pair.family != "tcp":
+        return ""
+    wait = pair.parts.get("connected, nothing sent yet", 0.0)
+    if wait < MOST * pair.request_us:
+        return ""
+    return (
+        f"{amount(1000 * wait, 'ns')} of a request pass between a connect(2) without blocking and "
+        "the first byte. Rerouted they still do: such a connect(2) is pending, as over TCP. Where "
+        "the program itself connects to a Unix socket, it is connected at once."
     )
 
 
@@ -357,14 +399,16 @@ def lines(made: Outcome) -> Iterator[str]:
     repeats = made.elapsed.added.repeats
     yield f"A run takes {tcp} over TCP and {unix} over a Unix socket, {repeats} repeats."
     if made.loads and made.loads.rate:
-        counted = made.loads.rate_of
-        yield f"The client runs for a fixed time, so the ratio is of the {counted} of probed runs."
-    if made.is_mostly_start and made.loads:
-        share = 100 * (1 - made.loads.in_turns.first.value)
+        unit = made.loads.rate_of
+        yield f"The client runs for a fixed time, so the ratio is of the {unit} of probed runs."
+    outside = f"{number(100 * made.outside_turns)} % of a run over TCP is outside its turns"
+    if made.is_mostly_start:
         yield (
-            f"{number(share)} % of a run over TCP is outside its turns, as the client starts and "
-            "works for itself. Have it ask more often in a run, to see what a request takes."
+            f"{outside}, as the client starts and works for itself. Have it ask more often in a "
+            "run, to see what a request takes."
         )
+    elif made.connects_in_between and made.outside_turns > STARTED:
+        yield f"{outside}: most of them have a connection of their own, which is made there."
     if metric := made.metric:
         tcp, unix = number(metric.first.value), number(metric.second.value)
         yield f"The client's own figure: {tcp} → {unix}, {times(metric.ratio)}."
@@ -374,7 +418,8 @@ def lines(made: Outcome) -> Iterator[str]:
     yield f"The seccomp filter adds {added} to a run over TCP{told}{without}."
     if made.loads:
         turns, moved = (made.loads.turns.first.value, made.loads.moved.first.value)
-        yield f"Each run had {turns:,.0f} turns and moved {moved:,.0f} bytes over TCP."
+        had = counted(round(turns), "turn")
+        yield f"Each run had {had} and moved {moved:,.0f} bytes over TCP."
     known = differences()
     yield from (f"Other than over TCP: {known[name]}." for name in made.proof.met if name in known)
     if count := lost(made.proof):
@@ -418,7 +463,7 @@ def _speed_lines(made: Outcome) -> Iterator[str]:
 
 def show_proof(folder: Path, how: str | None) -> None:
     """Write proof.json, and print what follows. Raises RunError where the loads are unequal."""
-    made = outcome(read_object(folder / PROOF, Proof))
+    made = read_outcome(folder)
     text = json.dumps(made.document(), indent=1) + "\n"
     output.write_all(folder, {RESULT: text})
     said = list(lines(made))

@@ -12,6 +12,8 @@ SENT_AGAIN = "resent"
 HELD_BACK = ("delayed-ack", "cork", "paced")  # waits that a Unix socket does not have
 MORE_SLEEPS = 1.2  # for each request: more than one, and not by chance
 SELDOM_OPENED = 0.1  # connections for each request: with fewer, they are kept
+SEEN = 0.5  # of all requests: of fewer, those that were seen as a whole are the shortest
+SURELY_SEEN = 0.9  # of all pauses between two requests: the others are no long ones
 ROOM = 128 * 1024  # bytes of a message: as much a Unix socket has room for by default
 
 
@@ -98,7 +100,23 @@ def answer_us(client: Party, server: Party, rate: float) -> float:
     """From a request to its answer; 0 where that is not known."""
     if overlap(client, server, requests_of(client, server) / rate).how is How.CROSSED:
         return 0.0
-    return client.mean_us("answer") + beside_others_us(client, server, rate)
+    return first_answer_us(client, rate) + beside_others_us(client, server, rate)
+
+
+def first_answer_us(client: Party, rate: float) -> float:
+    """From a turn of the client to the first part of its answer; 0 where that is not known.
+
+    A sample sees a request as a whole if it fits into one of its windows. Where most do not, those
+    that do are short by choice. The time is then all that was counted, less what the client did
+    between an answer and its next request, if that was seen as a whole.
+    """
+    turns = client.sum("turns")
+    if client.sum("answers") >= SEEN * turns:
+        return client.mean_us("answer")
+    if client.sum("works") < SURELY_SEEN * turns:
+        return 0.0
+    period_us = len(client.ends) * 1e6 / rate
+    return max(0.0, period_us - client.mean_us("work"))
 
 
 def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:
@@ -158,9 +176,7 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
     # What its process does before it sends first, it does over a Unix socket, too.
     no_connect = max(0.0, first - client.busy * 1e6 / rate)
     parts, found = parts_of(client, server, rate), overlap(client, server, active_s)
-    answering_s = client.sum("answer_ns") / 1e9
-    if found.is_there:
-        answering_s = answer_us(client, server, rate) * requests / 1e6
+    answering_s = answer_us(client, server, rate) * requests / 1e6
     return Observed(
         requests=Requests(
             rate=rate,
@@ -179,7 +195,7 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
             more_sleeps=max(slept) > MORE_SLEEPS + opened,
             connect_us=connect_us,
             held_back_us=no_connect + held_back_us(client, server, rate, HELD_BACK),
-            idle_us=idle_us(client, 1e6 / rate),
+            idle_us=idle_us(client, rate),
             seen_us=sum(parts.values()) - parts["open"],
         ),
         cpu=CpuUse(
@@ -197,7 +213,7 @@ def observe(client: Party, server: Party, active_s: float, idle: float) -> Obser
     )
 
 
-def idle_us(client: Party, period_us: float) -> float:
+def idle_us(client: Party, rate: float) -> float:
     """How long the path is not used before a request: by all connections, or by each of them."""
-    pause = period_us - client.mean_us("answer")
+    pause = 1e6 / rate - first_answer_us(client, rate)
     return max(0.0, min(pause, client.mean_us("work")) if client.sum("works") else pause)

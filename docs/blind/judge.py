@@ -14,9 +14,8 @@ from pathlib import Path
 from statistics import mean
 
 from analysis.predict.prices import cpu_of, read_prices
-from analysis.predict.prove import outcome
-from analysis.predict.runs import Proof, column
-from analysis.raw.record import read_object
+from analysis.predict.prove import read_outcome
+from analysis.predict.runs import column
 
 OPPOSITE = {"gain": -1, "you would lose": 1}
 
@@ -31,18 +30,21 @@ def judge(attempt: str, predictions: Path, proofs: Path) -> None:
         if not (proofs / path.stem).exists():
             print(f"{path.stem}: not measured")
             continue
-        proof = read_object(proofs / path.stem / "prove.json", Proof)
-        result, turns = outcome(proof), column(proof.probed, "tcp", lambda run: run.turns).mean()
+        result = read_outcome(proofs / path.stem)
+        proof = result.proof
+        turns = column(proof.probed, "tcp", lambda run: run.turns).mean()
         for figure, name, saved, each in (
             ("time", "elapsed_us", result.speed.saved, attrgetter("window_ns")),
             ("cpu", "cpu_us", result.cpu, attrgetter("cpu_ns")),
         ):
             of = column(proof.timed, "plain", each).mean() / turns / 1000
             gain, least, most = (share * of for share in (saved.value, *saved.ends))
-            # A client that pauses between its requests: their own times.
-            if figure == "time" and path.stem.endswith(".slow") and result.turn:
-                less, name = -result.turn.added * 1e-3, "time_us"
-                gain, least, most, of = less.value, *less.ends, result.turn.first.value / 1000
+            # Where a run mostly passes outside its turns (a client that pauses, or starts and ends
+            # slowly): the median of the turns' own times, which a single late one does not decide.
+            if figure == "time" and result.is_mostly_start and result.loads:
+                median = result.loads.quantiles[50]
+                less, name = -median.added * 1e-3, "time_us"
+                gain, least, most, of = less.value, *less.ends, median.first.value / 1000
             point, low, high = (told[name][end] for end in ("value", "low", "high"))
             holds = low <= gain <= high
             inside[figure].append(holds)

@@ -92,3 +92,16 @@ def test_a_batch_ends_with_its_last_answer() -> None:
 def test_an_answer_whose_parts_come_later_is_told() -> None:
     names = [[name for name, _ in kinds(pair_of({"rest_ns": ns}, {}))] for ns in (0, 3_000_000)]
     assert names == [[], ["rest"]]
+
+
+@pytest.mark.parametrize("seen", [{"turns": 0}, {"sent": 0}])
+def test_a_connection_of_which_too_little_was_counted_says_nothing(seen: dict[str, int]) -> None:
+    """It opened at the end of what was counted: nothing was asked, or no byte went."""
+    other = CLIENT.replace("40000", "40001")
+    (pair,) = made(
+        end(CLIENT, SERVER, 1),
+        end(SERVER, CLIENT, 2),
+        end(other, SERVER, 1, **seen, **life()),
+        end(SERVER, other, 2, **seen),
+    )
+    assert told(pair) == []

@@ -11,6 +11,7 @@ from analysis.predict.first import First, first, unfair
 from analysis.predict.live import screen, since
 from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Prices
+from analysis.predict.prove import waits_to_connect
 from analysis.predict.waits import notes
 from analysis.raw.programs import PriceList, Watched
 from tests.analysis.made_watch import CLIENT, SERVER, TALK, end, made, price_list, read, watched
@@ -42,9 +43,40 @@ def test_parts_sum_to_what_the_client_waits_for() -> None:
     assert sum(pair.parts.values()) == pytest.approx(pair.request_us)
     assert pair.parts["connected, nothing sent yet"] == 200
     assert pair.parts["waits to be accepted"] == 30
+    # A rerouted run has that wait as well, and a program's own Unix socket has not.
+    assert waits_to_connect(pair).startswith("200 µs of a request pass between a connect(2)")
     # A kept connection may have been opened long before.
     (kept,) = made(end(CLIENT, SERVER, 1, **waits | {"connections": 1}), SERVER_END)
     assert kept.request_us == 80 + 10
+    assert waits_to_connect(kept) == ""
+
+
+@pytest.mark.parametrize(
+    ("seen", "request_us"),
+    [
+        ({}, 80),
+        ({"answers": 5, "answer_ns": 400_000}, 80),
+        # Most do not fit into a window, and two short ones did: it asks 5 times a second, at once
+        # after each answer.
+        ({"answers": 2, "answer_ns": 160_000}, 200_000 - 10),
+        ({"answers": 0, "answer_ns": 0}, 200_000 - 10),
+        ({"answers": 2, "answer_ns": 160_000, "works": 5}, 0),  # or it pauses between two
+    ],
+)
+def test_a_sample_that_cuts_most_requests_does_not_take_the_short_ones(
+    seen: dict[str, int], request_us: float
+) -> None:
+    (pair,) = made(end(CLIENT, SERVER, 1, **seen), SERVER_END)
+    assert pair.request_us == pytest.approx(request_us)
+
+
+def test_a_timer_of_which_a_sample_saw_no_end_is_named() -> None:
+    for waits, said in (((10, 0), True), ((2, 0), False), ((10, 800_000), False)):
+        unseen = {"answers": 0, "answer_ns": 0, "waits": {"delayed-ack": waits}}
+        (pair,) = made(end(CLIENT, SERVER, 1, **unseen), SERVER_END)
+        told = first(pair, None, 5)
+        assert ("many wait for a timer of TCP (delayed ACK;" in told.sentence) is said
+        assert (told.limit == "timer") is said
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,30 @@ def test_a_pause_adds_to_a_message_by_one_curve() -> None:
     assert slow - fast == pytest.approx(90)
 
 
+def test_what_slows_both_transports_of_a_repeat_is_no_difference() -> None:
+    """After 100 ms TCP takes 20 µs more in each repeat; the machine takes 100 more in the last."""
+    listed = price_list()
+    for transport, more in (("unix", 0), ("tcp", 20)):
+        for rate, took in ((10_000, [30, 30, 30]), (10, [150 + more, 160 + more, 260 + more])):
+            listed["cells"].append(
+                {
+                    "transport": transport,
+                    "pattern": "paced",
+                    "size": 64,
+                    "placement": "same-cpu",
+                    "rate": rate,
+                    "iteration_us": [1.0],
+                    "median_us": took,
+                    "client_cpu_us": [1.0],
+                    "server_cpu_us": [1.0],
+                }
+            )
+    found = Prices(PriceList.model_validate_json(json.dumps(listed)).cells)
+    gained = [found.saved("pingpong", 1.0, 64, idle_us=idle)[0] for idle in (0, 1e5)]
+    assert gained[1] - gained[0] == pytest.approx(20)
+    assert found.after_pause("unix", "pingpong", 1.0, 1e5)[0] == pytest.approx(130)
+
+
 def test_own_work_makes_the_path_colder_and_the_difference_larger() -> None:
     """Cold, TCP takes 60 - 50 = 10 µs more for a round trip, not 13 - 9 = 4."""
     listed = price_list()

@@ -218,7 +218,7 @@ def told_of(seen: Watched, prices: Prices) -> list[Told]:
 
 def test_a_request_that_no_sample_saw_as_a_whole_is_open(prices: Prices) -> None:
     """Its time is not known: it is not 0, and no difference is small beside it."""
-    unseen = {"answers": 0, "answer_ns": 0, "waits": {"delayed-ack": [10, 0]}}
+    unseen = {"answers": 0, "answer_ns": 0, "works": 8, "waits": {"delayed-ack": [10, 0]}}
     (told,) = told_of(read(end(CLIENT, SERVER, 1, **unseen), TALK[1]), prices)
     assert told.prediction
     assert told.prediction.verdict == Verdict.UNTIMED

@@ -4,7 +4,7 @@
 The last table has five of them beside what a prediction and a report say.
 
     python -m tests.docs.proofs             # fill the page again
-    python -m tests.docs.proofs FOLDER …    # take the rows from these proofs first
+    python -m tests.docs.proofs FOLDER …    # first put the rows of these proofs in their place
 
 A row is a program over TCP and by its own Unix option, and rerouted; times are ns of a request.
 """
@@ -36,6 +36,7 @@ HEADS = ["program", "free: less", "option", "rerouted", "bound: less", "option",
          "settled"]  # fmt: skip
 SERVERS = ("postgresql", "pgbouncer", "mariadb", "redis", "memcached", "nginx-uwsgi", "nginx-php",
            "nginx-gunicorn", "uvicorn", "puma", "haproxy", "node-http")  # fmt: skip
+SETTING = ["program", "case", "cpus"]
 PART = ("", "_low", "_high")
 PREDICTIONS = REPOSITORY / "docs/predictions.tsv"
 ANSWER = REPOSITORY / "reports/reference/default/answer.json"
@@ -46,8 +47,9 @@ WAYS = ["program", "a request over TCP", "report", "what-if", "prove"]
 
 
 def take(folders: list[Path]) -> pd.DataFrame:
-    """The rows of these proofs."""
-    return pd.DataFrame(_row(read_object(folder / PROOF, Proof)) for folder in folders)
+    """The stored rows, with those of these proofs instead of theirs, or behind them."""
+    new = pd.DataFrame(_row(read_object(folder / PROOF, Proof)) for folder in folders)
+    return pd.concat([pd.read_csv(ROWS), new]).drop_duplicates(SETTING, keep="last")
 
 
 def _row(proof: Proof) -> dict[str, Any]:
