@@ -37,10 +37,20 @@ def target_text(kind: str, kernel: str) -> str:
 
 
 def kernel_text(kernel: str) -> str:
-    """`Linux 6.12.117` of 6.12.117+deb13-cloud-amd64; another architecture is named."""
+    """`Linux 6.12.117` of 6.12.117+deb13-cloud-amd64; another architecture is named.
+
+    And so is an unusual kind of Debian's kernels: `Linux 6.12.117-arm64-16k`.
+    """
     number = re.match(r"\d+(\.\d+)*", kernel)
-    named = (name for name, isa in ISAS.items() if isa is not USUAL and name in kernel)
-    return " for ".join([f"Linux {number[0] if number else kernel}", *named])
+    text = f"Linux {number[0] if number else kernel}"
+    for name, isa in ISAS.items():
+        usual = isa.kernels[0]
+        kind = next((kind for kind in isa.kernels if kernel.endswith(f"-{kind}")), usual)
+        if kind != usual:
+            return f"{text}-{kind}"
+        if isa is not USUAL and name in kernel:
+            return f"{text} for {name}"
+    return text
 
 
 def counter_text(run: Run, kind: str, kernel: str, cpu: str, one_cpu: bool) -> str:

@@ -97,7 +97,7 @@ def prepare(session: Session[RunOptions]) -> Prepared:
     """Packages, workload; what this kernel allows; the plan of each target."""
     options, progress = session.options, session.progress
     for kernel in options.kernels:
-        guest.check_name(kernel, ISAS[options.arch])
+        guest.check_booted(kernel, ISAS[options.arch])
     session.set_up_step("--claims" if options.claims is not None else "--no-python")
     planner = planner_of(options)
     with progress.step("preflight"):

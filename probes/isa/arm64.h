@@ -53,7 +53,7 @@ static const struct isa arm64 = {
 #include <termios.h>
 #include <unistd.h>
 
-#define ISA_PAGE		   4096
+#define ISA_PAGE		   getpagesize() /* 4 KiB; with another kernel 16 */
 
 /*
  * movz xzr, #MAGIC: it does nothing, and has room for the lower half of the magic. The recorder

@@ -30,6 +30,7 @@ ARM64_CALL = re.compile(r"__(?:arm64|se|do)_sys_(\w+)$")
 
 # The head of an Image: Documentation/arch/arm64/booting.rst.
 IMAGE_MAGIC_AT, IMAGE_MAGIC = 56, b"ARM\x64"
+IMAGE_FLAGS_AT, PAGES = 24, {2: 16 << 10, 3: 64 << 10}  # else they have 4 KiB
 LINUX_VERSION = re.compile(rb"Linux version (\d\S*) ")
 LEVELS = (39, 30, 21, 12)  # by which bits of an address page tables are indexed
 VALID, NEXT_LEVEL, OUTPUT = 1, 2, 0x0000_FFFF_FFFF_F000
@@ -65,6 +66,7 @@ class Arm64(Isa):
     qemu_package = "qemu-system-arm"
     cpu = "neoverse-n1"
 
+    kernels = ("cloud-arm64", "arm64-16k", "arm64")
     image = "Image"
     image_path = "arch/arm64/boot/Image"
     console = "CONFIG_SERIAL_AMBA_PL011_CONSOLE"
@@ -166,6 +168,9 @@ struct pt_regs {
             return None
         match = LINUX_VERSION.search(image)
         return match[1].decode("ascii", "replace") if match else ""
+
+    def page_of(self, image: bytes) -> int:
+        return PAGES.get(image[IMAGE_FLAGS_AT] >> 1 & 3, self.page)
 
     def packed_kernel(self, image: bytes) -> tuple[bytes, int]:
         return b"", 0  # QEMU boots an Image as it is

@@ -45,6 +45,7 @@ class Isa(ABC):
     cpu: str  # QEMU's model that cells are counted on, where no knob asks for another
 
     # The kernel's file.
+    kernels: Sequence[str]  # kinds of Debian's, as their releases end; the usual one first
     image: str  # the target of make, and what the file is called
     image_path: str  # in a build of the kernel
     console: str  # the kernel option that the serial console needs
@@ -52,7 +53,7 @@ class Isa(ABC):
     usual_config: Sequence[str]  # and those of a build without a configuration of the user's
 
     # Memory.
-    page: int  # bytes
+    page: int  # bytes, of usual kernels and of what QEMU stores
     user_limit: int  # where the addresses of user space end
     memory_start: int  # the physical address of main memory's first byte
     text: int  # from this address on the kernel has its own code and variables
@@ -131,6 +132,10 @@ class Isa(ABC):
     @abstractmethod
     def release_of(self, image: bytes) -> str | None:
         """Return the release that a kernel's file names; None where it is no such file."""
+
+    def page_of(self, image: bytes) -> int:
+        """Return the bytes of a page of the kernel whose file begins so."""
+        return self.page
 
     @abstractmethod
     def packed_kernel(self, image: bytes) -> tuple[bytes, int]:

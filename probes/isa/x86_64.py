@@ -56,6 +56,7 @@ class X8664(Isa):
     qemu_package = "qemu-system-x86"
     cpu = "qemu64"
 
+    kernels = ("cloud-amd64",)
     image = "bzImage"
     image_path = "arch/x86/boot/bzImage"
     console = "CONFIG_SERIAL_8250_CONSOLE"

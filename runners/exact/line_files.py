@@ -63,7 +63,12 @@ def named_knob(cell: Cell, knob: Knob) -> Knob | None:
 
 
 def types_of(machine: EmulatedMachine) -> Btf:
-    """The types of a machine's kernel. Raises RunError where it has none."""
+    """The types of a machine's kernel. Raises RunError where no line can have a name."""
+    if (page := machine.kernel.page) != machine.isa.page:
+        raise RunError(
+            f"lines and fields have names where pages have {machine.isa.page >> 10} KiB, and those "
+            f"of {machine.kernel.release} have {page >> 10}."
+        )
     return _types(machine.kernel.file, machine.qemu, machine.isa)
 
 

@@ -17,12 +17,20 @@ from probes.transports import read_transports
 from runners.guest.boot import Guest, kvm_boots
 from runners.guest.debian import PackageSources
 from runners.guest.image import prepare_image
-from runners.guest.kernels import DEFAULT, DRIVER, PROBED, SERIES, check_name, prepare_kernel
+from runners.guest.kernels import (
+    DEFAULT,
+    DRIVER,
+    PROBED,
+    SERIES,
+    check_booted,
+    check_name,
+    prepare_kernel,
+)
 from runners.guest.qemu import prepare_qemu
 from runners.guest.store import Cache, LackingError, Say
 from runners.process import RunError
 
-__all__ = ["PROBED", "SERIES", "Guest", "LackingError", "check_name", "prepare"]
+__all__ = ["PROBED", "SERIES", "Guest", "LackingError", "check_booted", "check_name", "prepare"]
 
 
 def prepare(

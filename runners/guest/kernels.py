@@ -29,7 +29,7 @@ DEFAULT = "6.12"
 KERNEL_SUITES: Mapping[str, Sequence[str]] = TABLES["kernels"]
 SERIES = tuple(KERNEL_SUITES)
 PROBED = SERIES[1:]  # exact mode alone is tested on 5.10
-KERNEL_PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+\S*-cloud-{})"  # with an architecture
+KERNEL_PACKAGE = r"linux-(image|binary)-(\d+\.\d+\.\d+[^\s-]*(?:-\d+)?-({}))"  # with kinds
 DRIVER = "virtio_blk"  # of disks that QEMU can store, as it cannot NVMe
 # Modules of transports and of exact mode's knobs.
 MODULES = (*every_module(), "nf_tables", "tcp_bbr", "tcp_dctcp", "tcp_vegas", "tcp_westwood")
@@ -57,6 +57,12 @@ class Kernel:
     key: str
     orders: Mapping[str, list[str] | None] = field(default_factory=dict)
     isa: Isa = USUAL
+
+    @property
+    def page(self) -> int:
+        """Bytes of a page of its memory."""
+        with self.file.open("rb") as opened:
+            return self.isa.page_of(opened.read(PAGE))
 
     def modules(self, wanted: Sequence[str], *, all_or_none: bool = True) -> tuple[Path, ...]:
         """The files of the `wanted` modules and of all on which they depend, in loading order.
@@ -88,7 +94,8 @@ def prepare_kernel(
 ) -> Kernel:
     """The kernel for `isa` called `name`, fetched first if need be.
 
-    `name` is a series ("6.12"), a release or a package version of one of Debian's cloud kernels,
+    `name` is a series ("6.12"), a release or a package version of one of Debian's cloud kernels;
+    the same with another kind of kernel at its end ("6.12-arm64-16k"), whose drivers are modules;
     or the path of a bzImage with what the guest needs built in.
     Raises UsageError if nobody offers it, RunError if it cannot be had.
     """
@@ -123,8 +130,9 @@ def prepare_kernel(
 
 def _find(sources: PackageSources, name: str, isa: Isa) -> tuple[Archive, Offer]:
     """The archive that offers a kernel. Raises UsageError."""
-    package = KERNEL_PACKAGE.format(isa.debian)
-    likely = KERNEL_SUITES.get(".".join(name.split(".")[:2]))
+    package = KERNEL_PACKAGE.format("|".join(isa.kernels))
+    series = re.match(r"\d+\.\d+", name)
+    likely = KERNEL_SUITES.get(series[0]) if series else None
     for suites in sorted(KERNEL_SUITES.values(), key=lambda suites: suites != likely):
         archive = sources.archive(suites, isa)
         if offer := choose(archive.versions(package), name, isa):
@@ -181,6 +189,21 @@ def check_name(name: str, isa: Isa | None = None) -> Kernel | None:
     return None
 
 
+def kind_of(name: str, isa: Isa) -> str:
+    """The kind of Debian's kernels that ends this name; the architecture's usual one without."""
+    return next((kind for kind in isa.kernels if name.endswith(f"-{kind}")), isa.kernels[0])
+
+
+def check_booted(name: str, isa: Isa) -> None:
+    """Raises UsageError where no guest boots this kernel: its drivers must be built in."""
+    check_name(name, isa)
+    if (kind := kind_of(name, isa)) != isa.kernels[0]:
+        raise UsageError(
+            f"a guest does not boot {name}: disk and file system of Debian's {kind} kernels are "
+            "modules. exact and gate count on it."
+        )
+
+
 def unknown(name: str) -> UsageError:
     """The error for a kernel that nobody offers; it lists what is offered."""
     return UsageError(
@@ -190,14 +213,20 @@ def unknown(name: str) -> UsageError:
 
 
 def choose(versions: Mapping[str, str], name: str, isa: Isa = USUAL) -> Offer | None:
-    """The newest kernel that `name` fits: a release, a package version, or the start of either."""
+    """The newest kernel that `name` fits: a release, a package version, or the start of either.
+
+    It is of the kind that ends `name` (`6.12-arm64-16k`), else of the architecture's usual kind.
+    """
+    kind = kind_of(name, isa)
+    start = name.removesuffix(f"-{kind}")
     offers: dict[str, Offer] = {}
+    package_of = re.compile(KERNEL_PACKAGE.format(kind))
     for package, version in sorted(versions.items()):  # where there is a binary, no image counts
-        if match := re.fullmatch(KERNEL_PACKAGE.format(isa.debian), package):
-            kind, release = match.groups()
-            more = [f"linux-modules-{release}", f"linux-base-{release}"] if kind == "binary" else []
+        if match := package_of.fullmatch(package):
+            what, release, _ = match.groups()
+            more = [f"linux-modules-{release}", f"linux-base-{release}"] if what == "binary" else []
             offers.setdefault(release, Offer(version, release, [package, *more]))
-    fits = re.compile(re.escape(name) + r"(?!\d)").match
+    fits = re.compile(re.escape(start) + r"(?!\d)").match
     fitting = [offer for offer in offers.values() if fits(offer.release) or fits(offer.version)]
     return max(fitting, key=lambda offer: _numbers(offer.version), default=None)
 

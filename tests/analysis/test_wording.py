@@ -3,6 +3,7 @@
 
 import pytest
 
+from analysis.machine import kernel_text
 from analysis.statistics import Estimate
 from analysis.wording import amount, extent, listed, number, size_text, spanned
 
@@ -32,3 +33,17 @@ def test_a_range_has_its_unit_once() -> None:
     assert spanned(Estimate(1500, 500, 2000), "ns") == "1.50 µs (500 ns\N{EN DASH}2.00 µs)"
     assert spanned(Estimate(1500, 1500.1, 1500.2), "ns") == "1.50 µs"
     assert [extent(1.001, 1.002), extent(0, 0.0001), extent(0, 0)] == ["1.00", "<0.001", "0"]
+
+
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [
+        ("6.12.118+deb13-cloud-amd64", "Linux 6.12.118"),
+        ("6.12.118+deb13-cloud-arm64", "Linux 6.12.118 for arm64"),
+        ("6.12.118+deb13-arm64", "Linux 6.12.118-arm64"),
+        ("6.12.118+deb13-arm64-16k", "Linux 6.12.118-arm64-16k"),
+        ("6.9.0-mine", "Linux 6.9.0"),
+    ],
+)
+def test_kernels_of_one_version_have_names_of_their_own(release: str, text: str) -> None:
+    assert kernel_text(release) == text

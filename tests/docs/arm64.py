@@ -6,8 +6,9 @@
 
 The text stands in docs/site/arm64.md.j2, which has no figure of its own. cells.csv has a row for
 each cell; purposes.csv what the instructions of the usual cell are for; shared.csv how many of the
-functions that both architectures execute there are called equally often; needs.csv is of a study of
-lesions (`exact --arch arm64 --lesions --transports unix --sched fifo --placements same-cpu`).
+functions that both architectures execute there are called equally often; probed.csv has calls that
+the probes of a guest counted (`run --target guest --arch arm64`), beside exact mode's; needs.csv is
+of studies of lesions (`exact --arch arm64 --lesions --sched fifo --placements same-cpu`).
 """
 
 import sys
@@ -26,16 +27,19 @@ from analysis.wording import signed
 from probes.functions import told
 from probes.isa import ISAS
 from probes.transports import PAIR
+from runners.guest.kernels import kind_of
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/arm64"
 PAGE = REPOSITORY / "docs/arm64.md"
 REFRESH = "python -m tests.docs.arm64"
-USUAL_CELL = {"kernel": "6.12", "placement": "same-cpu", "sched": "fifo", "knob": ""}
-NEEDED_CELL = {"transport": "unix", "size": "64", "placement": "same-cpu", "knob": ""}
+USUAL_CELL = {"kernel": "6.12", "size": "64", "placement": "same-cpu"}
+USUAL_CELL |= {"sched": "fifo", "knob": ""}
+NEEDED_CELL = {"size": "64", "placement": "same-cpu", "knob": ""}
 NEEDED_CELL |= {"order": "largest first", "form": "no state differs"}
+TEXTS = {"kernel": str, "size": str}
 NO_PURPOSE = "unaccounted"
-KEY = ["kernel", "arch", "knob", "transport", "placement", "sched"]
+KEY = ["kernel", "arch", "knob", "transport", "size", "placement", "sched"]
 
 
 class Rows:
@@ -43,9 +47,10 @@ class Rows:
 
     def __init__(self) -> None:
         self.cells, self.purposes, self.shared = (
-            pd.read_csv(ROWS / f"{name}.csv", keep_default_na=False, dtype={"kernel": str})
+            pd.read_csv(ROWS / f"{name}.csv", keep_default_na=False, dtype=TEXTS)
             for name in ("cells", "purposes", "shared")
         )
+        self.probed = pd.read_csv(ROWS / "probed.csv")
         folders = {"arm64": ROWS, "x86-64": ROWS.with_name("lesions")}
         self.needs = {
             arch: pd.read_csv(folder / "needs.csv", keep_default_na=False, dtype=str)
@@ -73,12 +78,28 @@ class Rows:
         [row] = match(self.shared, {"transport": transport}).to_dict("records")
         return row["alike"], row["both"]
 
-    def left(self, arch: str, purpose: str = "left") -> int:
-        """Instructions over a Unix socket that its delivery needs; `all`: that it takes."""
-        where = NEEDED_CELL | ({"form": ""} if purpose == "all" else {}) | {"purpose": purpose}
+    def left(self, arch: str, transport: str, purpose: str = "left") -> int:
+        """Instructions that delivery over a transport needs; `all`: that it takes."""
+        where = NEEDED_CELL | {"transport": transport, "purpose": purpose}
+        if purpose == "all":
+            where |= {"form": ""}
         rows = match(self.needs[arch], where)
         [value] = rows[rows["kernel"].str.startswith("6.12.")]["instructions"]
         return int(value)
+
+    def orders_apart(self, transport: str) -> int:
+        """How far the orders of taking lesions together end from each other on arm64."""
+        where = {"transport": transport, "form": NEEDED_CELL["form"], "purpose": "left"}
+        left = match(self.needs["arm64"], where)["instructions"].astype(int)
+        return int(left.max() - left.min())
+
+    @property
+    def probed_alike(self) -> int:
+        """Functions that probes found called as often as exact mode, in each cell and repeat."""
+        differs = (self.probed["least"] != self.probed["exact"]) | (
+            self.probed["most"] != self.probed["exact"]
+        )
+        return self.probed["function"].nunique() - self.probed[differs]["function"].nunique()
 
     @property
     def transports(self) -> list[str]:
@@ -103,12 +124,20 @@ def page(rows: Rows) -> str:
     return environment.get_template("arm64.md.j2").render(rows=rows)
 
 
+def kernel_name(cell: ExactCell) -> str:
+    """`6.12`, or `6.12-arm64-16k`, as --kernel takes it."""
+    isa = ISAS[cell.arch]
+    series, kind = ".".join(cell.kernel.split(".")[:2]), kind_of(cell.kernel, isa)
+    return series if kind == isa.kernels[0] else f"{series}-{kind}"
+
+
 def cell_row(cell: ExactCell) -> dict[str, Any]:
     return {
-        "kernel": ".".join(cell.kernel.split(".")[:2]),
+        "kernel": kernel_name(cell),
         "arch": cell.arch,
         "knob": cell.knob.name if cell.knob else "",
         "transport": cell.transport,
+        "size": str(cell.size),
         "placement": cell.placement,
         "sched": cell.sched,
         "release": cell.kernel,
@@ -143,6 +172,27 @@ def shared_row(first: ExactCell, second: ExactCell) -> dict[str, Any]:
     return {"transport": first.transport, "both": len(both), "alike": alike}
 
 
+def probed_rows(run: Path) -> Iterator[dict[Any, Any]]:
+    """Calls a round trip that a run's guest and exact mode counted; none without a guest."""
+    table = pd.read_csv(run / "measurements.csv", low_memory=False)
+    calls = table[table["quantity"] == "function_calls"]
+    exact = calls[(calls["target"] == "exact") & (calls["conditions"] == "same-cpu+fifo")]
+    known = exact.set_index(["transport", "key"])["value"]
+    key = ["transport", "conditions", "messages", "key"]
+    for names, rows in calls[calls["target"] == "guest"].groupby(key):
+        transport, conditions, messages, function = names
+        counts = rows["value"] / (rows["messages"] / 2)
+        yield {
+            "transport": transport,
+            "placement": conditions,
+            "messages": messages,
+            "function": function,
+            "least": counts.min(),
+            "most": counts.max(),
+            "exact": known.get((transport, function), 0),
+        }
+
+
 def take(runs: Sequence[Path]) -> None:
     """Take what these runs have counted into the tables; other rows stay."""
     counted = [cell for run in runs for cell in read_exact(read_run(run))]
@@ -150,6 +200,8 @@ def take(runs: Sequence[Path]) -> None:
     rows += map(cell_row, counted)
     newest = {tuple(row[name] for name in KEY): row for row in rows}
     write("cells", [newest[key] for key in sorted(newest)])
+    if probed := [row for run in runs for row in probed_rows(run)]:
+        write("probed", probed)
     usual = {
         (cell.arch, cell.transport): cell
         for cell in counted

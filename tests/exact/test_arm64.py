@@ -11,11 +11,13 @@ from runners.exact.count import follow_payload, measure
 from runners.exact.digest import checks
 from runners.exact.guest import ExactGuest
 from runners.exact.knobs import NOTHING
+from runners.exact.line_files import types_of
 from runners.exact.record import COUNT_BITS, EVENT_BIT, KIND_SHIFT, CodeBlock, InstructionRecord
 from runners.exact.record import RecordEvent as Event
 from runners.exact.replay import Replay, State
 from runners.exact.symbols import CodePlace, Symbols
-from tests.exact.conftest import cell_run
+from runners.process import RunError
+from tests.exact.conftest import cell_run, prepared
 from tests.exact.test_replay import by_path
 
 ARM64 = ISAS["arm64"]
@@ -117,3 +119,17 @@ def test_a_cell_is_counted_and_repeats(arm64_guest: ExactGuest) -> None:
     assert (flow.copied["in"], flow.copied["out"]) == (46 * 64, 46 * 64)
     assert not flow.copied["kernel"]
     assert not flow.readers
+
+
+@pytest.mark.emulated
+@pytest.mark.matrix
+def test_pages_of_16_kib(arm64_guest: ExactGuest) -> None:
+    """They are counted as others are; only names of cache lines need pages of 4 KiB."""
+    del arm64_guest  # its programs are compiled
+    guest = prepared("6.12-arm64-16k", isa=ARM64)
+    assert guest.machine.kernel.page == 16 << 10
+    run = cell_run()
+    window, result, _ = measure(guest, run)
+    assert [name for name, ok, _ in checks(run.cell, window, result, NOTHING) if not ok] == []
+    with pytest.raises(RunError, match="arm64-16k have 16"):
+        types_of(guest.machine)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from runners.guest.kernels import choose, own_kernel, prepare_kernel, write_sparse
+from probes.isa import ISAS
+from runners.guest.kernels import check_booted, choose, own_kernel, prepare_kernel, write_sparse
 from runners.guest.qemu import Qemu
 from runners.guest.store import Cache
 from runners.process import UsageError
@@ -42,6 +43,32 @@ PACKAGES = {
 def test_a_name_is_a_series_a_release_or_a_version(name: str, package: str | None) -> None:
     offer = choose(PACKAGES, name)
     assert (offer.packages[0] if offer else None) == package
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("6.12", "cloud-arm64"),
+        ("6.12-arm64", "arm64"),
+        ("6.12-arm64-16k", "arm64-16k"),
+        ("6.12.118+deb13-arm64-16k", "arm64-16k"),
+        ("6.12.118-1-arm64", "arm64"),
+        ("6.12-rt-arm64", None),  # exact mode was not tried on it
+        ("6.12-arm64-64k", None),
+        ("6.1-arm64-16k", None),
+    ],
+)
+def test_a_name_may_end_with_a_kind_of_kernel(name: str, kind: str | None) -> None:
+    kinds = ("cloud-arm64", "arm64", "arm64-16k", "rt-arm64", "arm64-64k")
+    offered = {f"linux-image-6.12.118+deb13-{each}": "6.12.118-1" for each in kinds}
+    offer = choose(offered, name, ISAS["arm64"])
+    assert (offer.release if offer else None) == (f"6.12.118+deb13-{kind}" if kind else None)
+
+
+def test_a_guest_refuses_a_kernel_whose_drivers_are_modules() -> None:
+    check_booted("6.12", ISAS["arm64"])
+    with pytest.raises(UsageError, match="arm64-16k kernels are modules"):
+        check_booted("6.12-arm64-16k", ISAS["arm64"])
 
 
 @pytest.mark.parametrize("name", ["4.19", "latest", ""])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from probes.isa import ISAS
 from runners.process import REPOSITORY
 from tests.collected import Collected
 from tests.packaging.installed import counted_cells
@@ -98,6 +99,25 @@ def test_probes_count_on_this_kernel(podman: Podman, probes: str, tmp_path: Path
             assert counts["messages sent"] == counts["messages received"] == cell["messages"]
     manifest = json.loads((tmp_path / "run/run.json").read_text(encoding="utf-8"))
     assert manifest["targets"][0]["probe_level"] != "counters"
+
+
+@pytest.mark.parametrize("kind", ["exact", "probes"])
+def test_an_image_for_arm64_starts(
+    kind: str, podman: Podman, repository: Path, tmp_path: Path
+) -> None:
+    """By QEMU's emulation of user space, under which no other QEMU starts: no kernel is counted."""
+    isa = ISAS["arm64"]
+    if not Path(f"/proc/sys/fs/binfmt_misc/qemu-{isa.machine}").exists():
+        pytest.skip(f"there is no {isa.machine} in binfmt_misc: install qemu-user-static")
+    built = captured([repository / "packaging/image/build.sh", kind, tmp_path, isa.name])
+    assert built.returncode == 0, built.stderr
+    storage = ["--root", tmp_path / "root", "--runroot", tmp_path / "run"]
+    assert podman(*storage, "load", "-i", built.stdout.splitlines()[-1]).returncode == 0
+    about = podman(*storage, "inspect", "--format={{.Architecture}}", f"pathcost-{kind}")
+    assert about.stdout.strip() == isa.debian
+    words = ["run", "--rm", *LIMITS, "--network=none", f"pathcost-{kind}"]
+    listed = podman(*storage, *words, "list")
+    assert listed.returncode == 0 and "unix" in listed.stdout, listed.stderr
 
 
 @pytest.mark.parametrize("given", [[], ["--privileged"], ["--pid=host"]])

@@ -33,6 +33,7 @@ static const struct difference {
 	{{__NR_sendto, IF_IT_HAS, 3, MSG_FASTOPEN}, ANY_LEVEL, "fast-open"},
 	{{__NR_setsockopt, IF_IT_IS, 2, TCP_FASTOPEN_CONNECT}, IPPROTO_TCP, "fast-open"},
 	{{__NR_setsockopt, IF_IT_IS, 2, TCP_DEFER_ACCEPT}, IPPROTO_TCP, "defer"},
+	{{__NR_setsockopt, IF_IT_IS, 2, TCP_ULP}, IPPROTO_TCP, "ktls"},
 	{{__NR_setsockopt, IF_IT_IS, 2, SO_RCVLOWAT}, SOL_SOCKET, "low-water"},
 	{{__NR_setsockopt, IF_IT_IS, 2, SO_LINGER}, SOL_SOCKET, "reset"},
 	{{__NR_getsockopt, IF_IT_IS, 2, TCP_INFO}, IPPROTO_TCP, "path"},
