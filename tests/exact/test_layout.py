@@ -196,11 +196,17 @@ def test_a_layout_that_cannot_be_is_one_sentence(text: str, said: str) -> None:
     assert str(error.value).count(".") == 1
 
 
-def test_a_kernel_without_types_is_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [(USUAL.page, "has no type information"), (16 << 10, "those of 6.12-arm64-16k have 16.")],
+)
+def test_a_kernel_whose_lines_get_no_names_is_one_sentence(
+    page: int, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "vmlinux").write_bytes(b"\x7fELF" + bytes(200))
-    kernel = SimpleNamespace(file=tmp_path / "vmlinux")
+    kernel = SimpleNamespace(file=tmp_path / "vmlinux", page=page, release="6.12-arm64-16k")
     machine: Any = SimpleNamespace(kernel=kernel, qemu=None, isa=USUAL)
-    with pytest.raises(RunError, match="has no type information"):
+    with pytest.raises(RunError, match=said):
         types_of(machine)
 
 
