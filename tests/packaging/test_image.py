@@ -103,7 +103,7 @@ def test_probes_count_on_this_kernel(podman: Podman, probes: str, tmp_path: Path
 
 @pytest.mark.parametrize("kind", ["exact", "probes"])
 def test_an_image_for_arm64_starts(
-    kind: str, podman: Podman, repository: Path, tmp_path: Path
+    kind: str, podman: Podman, repository: Path, tmp_path: Path, short_folder: Path
 ) -> None:
     """By QEMU's emulation of user space, under which no other QEMU starts: no kernel is counted."""
     isa = ISAS["arm64"]
@@ -111,7 +111,8 @@ def test_an_image_for_arm64_starts(
         pytest.skip(f"there is no {isa.machine} in binfmt_misc: install qemu-user-static")
     built = captured([repository / "packaging/image/build.sh", kind, tmp_path, isa.name])
     assert built.returncode == 0, built.stderr
-    storage = ["--root", tmp_path / "root", "--runroot", tmp_path / "run"]
+    # Not beside this machine's images of the same names; podman takes no long path.
+    storage = ["--root", short_folder / "root", "--runroot", short_folder / "run"]
     assert podman(*storage, "load", "-i", built.stdout.splitlines()[-1]).returncode == 0
     about = podman(*storage, "inspect", "--format={{.Architecture}}", f"pathcost-{kind}")
     assert about.stdout.strip() == isa.debian
