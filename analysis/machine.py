@@ -44,9 +44,8 @@ def kernel_text(kernel: str) -> str:
     number = re.match(r"\d+(\.\d+)*", kernel)
     text = f"Linux {number[0] if number else kernel}"
     for name, isa in ISAS.items():
-        usual = isa.kernels[0]
-        kind = next((kind for kind in isa.kernels if kernel.endswith(f"-{kind}")), usual)
-        if kind != usual:
+        kind = isa.kind_of(kernel)
+        if kind != isa.kernels[0]:
             return f"{text}-{kind}"
         if isa is not USUAL and name in kernel:
             return f"{text} for {name}"

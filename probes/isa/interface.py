@@ -133,6 +133,10 @@ class Isa(ABC):
     def release_of(self, image: bytes) -> str | None:
         """Return the release that a kernel's file names; None where it is no such file."""
 
+    def kind_of(self, name: str) -> str:
+        """The kind of Debian's kernels that ends a name or a release; the usual one without."""
+        return next((kind for kind in self.kernels if name.endswith(f"-{kind}")), self.kernels[0])
+
     def page_of(self, image: bytes) -> int:
         """Return the bytes of a page of the kernel whose file begins so."""
         return self.page

@@ -189,15 +189,10 @@ def check_name(name: str, isa: Isa | None = None) -> Kernel | None:
     return None
 
 
-def kind_of(name: str, isa: Isa) -> str:
-    """The kind of Debian's kernels that ends this name; the architecture's usual one without."""
-    return next((kind for kind in isa.kernels if name.endswith(f"-{kind}")), isa.kernels[0])
-
-
 def check_booted(name: str, isa: Isa) -> None:
     """Raises UsageError where no guest boots this kernel: its drivers must be built in."""
     check_name(name, isa)
-    if (kind := kind_of(name, isa)) != isa.kernels[0]:
+    if (kind := isa.kind_of(name)) != isa.kernels[0]:
         raise UsageError(
             f"a guest does not boot {name}: disk and file system of Debian's {kind} kernels are "
             "modules. exact and gate count on it."
@@ -217,7 +212,7 @@ def choose(versions: Mapping[str, str], name: str, isa: Isa = USUAL) -> Offer | 
 
     It is of the kind that ends `name` (`6.12-arm64-16k`), else of the architecture's usual kind.
     """
-    kind = kind_of(name, isa)
+    kind = isa.kind_of(name)
     start = name.removesuffix(f"-{kind}")
     offers: dict[str, Offer] = {}
     package_of = re.compile(KERNEL_PACKAGE.format(kind))

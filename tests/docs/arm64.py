@@ -27,7 +27,6 @@ from analysis.wording import signed
 from probes.functions import told
 from probes.isa import ISAS
 from probes.transports import PAIR
-from runners.guest.kernels import kind_of
 from runners.process import REPOSITORY
 
 ROWS = REPOSITORY / "reports/reference/arm64"
@@ -127,7 +126,7 @@ def page(rows: Rows) -> str:
 def kernel_name(cell: ExactCell) -> str:
     """`6.12`, or `6.12-arm64-16k`, as --kernel takes it."""
     isa = ISAS[cell.arch]
-    series, kind = ".".join(cell.kernel.split(".")[:2]), kind_of(cell.kernel, isa)
+    series, kind = ".".join(cell.kernel.split(".")[:2]), isa.kind_of(cell.kernel)
     return series if kind == isa.kernels[0] else f"{series}-{kind}"
 
 
