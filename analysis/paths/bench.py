@@ -131,15 +131,13 @@ def text(run: BenchRun) -> str:
     others = sum(span.instructions for span in run.tree if span.path[0].startswith(OTHER))
     lines.append(f"{others:,} instructions of {run.instructions:,} are of other tasks.")
     environment = about.environment
+    window = ""
+    if about.windows:
+        window = f"; between {counted(about.windows, 'window_begin()')} and window_end()"
     lines.append(
         f"Linux {environment.kernel} on {environment.cpu} of QEMU {environment.qemu}"
         f"{' with ' + about.knob if about.knob else ''}, one CPU"
-        f"{', warm' if about.warm else ''}"
-        + (
-            f"; between {counted(about.windows, 'window_begin()')} and window_end()"
-            * bool(about.windows)
-        )
-        + "."
+        f"{', warm' if about.warm else ''}{window}."
     )
     lines.append("Instructions are not time: caches, contention and devices are not seen.")
     return "\n".join(lines) + "\n"

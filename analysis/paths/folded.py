@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from analysis.paths import tree
+from analysis.wording import counted
 
 
 def below(lines: Iterable[str], root: str) -> Counter[tree.Path]:
@@ -44,8 +45,8 @@ def rows(costs: Counter[tree.Path], path: tree.Path, depth: int, least: float) -
     for call in shown:
         yield from rows(costs, call, depth, least)
     if rest := sum(costs[call] for call in calls if call not in shown):
-        others = len(calls) - len(shown)
-        yield f"{rest:>9,}  {'  ' * (level + 1)}… {others} other{'s' * (others > 1)}"
+        others = counted(len(calls) - len(shown), "other")
+        yield f"{rest:>9,}  {'  ' * (level + 1)}… {others}"
 
 
 def main() -> None:

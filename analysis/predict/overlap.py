@@ -69,7 +69,9 @@ def overlap(client: Party, server: Party, active_s: float) -> Overlap:
         return Overlap(How.BATCH, batch)
     again = (party.sum("again") / max(1, party.sum("turns")) for party in (client, server))
     # What is sent and what is received of a turn lies in one window or in two.
-    cut = len(client.ends) * (1 + active_s / WINDOW_S * (active_s < 0.98 * client.seconds))
+    is_sample = active_s < 0.98 * client.seconds
+    windows = active_s / WINDOW_S if is_sample else 0
+    cut = len(client.ends) * (1 + windows)
     if is_batch or min(again) > AGAIN or max(turns) - cut > CROSSED * min(turns):
         return Overlap(How.CROSSED)
     return Overlap(How.ALONE)
