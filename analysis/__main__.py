@@ -35,7 +35,7 @@ try:
     from analysis.paths.export import exports
     from analysis.paths.figures import draw_exact, draw_profiles
     from analysis.paths.line_figures import draw_lines
-    from analysis.predict.prove import show_proof
+    from analysis.predict.proof_lines import show_proof
     from analysis.predict.show import show_watch
     from analysis.raw.run import read_run
     from analysis.report import output

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from analysis.predict.observed import UNKNOWN_PLACEMENT, CpuUse, Observed, Requests, Waits
 from analysis.predict.overlap import How, overlap
 from analysis.predict.party import Party
+from analysis.raw.programs import End
 
 SENT_AGAIN = "resent"
 HELD_BACK = ("delayed-ack", "cork", "paced")  # waits that a Unix socket does not have
@@ -106,17 +107,26 @@ def answer_us(client: Party, server: Party, rate: float) -> float:
 def first_answer_us(client: Party, rate: float) -> float:
     """From a turn of the client to the first part of its answer; 0 where that is not known.
 
-    A sample sees a request as a whole if it fits into one of its windows. Where most do not, those
-    that do are short by choice. The time is then all that was counted, less what the client did
-    between an answer and its next request, if that was seen as a whole.
+    A sample sees a request as a whole if the request fits into one window of the sample. Where most
+    requests do not fit, those that do are the short ones. The time is then all that was counted of
+    a connection, less its client's pauses between an answer and the next request.
     """
     turns = client.sum("turns")
     if client.sum("answers") >= SEEN * turns:
         return client.mean_us("answer")
-    if client.sum("works") < SURELY_SEEN * turns:
+    known = [end for end in client.ends if knows_its_pauses(end)]
+    known_turns = sum(end.count("turns") for end in known)
+    if known_turns < SEEN * turns:
         return 0.0
-    period_us = len(client.ends) * 1e6 / rate
-    return max(0.0, period_us - client.mean_us("work"))
+    counted_us = len(known) * 1e6 * turns / rate  # as long for each connection
+    pauses_us = sum(end.count("work_ns") for end in known) / 1000
+    return max(0.0, counted_us - pauses_us) / known_turns
+
+
+def knows_its_pauses(end: End) -> bool:
+    """Whether an end was there all the time, and nearly all pauses of its client were seen."""
+    turns = end.count("turns")
+    return turns > 0 and not end.count("connections") and end.count("works") >= SURELY_SEEN * turns
 
 
 def parts_of(client: Party, server: Party, rate: float) -> dict[str, float]:

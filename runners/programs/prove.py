@@ -229,7 +229,7 @@ def prove(options: ProveOptions) -> int:
         }
         write_files(folder.path, files | {PROOF: proof})
         folder.move()
-    from analysis.predict.prove import show_proof
+    from analysis.predict.proof_lines import show_proof
 
     show_proof(destination, options.show)
     return Status.DONE

@@ -11,7 +11,7 @@ from analysis.predict.first import First, first, unfair
 from analysis.predict.live import screen, since
 from analysis.predict.pairs import Pair, pairs
 from analysis.predict.prices import Prices
-from analysis.predict.prove import waits_to_connect
+from analysis.predict.proof_lines import waits_to_connect
 from analysis.predict.waits import notes
 from analysis.raw.programs import PriceList, Watched
 from tests.analysis.made_watch import CLIENT, SERVER, TALK, end, made, price_list, read, watched
@@ -56,11 +56,13 @@ def test_parts_sum_to_what_the_client_waits_for() -> None:
     [
         ({}, 80),
         ({"answers": 5, "answer_ns": 400_000}, 80),
-        # Most do not fit into a window, and two short ones did: it asks 5 times a second, at once
-        # after each answer.
-        ({"answers": 2, "answer_ns": 160_000}, 200_000 - 10),
-        ({"answers": 0, "answer_ns": 0}, 200_000 - 10),
-        ({"answers": 2, "answer_ns": 160_000, "works": 5}, 0),  # or it pauses between two
+        # Most do not fit into a window, and two short ones did: ten requests in 2 s, and nine pauses
+        # between them of 10 µs.
+        ({"answers": 2, "answer_ns": 160_000}, (2_000_000 - 90) / 10),
+        ({"answers": 0, "answer_ns": 0}, (2_000_000 - 90) / 10),
+        # Its pauses were not all seen, or it connected meanwhile.
+        ({"answers": 2, "answer_ns": 160_000, "works": 5}, 0),
+        ({"answers": 2, "answer_ns": 160_000, "connections": 1}, 0),
     ],
 )
 def test_a_sample_that_cuts_most_requests_does_not_take_the_short_ones(
@@ -68,6 +70,19 @@ def test_a_sample_that_cuts_most_requests_does_not_take_the_short_ones(
 ) -> None:
     (pair,) = made(end(CLIENT, SERVER, 1, **seen), SERVER_END)
     assert pair.request_us == pytest.approx(request_us)
+
+
+def test_a_connection_that_is_hardly_used_lengthens_no_request_of_another() -> None:
+    """Two of one client: the second had one request, and then nothing."""
+    cut, idle = {"answers": 0, "answer_ns": 0}, CLIENT.replace("40000", "40001")
+    rare = cut | {"turns": 1, "sends": 1, "works": 0, "work_ns": 0}
+    (pair,) = made(
+        end(CLIENT, SERVER, 1, **cut),
+        SERVER_END,
+        end(idle, SERVER, 1, **rare),
+        end(SERVER, idle, 2, turns=1, sends=1),
+    )
+    assert pair.request_us == pytest.approx((2_000_000 - 90) / 10)
 
 
 def test_a_timer_of_which_a_sample_saw_no_end_is_named() -> None:

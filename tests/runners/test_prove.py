@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from analysis.predict.prove import NO_WAIT, Outcome, lines, outcome, which_is_tls
+from analysis.predict.proof_lines import lines, which_is_tls
+from analysis.predict.prove import NO_WAIT, Outcome, outcome
 from analysis.predict.runs import REROUTED, Proof
 from runners.host import preflight
 from runners.host.session import Session
