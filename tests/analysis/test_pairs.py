@@ -56,8 +56,8 @@ def test_parts_sum_to_what_the_client_waits_for() -> None:
     [
         ({}, 80),
         ({"answers": 5, "answer_ns": 400_000}, 80),
-        # Most do not fit into a window, and two short ones did: ten requests in 2 s, and nine pauses
-        # between them of 10 µs.
+        # Most do not fit into a window, and two short ones did: ten requests in 2 s, and nine
+        # pauses of 10 µs between them.
         ({"answers": 2, "answer_ns": 160_000}, (2_000_000 - 90) / 10),
         ({"answers": 0, "answer_ns": 0}, (2_000_000 - 90) / 10),
         # Its pauses were not all seen, or it connected meanwhile.
